@@ -1,0 +1,1 @@
+"""Novikoff: online learning over HTTP, with a journal that loses nothing."""
