@@ -1,0 +1,55 @@
+"""What every kind of features promises: from what a client sent to a vector, and into the journal and back."""
+
+from typing import Any, Protocol
+
+from service.learning.vectors import Vector
+
+
+class BadFeatures(ValueError):
+    """Features that do not fit the model; `field` says where, as in `features[3]`."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class Features(Protocol):
+    """The way from a client's features to a vector.
+
+    `read` makes the one canonical form that everything else takes, so that what was predicted, what is
+    journaled and what is learned are the same thing. Only `absorb` changes anything, and only a revealed
+    example is absorbed.
+    """
+
+    dimension: int | None
+
+    def read(self, sent: Any) -> Any:
+        """The canonical form of what a client sent; BadFeatures if it does not fit."""
+        ...
+
+    def encode(self, example: Any) -> Any:
+        """The canonical form as the journal keeps it: bytes, or plain dicts, lists, numbers and strings."""
+        ...
+
+    def decode(self, stored: Any) -> Any: ...
+
+    def vector(self, example: Any) -> Vector:
+        """z, the bias constant included, by what is known now."""
+        ...
+
+    def absorb(self, example: Any) -> None:
+        """Take in what a revealed example teaches about the features themselves (names, means)."""
+        ...
+
+    def size(self) -> int:
+        """How many weights a learner needs for the vectors made now."""
+        ...
+
+    def name(self, index: int) -> int | str:
+        """What to call the weight at `index`: a position, a name, or "bias"."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
