@@ -1,0 +1,5 @@
+"""python -m service"""
+
+from service.cli import main
+
+main()

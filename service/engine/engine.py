@@ -1,0 +1,62 @@
+"""The engine as a whole: its parts, opened and closed together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from service.engine.clock import Clock
+from service.engine.fleet import Fleet
+from service.engine.models import Models
+from service.engine.rounds import Rounds
+from service.journal.protocol import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the engine treats its clients; `default_settings` None means that no model is made by itself."""
+
+    default_settings: dict[str, Any] | None
+    wait_for_predictions: bool
+    pending_ttl_seconds: float
+    pending_max: int
+    features_max: int
+    feature_abs_max: float
+    models_loaded_max: int
+    snapshot_every_events: int
+
+
+class Engine:
+    """`rounds` is the protocol, `models` the life of models, `fleet` what is in memory."""
+
+    def __init__(self, journal: Journal, rules: Rules) -> None:
+        self._journal = journal
+        self.is_open = False
+        self.clock = Clock()
+        self.fleet = Fleet(
+            journal,
+            loaded_max=rules.models_loaded_max,
+            snapshot_every_events=rules.snapshot_every_events,
+        )
+        self.models = Models(journal, self.fleet, self.clock, default_settings=rules.default_settings)
+        self.rounds = Rounds(
+            journal,
+            self.fleet,
+            self.models,
+            self.clock,
+            pending_ttl_seconds=rules.pending_ttl_seconds,
+            pending_max=rules.pending_max,
+            wait_for_predictions=rules.wait_for_predictions,
+            features_max=rules.features_max,
+            feature_abs_max=rules.feature_abs_max,
+        )
+
+    async def open(self) -> None:
+        self.clock.start_after(await self._journal.open(self.fleet.apply))
+        self.rounds.expiry.start()
+        self.is_open = True
+
+    async def close(self) -> None:
+        """Snapshots of what has changed, then let go. Nothing is lost without this, only time."""
+        self.is_open = False
+        await self.rounds.expiry.stop()
+        self.fleet.save_all()
+        await self._journal.close()

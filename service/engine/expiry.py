@@ -1,0 +1,80 @@
+"""Predictions whose labels never came: given up by age or by number, then recorded as expired."""
+
+import asyncio
+import logging
+from collections.abc import Container
+
+from service.engine.clock import Clock
+from service.engine.fleet import Fleet
+from service.engine.live import Live
+from service.errors import NovikoffError
+from service.events import Prediction, PredictionsExpired
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+
+
+class Expiry:
+    """Gives up predictions older than `ttl_seconds`, and the oldest of a model that has too many.
+
+    Giving up is immediate, and one event a sweep records it, so that a client which never reveals does not
+    cost an event a prediction. After a crash in between, what was given up is given up again.
+    """
+
+    def __init__(
+        self, fleet: Fleet, clock: Clock, revealing: Container[str], *, ttl_seconds: float, pending_max: int
+    ) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._revealing = revealing
+        self._ttl_us = round(ttl_seconds * 1e6)
+        self._pending_max = pending_max
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def is_due(self, prediction_at: int, now: int) -> bool:
+        return now - prediction_at > self._ttl_us
+
+    def push_out(self, live: Live) -> None:
+        """Make room: the oldest go first, but none whose label is just arriving."""
+        excess = len(live.pending) - self._pending_max
+        oldest = (p for p in live.pending.values() if p.prediction_id not in self._revealing)
+        self._drop(live, [prediction for prediction, _ in zip(oldest, range(excess), strict=False)])
+
+    async def sweep(self) -> None:
+        """Give up what is due, and record all that was given up."""
+        now = self._clock.now()
+        for live in list(self._fleet.loaded.values()):
+            if live.pending:
+                self._drop_due(live, now)
+            if live.dropped:
+                expired = PredictionsExpired(live.model.name, now, live.dropped, live.dropped_through)
+                await self._fleet.append(live, expired)
+
+    def _drop_due(self, live: Live, now: int) -> None:
+        due: list[Prediction] = []
+        for prediction in live.pending.values():
+            if not self.is_due(prediction.at, now):
+                break
+            if prediction.prediction_id not in self._revealing:
+                due.append(prediction)
+        self._drop(live, due)
+
+    def _drop(self, live: Live, predictions: list[Prediction]) -> None:
+        for prediction in predictions:
+            live.drop(prediction)
+            self._fleet.owner.pop(prediction.prediction_id, None)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                await self.sweep()
+            except NovikoffError as error:
+                log.warning("expired predictions are recorded later: %s", error.detail)

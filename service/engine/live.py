@@ -1,0 +1,86 @@
+"""A model in memory: its state, and what is known about it that is not part of the fold."""
+
+from collections import OrderedDict
+
+from service.engine.model import Model
+from service.engine.outcomes import Outcome, OutcomeLog
+from service.events import AnyEvent, ModelCreated, ModelReset, Prediction, PredictionsExpired, RoundRevealed
+from service.journal.protocol import Snapshot, Stored
+
+
+class Live:
+    """A loaded model, its waiting predictions (oldest first), and where it stands in the journal."""
+
+    __slots__ = (
+        "dropped",
+        "dropped_through",
+        "model",
+        "outcomes",
+        "pending",
+        "pins",
+        "seq",
+        "since_snapshot",
+    )
+
+    def __init__(self, model: Model, seq: int) -> None:
+        self.model = model
+        self.seq = seq
+        self.pending: OrderedDict[str, Prediction] = OrderedDict()
+        self.outcomes = OutcomeLog()
+        self.since_snapshot = 0
+        self.pins = 0
+        """How many requests are under way with it; only a model without any is unloaded."""
+        self.dropped = 0
+        self.dropped_through = 0
+        """Predictions given up but not yet recorded as expired, and the time of the newest of them."""
+
+    @classmethod
+    def awaken(cls, stored: Stored) -> "Live":
+        """The newest snapshot, then the events after it."""
+        tail = stored.tail
+        if stored.state is not None:
+            live = cls(Model.from_bytes(stored.state), stored.seq)
+        else:
+            created, tail = tail[0].event, tail[1:]
+            assert isinstance(created, ModelCreated)
+            live = cls(Model(created), stored.tail[0].seq)
+        for recorded in tail:
+            live.apply(recorded.seq, recorded.event)
+        live.pending.update((prediction.prediction_id, prediction) for prediction in stored.pending)
+        return live
+
+    def apply(self, seq: int, event: AnyEvent) -> Outcome | None:
+        """Apply an event unless it was applied before."""
+        if seq <= self.seq:
+            return None
+        outcome = self.model.apply(event)
+        self.seq = seq
+        self.since_snapshot += 1
+        if outcome is not None and event.prediction_id is not None:  # type: ignore[union-attr]
+            self.outcomes.add(seq, outcome)
+        if isinstance(event, RoundRevealed):
+            self.pending.pop(event.prediction_id, None)
+        elif isinstance(event, PredictionsExpired):
+            self.dropped -= min(event.count, self.dropped)
+        elif isinstance(event, ModelReset):
+            self.pending.clear()
+            self.dropped = 0
+        return outcome
+
+    def drop(self, prediction: Prediction) -> None:
+        """Give a prediction up; the next sweep records it."""
+        del self.pending[prediction.prediction_id]
+        self.dropped += 1
+        self.dropped_through = max(self.dropped_through, prediction.at)
+
+    @property
+    def expired(self) -> int:
+        return self.model.expired + self.dropped
+
+    def snapshot(self) -> Snapshot:
+        """What the journal shall keep; from here on a new log of outcomes begins."""
+        outcomes, self.outcomes = self.outcomes, OutcomeLog()
+        self.since_snapshot = 0
+        return Snapshot(
+            self.model.name, self.seq, self.model.version, self.model.to_bytes(), outcomes.tobytes()
+        )

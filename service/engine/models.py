@@ -1,0 +1,57 @@
+"""The life of a model: made, looked up, reset, deleted."""
+
+from typing import Any
+
+from service.engine.clock import Clock
+from service.engine.fleet import Fleet
+from service.engine.live import Live
+from service.engine.names import check_name
+from service.errors import ModelExists, UnknownModel
+from service.events import ModelCreated, ModelDeleted, ModelReset
+from service.journal.protocol import Journal, Listed
+
+
+class Models:
+    """What can be done with whole models."""
+
+    def __init__(
+        self, journal: Journal, fleet: Fleet, clock: Clock, *, default_settings: dict[str, Any] | None
+    ) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._clock = clock
+        self._default_settings = default_settings
+
+    async def get(self, name: str) -> Live:
+        return await self._fleet.get(name)
+
+    async def get_or_create(self, name: str) -> Live:
+        """The model, made with the default settings if there is none and the service may make it."""
+        try:
+            return await self._fleet.get(name)
+        except UnknownModel:
+            if self._default_settings is None:
+                raise
+        check_name("model", name)
+        # Another request may have been quicker: then its model is ours too.
+        await self._journal.append(ModelCreated(name, self._clock.now(), self._default_settings))
+        return await self._fleet.get(name)
+
+    async def create(self, name: str, settings: dict[str, Any]) -> Live:
+        """A new model; an existing one is never changed."""
+        appended = await self._journal.append(ModelCreated(name, self._clock.now(), settings))
+        if not appended.is_new:
+            raise ModelExists(f"there is a model {name!r} already; delete it to make another")
+        return await self._fleet.get(name)
+
+    async def reset(self, name: str) -> Live:
+        live = await self._fleet.get(name)
+        await self._fleet.append(live, ModelReset(name, self._clock.now()))
+        return live
+
+    async def delete(self, name: str) -> None:
+        live = await self._fleet.get(name)
+        await self._fleet.append(live, ModelDeleted(name, self._clock.now()))
+
+    async def list(self, *, prefix: str, after: str, limit: int) -> list[Listed]:
+        return await self._journal.models(prefix=prefix, after=after, limit=limit)

@@ -1,0 +1,300 @@
+"""The protocol: predict, reveal, learn. Append first, apply after, then answer."""
+
+from asyncio import Future, get_running_loop
+from typing import Any, NamedTuple
+
+from service.engine.clock import Clock, made_at, make_prediction_id
+from service.engine.expiry import Expiry
+from service.engine.fleet import Fleet
+from service.engine.labels import same
+from service.engine.live import Live
+from service.engine.model import Term
+from service.engine.models import Models
+from service.engine.names import check_name
+from service.engine.outcomes import Outcome, OutcomeLog
+from service.errors import (
+    FeedbackConflict,
+    InvalidRequest,
+    JournalUnavailable,
+    PredictionExpired,
+    PredictionIdTaken,
+    RevealFirst,
+    UnknownLabel,
+    UnknownPrediction,
+)
+from service.events import DimensionFixed, Label, Prediction, RoundLearned, RoundRevealed
+from service.journal.protocol import Appended, Journal, Recorded
+from service.learning.features import BadFeatures
+
+
+class Round(NamedTuple):
+    """A finished round as its client sees it; `replayed` if it was finished before this request."""
+
+    prediction_id: str | None
+    model: str
+    predicted: Label | None
+    label: Label
+    outcome: Outcome
+    replayed: bool
+
+
+class Rounds:
+    """Serves predictions from live models and turns labels into durable events."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        fleet: Fleet,
+        models: Models,
+        clock: Clock,
+        *,
+        pending_ttl_seconds: float,
+        pending_max: int,
+        wait_for_predictions: bool,
+        features_max: int,
+        feature_abs_max: float,
+    ) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._models = models
+        self._clock = clock
+        self._pending_max = pending_max
+        self._wait_for_predictions = wait_for_predictions
+        self._features_max = features_max
+        self._feature_abs_max = feature_abs_max
+        self._revealing: dict[str, Future[None]] = {}
+        self.expiry = Expiry(
+            fleet, clock, self._revealing, ttl_seconds=pending_ttl_seconds, pending_max=pending_max
+        )
+
+    async def predict(
+        self, name: str, sent: list[float], prediction_id: str | None, explain: int = 0
+    ) -> tuple[Prediction, list[Term]]:
+        """Serve a prediction and keep it until its label comes; with its `explain` largest terms."""
+        live = self._fleet.loaded.get(name) or await self._models.get_or_create(name)
+        example = await self._read(live, sent)
+        model = live.model
+        features = model.features.encode(example)
+        if prediction_id is not None:
+            check_name("id", prediction_id)
+            earlier = await self._served_before(prediction_id)
+            if earlier is not None:
+                if earlier.model != name or earlier.features != features:
+                    raise _taken(prediction_id)
+                return earlier, model.explain(model.features.vector(example), explain)
+        if live.pending and model.settings["protocol"] == "strict":
+            raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
+        at = self._clock.now()
+        z = model.features.vector(example)
+        label, score = model.decide(z)
+        terms = model.explain(z, explain) if explain else []
+        prediction = Prediction(
+            prediction_id or make_prediction_id(at),
+            name,
+            at,
+            features,
+            label,
+            score,
+            model.version,
+            model.updates,
+        )
+        await self._keep(live, prediction)
+        return prediction, terms
+
+    async def reveal(self, prediction_id: str, label: Label) -> Round:
+        """Learn the true label of a prediction, once."""
+        while (other := self._revealing.get(prediction_id)) is not None:
+            await other
+        live = self._fleet.owner.get(prediction_id)
+        if live is None:
+            found = await self._locate(prediction_id)
+            if isinstance(found, Recorded):
+                return await self._replay(found, label)
+            live = found
+        prediction = live.pending[prediction_id]
+        at = self._clock.now()
+        if self.expiry.is_due(prediction.at, at):
+            raise _expired(prediction_id)
+        self._check_label(live, label)
+        event = RoundRevealed(
+            prediction.model,
+            at,
+            prediction_id,
+            label,
+            prediction.at,
+            prediction.features,
+            prediction.served,
+            prediction.score,
+            prediction.version,
+            prediction.updates,
+        )
+        appended = await self._append_reveal(live, event)
+        if not appended.is_new:
+            return await self._replay(await self._recorded(prediction_id), label)
+        return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
+
+    async def learn(self, name: str, sent: list[float], label: Label, prediction_id: str | None) -> Round:
+        """A whole round at once. With an id, a retry is not learned twice."""
+        live = self._fleet.loaded.get(name) or await self._models.get_or_create(name)
+        features = live.model.features.encode(await self._read(live, sent))
+        self._check_label(live, label)
+        event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
+        if prediction_id is not None:
+            check_name("id", prediction_id)
+            if await self._awaits_label(prediction_id):
+                raise _taken(prediction_id)
+        appended = await self._fleet.append(live, event)
+        if not appended.is_new:
+            return await self._relearned(event)
+        predicted = live.model.labels.label(appended.applied.served)
+        return Round(prediction_id, name, predicted, label, appended.applied, False)
+
+    async def _read(self, live: Live, sent: list[float]) -> Any:
+        """The example in its canonical form; the first one of all fixes the model's dimension."""
+        self._check_features(sent)
+        try:
+            example = live.model.features.read(sent)
+            if live.model.features.dimension is None:
+                await self._fleet.append(
+                    live, DimensionFixed(live.model.name, self._clock.now(), len(example))
+                )
+                example = live.model.features.read(sent)  # another example may have been the first
+        except BadFeatures as error:
+            raise InvalidRequest.at(error.field, error.message) from None
+        return example
+
+    def _check_features(self, sent: list[float]) -> None:
+        if not sent:
+            raise InvalidRequest.at("features", "must not be empty")
+        if len(sent) > self._features_max:
+            raise InvalidRequest.at("features", f"at most {self._features_max} features are accepted")
+        limit = self._feature_abs_max
+        if max(sent) > limit or min(sent) < -limit:
+            at = next(i for i, value in enumerate(sent) if abs(value) > limit)
+            raise InvalidRequest.at(f"features[{at}]", f"must be between -{limit:g} and {limit:g}")
+
+    def _check_label(self, live: Live, label: Label) -> None:
+        if live.model.labels.index(label) < 0:
+            known = ", ".join(repr(value) for value in live.model.labels.values[:10])
+            raise UnknownLabel(f"the model's labels are {known}")
+
+    async def _keep(self, live: Live, prediction: Prediction) -> None:
+        durable = self._journal.put_pending(prediction, wait=self._wait_for_predictions)
+        live.pending[prediction.prediction_id] = prediction
+        self._fleet.owner[prediction.prediction_id] = live
+        if len(live.pending) > self._pending_max:
+            self.expiry.push_out(live)
+        if durable is not None:
+            live.pins += 1
+            try:
+                await durable
+            except JournalUnavailable:
+                live.pending.pop(prediction.prediction_id, None)
+                self._fleet.owner.pop(prediction.prediction_id, None)
+                raise
+            finally:
+                live.pins -= 1
+
+    async def _append_reveal(self, live: Live, event: RoundRevealed) -> Appended:
+        """Append a reveal; a second one of the same prediction waits until this one is done."""
+        done = self._revealing[event.prediction_id] = get_running_loop().create_future()
+        try:
+            return await self._fleet.append(live, event)
+        finally:
+            del self._revealing[event.prediction_id]
+            done.set_result(None)
+
+    async def _locate(self, prediction_id: str) -> Live | Recorded:
+        """Where a prediction is that no loaded model waits for: revealed before, or waiting on disk."""
+        found = await self._journal.find(prediction_id)
+        if isinstance(found, Prediction):
+            await self._fleet.get(found.model)
+            live = self._fleet.owner.get(prediction_id)
+            if live is not None:
+                return live
+            found = await self._journal.find(prediction_id)  # unless it was revealed just now, it has expired
+        if isinstance(found, Recorded):
+            return found
+        made = made_at(prediction_id)
+        if found is not None or (made is not None and self.expiry.is_due(made, self._clock.now())):
+            raise _expired(prediction_id)
+        raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
+
+    async def _served_before(self, prediction_id: str) -> Prediction | None:
+        """The prediction that was served under an id that a client chose, if any."""
+        if prediction_id not in self._fleet.owner:
+            try:
+                found = await self._locate(prediction_id)
+            except UnknownPrediction:
+                found = None
+            if isinstance(found, Recorded):
+                event = found.event
+                if not isinstance(event, RoundRevealed):
+                    raise _taken(prediction_id)
+                return Prediction(
+                    prediction_id,
+                    event.model,
+                    event.predicted_at,
+                    event.features,
+                    event.served,
+                    event.score,
+                    event.version_seen,
+                    event.updates_seen,
+                )
+        live = self._fleet.owner.get(prediction_id)
+        return live.pending[prediction_id] if live is not None else None
+
+    async def _awaits_label(self, prediction_id: str) -> bool:
+        if prediction_id in self._fleet.owner:
+            return True
+        found = await self._journal.find(prediction_id)
+        return isinstance(found, Prediction) or prediction_id in self._fleet.owner
+
+    async def _recorded(self, prediction_id: str) -> Recorded:
+        found = await self._journal.find(prediction_id)
+        if not isinstance(found, Recorded):  # its model was deleted meanwhile
+            raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
+        return found
+
+    async def _relearned(self, event: RoundLearned) -> Round:
+        """What came of a whole round that was sent before under the same id."""
+        assert event.prediction_id is not None
+        found = await self._recorded(event.prediction_id)
+        earlier = found.event
+        if (
+            not isinstance(earlier, RoundLearned)
+            or earlier.model != event.model
+            or earlier.features != event.features
+        ):
+            raise _taken(event.prediction_id)
+        return await self._replay(found, event.label)
+
+    async def _replay(self, found: Recorded, label: Label) -> Round:
+        """The first answer again, for the same label."""
+        event = found.event
+        assert isinstance(event, RoundRevealed | RoundLearned)
+        if not same(event.label, label):
+            raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another label before")
+        live = await self._fleet.get(event.model)
+        outcome = live.outcomes.find(found.seq) or await self._outcome_on_disk(event.model, found.seq)
+        predicted = live.model.labels.label(outcome.served)
+        return Round(event.prediction_id, event.model, predicted, event.label, outcome, True)
+
+    async def _outcome_on_disk(self, name: str, seq: int) -> Outcome:
+        saved = OutcomeLog(await self._journal.outcomes(name, seq) or b"").find(seq)
+        if saved is not None:
+            return saved
+        # Its snapshot was not written (the disk was full, say): then the event is in the tail still.
+        stored = await self._journal.load(name)
+        replayed = Live.awaken(stored).outcomes.find(seq) if stored is not None else None
+        if replayed is None:
+            raise JournalUnavailable("what came of this round cannot be told just now")
+        return replayed
+
+
+def _expired(prediction_id: str) -> PredictionExpired:
+    return PredictionExpired(f"prediction {prediction_id!r} has expired: its label came too late")
+
+
+def _taken(prediction_id: str) -> PredictionIdTaken:
+    return PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")

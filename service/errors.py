@@ -1,0 +1,122 @@
+"""Everything that can go wrong, each with a stable code. No HTTP here: `web/problems.py` has the statuses.
+
+NovikoffError
+├── RequestError                 the client can mend it
+│   ├── InvalidRequest           invalid-request: fields that are missing, unknown or out of range
+│   ├── UnknownLabel             unknown-label
+│   ├── UnknownModel             unknown-model
+│   ├── UnknownPrediction        unknown-prediction
+│   ├── PredictionExpired        prediction-expired
+│   ├── ModelExists              model-exists
+│   ├── FeedbackConflict         feedback-conflict
+│   ├── PredictionIdTaken        prediction-id-taken
+│   └── RevealFirst              reveal-first
+├── Unavailable                  try again later
+│   ├── JournalUnavailable       journal-unavailable
+│   └── Overloaded               overloaded
+└── StartError                   the service cannot start
+    ├── InvalidSettings          invalid-settings
+    ├── DirectoryLocked          directory-locked
+    ├── DirectoryUnusable        directory-unusable
+    └── NewerSchema              newer-schema
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field of a request."""
+
+    field: str
+    message: str
+
+
+class NovikoffError(Exception):
+    code = "error"
+
+    def __init__(self, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.fields = fields
+
+
+class RequestError(NovikoffError):
+    pass
+
+
+class InvalidRequest(RequestError):
+    code = "invalid-request"
+
+    @classmethod
+    def at(cls, field: str, message: str) -> "InvalidRequest":
+        """One wrong field.
+
+        >>> InvalidRequest.at("model", "is missing").detail
+        'model: is missing'
+        """
+        return cls(f"{field}: {message}", (FieldError(field, message),))
+
+
+class UnknownLabel(RequestError):
+    code = "unknown-label"
+
+
+class UnknownModel(RequestError):
+    code = "unknown-model"
+
+
+class UnknownPrediction(RequestError):
+    code = "unknown-prediction"
+
+
+class PredictionExpired(RequestError):
+    code = "prediction-expired"
+
+
+class ModelExists(RequestError):
+    code = "model-exists"
+
+
+class FeedbackConflict(RequestError):
+    code = "feedback-conflict"
+
+
+class PredictionIdTaken(RequestError):
+    code = "prediction-id-taken"
+
+
+class RevealFirst(RequestError):
+    code = "reveal-first"
+
+
+class Unavailable(NovikoffError):
+    pass
+
+
+class JournalUnavailable(Unavailable):
+    code = "journal-unavailable"
+
+
+class Overloaded(Unavailable):
+    code = "overloaded"
+
+
+class StartError(NovikoffError):
+    pass
+
+
+class InvalidSettings(StartError):
+    code = "invalid-settings"
+
+
+class DirectoryLocked(StartError):
+    code = "directory-locked"
+
+
+class DirectoryUnusable(StartError):
+    code = "directory-unusable"
+
+
+class NewerSchema(StartError):
+    code = "newer-schema"

@@ -1,0 +1,86 @@
+"""What can happen to a model. A model's state is a fold over these, in the journal's order.
+
+Every event carries all that applying it needs, so that a replay needs nothing else. Times are
+microseconds since 1970, and are the event's own: they are read once, before the event is journaled.
+"""
+
+from typing import Any
+
+import msgspec
+
+Label = bool | int | str
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True, tag_field="kind"):
+    model: str
+    at: int
+
+
+class ModelCreated(Event, frozen=True, tag="created"):
+    settings: dict[str, Any]
+
+
+class DimensionFixed(Event, frozen=True, tag="dimension"):
+    """The first example fixed how many features the model takes."""
+
+    dimension: int
+
+
+class RoundRevealed(Event, frozen=True, tag="revealed"):
+    """The true label of an earlier prediction."""
+
+    prediction_id: str
+    label: Label
+    predicted_at: int
+    features: Any
+    served: Label | None
+    score: float
+    version_seen: int
+    updates_seen: int
+
+
+class RoundLearned(Event, frozen=True, tag="learned"):
+    """A whole round at once: the prediction is made by the weights that the event finds."""
+
+    prediction_id: str | None
+    label: Label
+    features: Any
+
+
+class PredictionsExpired(Event, frozen=True, tag="expired"):
+    """`count` predictions made up to the time `through` will never be revealed."""
+
+    count: int
+    through: int
+
+
+class ModelReset(Event, frozen=True, tag="reset"):
+    """Back to the start: no weights, no statistics; predictions not yet revealed are void."""
+
+
+class ModelDeleted(Event, frozen=True, tag="deleted"):
+    pass
+
+
+AnyEvent = (
+    ModelCreated
+    | DimensionFixed
+    | RoundRevealed
+    | RoundLearned
+    | PredictionsExpired
+    | ModelReset
+    | ModelDeleted
+)
+
+
+class Prediction(msgspec.Struct, frozen=True, array_like=True):
+    """A served prediction that waits for its label: not an event, since it changes no model."""
+
+    prediction_id: str
+    model: str
+    at: int
+    features: Any
+    served: Label | None
+    score: float
+    version: int
+    updates: int

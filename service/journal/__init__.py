@@ -1,0 +1,1 @@
+"""The journal: what has happened, durable and in order."""

@@ -1,0 +1,84 @@
+"""Every setting, declared once: its name, its default, its range and what it is for.
+
+The environment variable of a setting is its name in capitals with `NOVIKOFF_` before it.
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from service.errors import FieldError, InvalidSettings
+
+PREFIX = "NOVIKOFF_"
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="the address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="the port to listen on; 0 takes a free one")
+    data: Path = Field(Path("data"), description="the directory of the journal")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="the least serious messages that are logged"
+    )
+    shutdown_seconds: float = Field(
+        20.0,
+        gt=0,
+        le=3600,
+        description="how long requests under way may take once the service is told to stop",
+    )
+
+    durability: Literal["power", "process"] = Field(
+        "power", description="what an answered reveal survives: a power cut, or only the end of the process"
+    )
+    durability_of_predictions: Literal["relaxed", "strict"] = Field(
+        "relaxed", description="`strict` answers a prediction only once it is on disk"
+    )
+    queue_events_max: int = Field(
+        20_000, ge=1, le=10_000_000, description="events that may wait for the disk before clients get 503"
+    )
+    snapshot_every_events: int = Field(
+        1_000, ge=1, le=1_000_000, description="events of a model between two snapshots"
+    )
+    events_kept_max: int = Field(
+        100_000, ge=0, description="events of a model that are kept once a snapshot covers them"
+    )
+
+    auto_create: bool = Field(True, description="whether predicting with an unknown model makes it")
+    models_loaded_max: int = Field(
+        10_000, ge=1, description="models in memory; the least recently used go to disk"
+    )
+    pending_ttl_seconds: float = Field(
+        86_400.0, gt=0, le=3.2e9, description="how long a prediction waits for its label"
+    )
+    pending_max: int = Field(
+        10_000, ge=1, le=10_000_000, description="predictions of a model that wait; the oldest are pushed out"
+    )
+
+    body_bytes_max: int = Field(1_048_576, ge=256, description="the largest body of a request")
+    features_max: int = Field(65_536, ge=1, description="the most features of an example")
+    feature_abs_max: float = Field(
+        1e100, gt=0, le=1e100, description="the largest absolute value of a feature"
+    )
+
+
+def load_settings(**given: object) -> Settings:
+    """Settings from the environment, what is `given` (and not None) before it; InvalidSettings if wrong."""
+    unknown = sorted(
+        name
+        for name in os.environ
+        if name.upper().startswith(PREFIX)
+        and name.upper()[len(PREFIX) :].lower() not in Settings.model_fields
+    )
+    if unknown:
+        raise InvalidSettings(f"there is no setting {', '.join(unknown)}; see the README for all there are")
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    except ValidationError as error:
+        fields = tuple(
+            FieldError(f"{PREFIX}{e['loc'][0]}".upper(), e["msg"]) for e in error.errors(include_input=False)
+        )
+        raise InvalidSettings("; ".join(f"{f.field}: {f.message}" for f in fields), fields) from None

@@ -1,0 +1,1 @@
+"""HTTP: the routes, what they take and answer, and how errors look."""

@@ -1,0 +1,31 @@
+"""/livez and /readyz: for whoever keeps the service running."""
+
+from collections.abc import Callable
+
+from fastapi import APIRouter, Response
+
+from service.errors import Unavailable
+from service.web.answers import Json
+from service.web.openapi import problems
+
+
+class NotReady(Unavailable):
+    code = "not-ready"
+
+
+def router(is_ready: Callable[[], bool]) -> APIRouter:
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/livez")
+    async def live() -> Response:
+        """The process runs and answers."""
+        return Json({"status": "live"})
+
+    @routes.get("/readyz", responses=problems(503))
+    async def ready() -> Response:
+        """The journal is open and requests are welcome."""
+        if not is_ready():
+            raise NotReady("the service is starting or stopping")
+        return Json({"status": "ready"})
+
+    return routes

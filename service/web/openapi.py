@@ -1,0 +1,84 @@
+"""The OpenAPI document: FastAPI's own routes, and the plain ASGI endpoints beside them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.web.fast import Endpoint
+from service.web.problems import MEDIA_TYPE, PROBLEMS
+
+_REF = "#/components/schemas/{name}"
+
+PROBLEM_SCHEMA = {
+    "title": "Problem",
+    "description": "RFC 9457: what went wrong, with a stable code.",
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"enum": sorted(PROBLEMS)},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["field", "message"],
+                "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that can fail with these statuses."""
+    return {
+        status: {
+            "description": "; ".join(f"`{code}`" for code, (of, _) in PROBLEMS.items() if of == status),
+            "content": {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+        }
+        for status in statuses
+    }
+
+
+def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]]) -> dict[str, Any]:
+    """The whole document; the endpoints' schemas come from the types that decode and encode them."""
+    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    types = [t for endpoint in endpoints.values() for t in (endpoint.body, endpoint.answer)]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    for path, endpoint in endpoints.items():
+        body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
+        made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
+    known = made["components"]["schemas"]
+    known.update(components, Problem=PROBLEM_SCHEMA)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        known.pop(unused, None)
+    return made
+
+
+def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> dict[str, Any]:
+    summary, _, description = (endpoint.help or "").partition("\n")
+    success: dict[str, Any] = {"description": "Done", "content": {"application/json": {"schema": answer}}}
+    if endpoint.replays:
+        success["headers"] = {
+            "Idempotent-Replay": {
+                "description": "`true` when this was answered before and nothing was learned again",
+                "schema": {"type": "string"},
+            }
+        }
+    return {
+        "tags": ["rounds"],
+        "summary": summary,
+        "description": description.strip(),
+        "operationId": path.strip("/"),
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {
+            "200": success,
+            **{str(k): v for k, v in problems(400, 404, 409, *endpoint.statuses, 413, 415, 422, 503).items()},
+        },
+    }

@@ -1,0 +1,123 @@
+"""Errors as RFC 9457 problem documents: the one place that knows statuses."""
+
+import logging
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from service.errors import FieldError, NovikoffError
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 1
+
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "malformed-json": (400, "The body is not JSON"),
+    "not-found": (404, "There is nothing here"),
+    "unknown-model": (404, "There is no such model"),
+    "unknown-prediction": (404, "There is no such prediction"),
+    "method-not-allowed": (405, "This path takes another method"),
+    "model-exists": (409, "The model exists"),
+    "feedback-conflict": (409, "Revealed with another label before"),
+    "prediction-id-taken": (409, "The id was used before"),
+    "reveal-first": (409, "An earlier prediction waits for its label"),
+    "prediction-expired": (410, "The prediction has expired"),
+    "body-too-large": (413, "The body is too large"),
+    "unsupported-media-type": (415, "The body is of another type"),
+    "invalid-request": (422, "The request does not fit"),
+    "unknown-label": (422, "The model does not have this label"),
+    "internal-error": (500, "Something went wrong here"),
+    "journal-unavailable": (503, "The journal cannot be used just now"),
+    "not-ready": (503, "Not ready"),
+    "overloaded": (503, "Too much to do just now"),
+}
+"""Every code with its status and its title."""
+
+_CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed", 400: "malformed-json"}
+
+
+class HttpError(NovikoffError):
+    """An error that only HTTP knows."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+def problem(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> tuple[int, bytes]:
+    """The status and the body of a problem document."""
+    status, title = PROBLEMS[code]
+    document: dict[str, Any] = {
+        "type": f"urn:novikoff:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    if fields:
+        document["errors"] = [{"field": f.field, "message": f.message} for f in fields]
+    return status, msgspec.json.encode(document)
+
+
+def headers_of(status: int) -> dict[str, str]:
+    """What goes with a problem of this status."""
+    if status == 503:
+        return {"retry-after": str(RETRY_AFTER_SECONDS)}
+    return {"connection": "close"} if status == 413 else {}
+
+
+def respond(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> Response:
+    status, body = problem(code, detail, fields)
+    return Response(body, status, headers_of(status), MEDIA_TYPE)
+
+
+def internal_error(error: Exception) -> tuple[str, str]:
+    """The code and the detail that a client gets of an error that nobody foresaw."""
+    log.error("unforeseen: %s", error, exc_info=error)
+    return "internal-error", "the service has logged what happened"
+
+
+def install(app: FastAPI) -> None:
+    """Let every error of the app's routes become a problem document."""
+
+    @app.exception_handler(NovikoffError)
+    async def ours(_: Request, error: NovikoffError) -> Response:
+        return respond(error.code, error.detail, error.fields)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        if any(e["type"] == "json_invalid" for e in error.errors()):
+            return respond("malformed-json", "the body is not valid JSON")
+        fields = tuple(FieldError(_field(e), _message(e)) for e in error.errors())
+        return respond("invalid-request", "; ".join(f"{f.field}: {f.message}" for f in fields), fields)
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        answer = respond(_CODE_OF_STATUS.get(error.status_code, "internal-error"), str(error.detail))
+        for name, value in (error.headers or {}).items():
+            answer.headers[name] = value
+        return answer
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, error: Exception) -> Response:
+        return respond(*internal_error(error))
+
+
+def _field(error: dict[str, Any]) -> str:
+    """Where in the body, path or query it is: `learner.delta`, or that place itself."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"][1:])
+    if error["type"] == "part":  # a check of ours that knows better where it is
+        path += "." + error["ctx"]["part"]
+    return path.lstrip(".")[:200] or str(error["loc"][0])
+
+
+def _message(error: dict[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "is not known here"
+    if error["type"] == "missing":
+        return "is missing"
+    return str(error["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,155 @@
+"""POST /predict, /feedback, /learn: the protocol over HTTP."""
+
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.engine.rounds import Round, Rounds
+from service.errors import InvalidRequest
+from service.events import Label
+from service.web.fast import Endpoint, Header
+
+# The engine checks names, and only those that it has not seen before; this is for the document.
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        description=NAME_RULE, extra_json_schema={"pattern": NAME_PATTERN, "maxLength": NAME_CHARS_MAX}
+    ),
+]
+LabelSent = bool | int | float | str
+
+LABEL_CHARS_MAX = 256
+LABEL_ABS_MAX = 2**63 - 1
+REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)
+
+
+class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
+    model: Name
+    features: list[float]
+    id: Name | None = None
+    explain: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+
+
+class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
+    prediction_id: Name
+    label: LabelSent
+
+
+class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
+    model: Name
+    features: list[float]
+    label: LabelSent
+    id: Name | None = None
+
+
+class Contribution(msgspec.Struct):
+    feature: int | str
+    value: float
+    weight: float
+    contribution: float
+
+
+class PredictAnswer(msgspec.Struct, omit_defaults=True):
+    prediction_id: str
+    model: str
+    label: Label | None
+    score: float
+    version: int
+    explanation: list[Contribution] | None = None
+
+
+class FeedbackAnswer(msgspec.Struct):
+    prediction_id: str | None
+    model: str
+    predicted: Label | None
+    label: Label
+    mistake: bool
+    updated: bool
+    version: int
+    rounds: int
+    mistakes: int
+
+
+class LearnAnswer(FeedbackAnswer):
+    score: float
+
+
+def endpoints(rounds: Rounds, *, body_bytes_max: int) -> dict[str, Endpoint[Any]]:
+    """The three routes by their paths."""
+
+    async def predict(body: PredictBody) -> tuple[object, tuple[Header, ...]]:
+        """Predict a label.
+
+        The prediction waits for its label under its `prediction_id`. Sent again with the same `id` and the
+        same features, it is answered as the first time. An unknown model is made with the default settings.
+        """
+        prediction, terms = await rounds.predict(body.model, body.features, body.id, body.explain)
+        explanation = [Contribution(*term) for term in terms] if body.explain else None
+        answer = PredictAnswer(
+            prediction.prediction_id,
+            prediction.model,
+            prediction.served,
+            prediction.score,
+            prediction.version,
+            explanation,
+        )
+        return answer, ()
+
+    async def feedback(body: FeedbackBody) -> tuple[object, tuple[Header, ...]]:
+        """Reveal the true label of a prediction.
+
+        The model learns it once: a retry gets the first answer again. The answer comes when the reveal is
+        durable and applied.
+        """
+        done = await rounds.reveal(body.prediction_id, check_label(body.label))
+        return FeedbackAnswer(*_fields(done)), REPLAYED if done.replayed else ()
+
+    async def learn(body: LearnBody) -> tuple[object, tuple[Header, ...]]:
+        """A whole round in one call: predict, then learn the label.
+
+        With an `id`, a retry is not learned twice.
+        """
+        done = await rounds.learn(body.model, body.features, check_label(body.label), body.id)
+        return LearnAnswer(*_fields(done), done.outcome.score), REPLAYED if done.replayed else ()
+
+    endpoint = partial(Endpoint, body_bytes_max=body_bytes_max)
+    return {
+        "/predict": endpoint(PredictBody, PredictAnswer, predict, statuses=(410,)),
+        "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),
+        "/learn": endpoint(LearnBody, LearnAnswer, learn, replays=True),
+    }
+
+
+def check_label(label: LabelSent, field: str = "label") -> Label:
+    """A label as the engine takes it; to JSON, 1.0 is the integer 1.
+
+    >>> check_label(1.0), check_label(True), check_label("spam")
+    (1, True, 'spam')
+    """
+    if isinstance(label, float):
+        if not label.is_integer():
+            raise InvalidRequest.at(field, "must be a string, an integer or a boolean")
+        label = int(label)
+    if isinstance(label, str):
+        if len(label) > LABEL_CHARS_MAX:
+            raise InvalidRequest.at(field, f"must have at most {LABEL_CHARS_MAX} characters")
+    elif abs(label) > LABEL_ABS_MAX:
+        raise InvalidRequest.at(field, "must fit into 64 bits")
+    return label
+
+
+def _fields(done: Round) -> tuple[str | None, str, Label | None, Label, bool, bool, int, int, int]:
+    outcome = done.outcome
+    return (
+        done.prediction_id,
+        done.model,
+        done.predicted,
+        done.label,
+        outcome.mistake,
+        outcome.updated,
+        outcome.version,
+        outcome.rounds,
+        outcome.mistakes,
+    )
