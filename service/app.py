@@ -13,20 +13,21 @@ from service.engine.engine import Engine, Rules
 from service.journal.sqlite import SqliteJournal
 from service.settings import Settings
 from service.web import health, models, openapi, problems, rounds, stats
-from service.web.fast import Endpoint
+from service.web.bodies import has_body, read_body, replay
+from service.web.fast import Endpoint, as_problem, respond
 from service.web.model_settings import default_settings
+from service.web.problems import HttpError
 
 
 class Application(FastAPI):
     """A FastAPI app whose busiest routes are reached without its router and middleware."""
 
-    def __init__(self, endpoints: dict[str, Endpoint[Any]], **options: Any) -> None:
+    def __init__(self, endpoints: dict[str, Endpoint[Any]], *, body_bytes_max: int, **options: Any) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
-        routes: list[BaseRoute] = [
-            Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()
-        ]
-        super().__init__(routes=routes, **options)
+        routes = (Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items())
+        super().__init__(routes=list[BaseRoute](routes), **options)
         self._endpoints = endpoints
+        self._body_bytes_max = body_bytes_max
         self._document: dict[str, Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,6 +35,12 @@ class Application(FastAPI):
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None:
                 await endpoint(scope, receive, send)
+                return
+        if scope["type"] == "http" and has_body(scope["headers"]):
+            try:
+                receive = replay(await read_body(scope, receive, self._body_bytes_max), receive)
+            except HttpError as error:
+                await respond(send, *as_problem(error))
                 return
         await super().__call__(scope, receive, send)
 
@@ -74,6 +81,7 @@ def create_app(settings: Settings) -> Application:
 
     app = Application(
         rounds.endpoints(engine.rounds, body_bytes_max=settings.body_bytes_max),
+        body_bytes_max=settings.body_bytes_max,
         title="Novikoff",
         version=version("novikoff"),
         description="Online learning over HTTP: predict, reveal, update.",

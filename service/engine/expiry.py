@@ -19,7 +19,7 @@ class Expiry:
     """Gives up predictions older than `ttl_seconds`, and the oldest of a model that has too many.
 
     Giving up is immediate, and one event a sweep records it, so that a client which never reveals does not
-    cost an event a prediction. After a crash in between, what was given up is given up again.
+    cost an event a prediction. A crash in between forgets the giving up, and they wait again.
     """
 
     def __init__(
@@ -35,8 +35,10 @@ class Expiry:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
+        """Record what was given up since the last sweep."""
         self._task.cancel()
         await asyncio.wait([self._task])
+        await self._sweep_or_warn()
 
     def is_due(self, prediction_at: int, now: int) -> bool:
         return now - prediction_at > self._ttl_us
@@ -51,6 +53,8 @@ class Expiry:
         """Give up what is due, and record all that was given up."""
         now = self._clock.now()
         for live in list(self._fleet.loaded.values()):
+            if self._fleet.loaded.get(live.model.name) is not live:
+                continue  # unloaded while an earlier one was recorded
             if live.pending:
                 self._drop_due(live, now)
             if live.dropped:
@@ -74,7 +78,10 @@ class Expiry:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            try:
-                await self.sweep()
-            except NovikoffError as error:
-                log.warning("expired predictions are recorded later: %s", error.detail)
+            await self._sweep_or_warn()
+
+    async def _sweep_or_warn(self) -> None:
+        try:
+            await self.sweep()
+        except NovikoffError as error:
+            log.warning("expired predictions are not recorded yet: %s", error.detail)

@@ -25,12 +25,21 @@ class Fleet:
         self.owner: dict[str, Live] = {}
         """Which loaded model a waiting prediction belongs to."""
 
+    def used(self, name: str) -> Live | None:
+        """The model of this name if it is loaded, which it is the more likely to stay now."""
+        live = self.loaded.get(name)
+        if live is not None:
+            self.loaded.move_to_end(name)
+        return live
+
     async def get(self, name: str) -> Live:
-        """The model of this name, loaded if it is not; UnknownModel if there is none."""
-        live = self.loaded.get(name) or await self._load(name)
-        if live is None:
-            raise UnknownModel(f"there is no model {name!r}")
-        self.loaded.move_to_end(name)
+        """The model of this name, loaded if it is not; UnknownModel if there is none.
+
+        It stays loaded until the caller waits for something else: after that, ask again.
+        """
+        while (live := self.used(name)) is None:
+            if await self._load(name) is None:
+                raise UnknownModel(f"there is no model {name!r}")
         return live
 
     async def append(self, live: Live, event: AnyEvent) -> Appended:
@@ -98,7 +107,7 @@ class Fleet:
         self.loaded[live.model.name] = live
         self.owner.update(dict.fromkeys(live.pending, live))
         if len(self.loaded) > self._loaded_max:
-            idle = next((old for old in self.loaded.values() if not old.pins and old is not live), None)
+            idle = next((old for old in self.loaded.values() if old.is_idle and old is not live), None)
             if idle is not None:
                 self._remove(idle)
 

@@ -29,7 +29,7 @@ class Live:
         self.outcomes = OutcomeLog()
         self.since_snapshot = 0
         self.pins = 0
-        """How many requests are under way with it; only a model without any is unloaded."""
+        """How many requests are under way with it."""
         self.dropped = 0
         self.dropped_through = 0
         """Predictions given up but not yet recorded as expired, and the time of the newest of them."""
@@ -72,6 +72,11 @@ class Live:
         del self.pending[prediction.prediction_id]
         self.dropped += 1
         self.dropped_through = max(self.dropped_through, prediction.at)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it may be unloaded: nobody works with it, and the journal has all there is to know."""
+        return not self.pins and not self.dropped
 
     @property
     def expired(self) -> int:

@@ -71,17 +71,18 @@ class Rounds:
         self, name: str, sent: list[float], prediction_id: str | None, explain: int = 0
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its `explain` largest terms."""
-        live = self._fleet.loaded.get(name) or await self._models.get_or_create(name)
+        earlier = await self._served_before(prediction_id) if prediction_id is not None else None
+        live = self._fleet.used(name) or await self._models.get_or_create(name)
         example = await self._read(live, sent)
         model = live.model
         features = model.features.encode(example)
         if prediction_id is not None:
-            check_name("id", prediction_id)
-            earlier = await self._served_before(prediction_id)
-            if earlier is not None:
-                if earlier.model != name or earlier.features != features:
-                    raise _taken(prediction_id)
-                return earlier, model.explain(model.features.vector(example), explain)
+            waiting = self._fleet.owner.get(prediction_id)  # another request may have been quicker
+            earlier = waiting.pending[prediction_id] if waiting is not None else earlier
+        if earlier is not None:
+            if earlier.model != name or earlier.features != features:
+                raise _taken(earlier.prediction_id)
+            return earlier, model.explain(model.features.vector(example), explain)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
         at = self._clock.now()
@@ -135,14 +136,12 @@ class Rounds:
 
     async def learn(self, name: str, sent: list[float], label: Label, prediction_id: str | None) -> Round:
         """A whole round at once. With an id, a retry is not learned twice."""
-        live = self._fleet.loaded.get(name) or await self._models.get_or_create(name)
+        if prediction_id is not None and await self._awaits_label(prediction_id):
+            raise _taken(prediction_id)
+        live = self._fleet.used(name) or await self._models.get_or_create(name)
         features = live.model.features.encode(await self._read(live, sent))
         self._check_label(live, label)
         event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
-        if prediction_id is not None:
-            check_name("id", prediction_id)
-            if await self._awaits_label(prediction_id):
-                raise _taken(prediction_id)
         appended = await self._fleet.append(live, event)
         if not appended.is_new:
             return await self._relearned(event)
@@ -222,6 +221,7 @@ class Rounds:
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:
         """The prediction that was served under an id that a client chose, if any."""
+        check_name("id", prediction_id)
         if prediction_id not in self._fleet.owner:
             try:
                 found = await self._locate(prediction_id)
@@ -245,6 +245,7 @@ class Rounds:
         return live.pending[prediction_id] if live is not None else None
 
     async def _awaits_label(self, prediction_id: str) -> bool:
+        check_name("id", prediction_id)
         if prediction_id in self._fleet.owner:
             return True
         found = await self._journal.find(prediction_id)

@@ -6,18 +6,14 @@ FastAPI route that does nothing takes longer than predicting does.
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Generic, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Generic, NoReturn, TypeVar
 
 import msgspec
 
 from service.errors import FieldError, InvalidRequest, NovikoffError
+from service.web.bodies import Header, Receive, Scope, Send, read_body
 from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Header = tuple[bytes, bytes]
 
 Body = TypeVar("Body")
 
@@ -65,52 +61,23 @@ class Endpoint(Generic[Body]):
             content = self._encode(answer)
             headers = (JSON, *more)
         except Exception as error:
-            known = isinstance(error, NovikoffError)
-            code, detail = (error.code, error.detail) if known else internal_error(error)  # type: ignore[attr-defined]
-            status, content = problem(code, detail, error.fields if known else ())  # type: ignore[attr-defined]
-            headers = (PROBLEM, *((k.encode(), v.encode()) for k, v in headers_of(status).items()))
-        length = (b"content-length", b"%d" % len(content))
-        await send({"type": "http.response.start", "status": status, "headers": (*headers, length)})
-        await send({"type": "http.response.body", "body": content})
+            status, headers, content = as_problem(error)
+        await respond(send, status, headers, content)
 
 
-async def read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
-    """The JSON body of a request, refused before it is read when it says that it is too large."""
-    _check_headers(scope["headers"], bytes_max)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > bytes_max:
-            _too_large(bytes_max)
-        return body
-    parts = [body]
-    size = len(body)
-    while message.get("more_body"):
-        message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > bytes_max:
-            _too_large(bytes_max)
-    return b"".join(parts)
+async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
+    length = (b"content-length", b"%d" % len(content))
+    await send({"type": "http.response.start", "status": status, "headers": (*headers, length)})
+    await send({"type": "http.response.body", "body": content})
 
 
-def _check_headers(headers: list[Header], bytes_max: int) -> None:
-    media_type = b""
-    for name, value in headers:
-        if name == b"content-type":
-            media_type = value
-        elif name == b"content-length" and int(value) > bytes_max:
-            _too_large(bytes_max)
-    if media_type != b"application/json" and not _is_json(media_type):
-        raise HttpError("unsupported-media-type", "send the body with content-type: application/json")
-
-
-def _is_json(media_type: bytes) -> bool:
-    return media_type.split(b";", 1)[0].strip().lower() == b"application/json"
-
-
-def _too_large(bytes_max: int) -> NoReturn:
-    raise HttpError("body-too-large", f"a body may have {bytes_max} bytes at most")
+def as_problem(error: Exception) -> tuple[int, tuple[Header, ...], bytes]:
+    """The status, the headers and the content that tell a client of an error."""
+    if isinstance(error, NovikoffError):
+        status, content = problem(error.code, error.detail, error.fields)
+    else:
+        status, content = problem(*internal_error(error))
+    return status, (PROBLEM, *((k.encode(), v.encode()) for k, v in headers_of(status).items())), content
 
 
 _PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)

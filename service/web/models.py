@@ -61,7 +61,9 @@ def describe(live: Live) -> dict[str, Any]:
 def router(models: Models) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503))
 
-    @routes.post("/models", status_code=201, response_model=ModelAnswer, responses=problems(400, 409, 413))
+    @routes.post(
+        "/models", status_code=201, response_model=ModelAnswer, responses=problems(400, 409, 413, 415)
+    )
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""
         live = await models.create(new.model, new.settings())

@@ -1,0 +1,174 @@
+"""Start, stop, and what must not stop it."""
+
+import asyncio
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from msgspec import structs
+
+from service.journal.codec import decode_event, encode
+from service.journal.schema import SCHEMA_VERSION
+from tests.running import Service, problem_of
+
+
+def novikoff(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
+    return subprocess.run(
+        [sys.executable, "-m", "service", *arguments],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_sigterm_finishes_what_is_under_way_and_exits_with_0(start: Callable[..., Service]) -> None:
+    service = start()
+    service.predict("m", [1.0])
+
+    async def stop_under_load() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=service.url, timeout=30) as client:
+            body = {"model": "m", "features": [1.0], "label": 1}
+            requests = [asyncio.create_task(client.post("/learn", json=body)) for _ in range(50)]
+            await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+            service.process.terminate()
+            answers = await asyncio.gather(*requests, return_exceptions=True)
+            return [answer for answer in answers if isinstance(answer, httpx.Response)]
+
+    answers = asyncio.run(stop_under_load())
+    assert service.stop() == 0, "".join(service.log)
+    acknowledged = sum(answer.status_code == 200 for answer in answers)
+    assert acknowledged >= 1
+    connection = sqlite3.connect(service.data / "journal.sqlite")
+    assert connection.execute("SELECT count(*) FROM snapshot").fetchone() == (1,)
+    connection.close()
+    service.start()
+    assert service.stats("m")["rounds"]["revealed"] >= acknowledged
+    service.assert_replay_equals_live("m")
+
+
+def test_a_second_process_cannot_use_the_same_directory(start: Callable[..., Service]) -> None:
+    service = start()
+    second = novikoff("serve", "--data", str(service.data), "--port", "0")
+    assert second.returncode == 2
+    assert f"in use by process {service.process.pid}" in second.stderr
+    assert "Traceback" not in second.stderr
+    service.kill()
+    service.start()
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path, start: Callable[..., Service]) -> None:
+    start().stop()
+    connection = sqlite3.connect(tmp_path / "data" / "journal.sqlite")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    connection.close()
+    refused = novikoff("serve", "--data", str(tmp_path / "data"), "--port", "0")
+    assert refused.returncode == 2
+    assert f"schema version {SCHEMA_VERSION + 1}" in refused.stderr and "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("content", [b"this is not a database, whatever its name says" * 100, None])
+def test_a_file_of_somebody_else_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "journal.sqlite"
+    if content is None:
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE theirs (x)")
+        connection.close()
+    else:
+        path.write_bytes(content)
+    refused = novikoff("serve", "--data", str(tmp_path), "--port", "0")
+    assert refused.returncode == 2
+    assert "journal.sqlite" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    refused = novikoff("serve", "--data", str(tmp_path / "file" / "data"), "--port", "0")
+    assert refused.returncode == 2
+    assert "cannot be written" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
+    refused = novikoff("serve", "--data", str(tmp_path), NOVIKOFF_PORTS="1")
+    assert refused.returncode == 2
+    assert "NOVIKOFF_PORTS" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_a_setting_out_of_range_is_named(tmp_path: Path) -> None:
+    refused = novikoff("serve", "--data", str(tmp_path), NOVIKOFF_PENDING_MAX="0")
+    assert refused.returncode == 2
+    assert "NOVIKOFF_PENDING_MAX" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_a_full_disk_answers_503_changes_nothing_and_passes(start: Callable[..., Service]) -> None:
+    service = start()
+    for i in range(10):
+        service.learn("m", [1.0, float(i)], -1)
+    waiting = service.predict("m", [1.0, 1.0])["prediction_id"]
+    before = service.stats("m"), service.get("/models/m/weights")
+    # No file may grow beyond one byte: to the database it is a full disk.
+    pid = service.process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, hard))
+    for path, body in (
+        ("/feedback", {"prediction_id": waiting, "label": -1}),
+        ("/learn", {"model": "m", "features": [1.0, 2.0], "label": -1}),
+        ("/models", {"model": "other"}),
+    ):
+        answer = service.client.post(path, json=body)
+        assert problem_of(answer) == (503, "journal-unavailable")
+        assert int(answer.headers["retry-after"]) >= 1
+    assert (service.stats("m"), service.get("/models/m/weights")) == before
+    while_full = service.predict("m", [2.0, 2.0])["prediction_id"]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+    assert service.reveal(waiting, -1)["rounds"] == 11
+    assert service.client.get("/models/other").status_code == 404
+    service.assert_replay_equals_live("m")
+    service.stop()
+    service.start()
+    assert service.reveal(while_full, -1)["rounds"] == 12, (
+        "a prediction served while the disk was full was kept"
+    )
+    service.assert_replay_equals_live("m")
+
+
+def test_a_clock_that_goes_back_does_not_void_predictions(start: Callable[..., Service]) -> None:
+    service = start()
+    service.learn("m", [1.0], 1)
+    service.stop()
+    connection = sqlite3.connect(service.data / "journal.sqlite")
+    seq, body = connection.execute("SELECT seq, body FROM event ORDER BY seq DESC LIMIT 1").fetchone()
+    future = (time.time_ns() // 1000) + 3_600_000_000
+    event = structs.replace(decode_event(body), at=future)
+    connection.execute("UPDATE event SET body = ? WHERE seq = ?", (encode(event), seq))
+    connection.execute("UPDATE model SET voided_through = ?", (future,))
+    connection.commit()
+    connection.close()
+    service.start()
+    prediction_id = service.predict("m", [1.0])["prediction_id"]
+    service.restart()
+    service.reveal(prediction_id, 1)
+
+
+def test_old_events_are_trimmed_but_nothing_is_forgotten(start: Callable[..., Service]) -> None:
+    service = start(snapshot_every_events=10, events_kept_max=30)
+    for i in range(200):
+        service.learn("m", [1.0, float(i % 7)], 1 if i % 2 else -1)
+    before = service.stats("m"), service.get("/models/m/weights")
+    service.kill()
+    connection = sqlite3.connect(service.data / "journal.sqlite")
+    (kept,) = connection.execute("SELECT count(*) FROM event").fetchone()
+    (snapshots,) = connection.execute("SELECT count(*) FROM snapshot").fetchone()
+    (pages,) = connection.execute("SELECT count(*) FROM outcome").fetchone()
+    connection.close()
+    assert 30 <= kept <= 50 and snapshots == 2 and pages <= 5
+    service.start()
+    assert (service.stats("m"), service.get("/models/m/weights")) == before

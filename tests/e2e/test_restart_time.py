@@ -1,0 +1,59 @@
+"""A restart costs the same with a short history and with a long one."""
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+from service.engine.fleet import Fleet
+from service.events import ModelCreated, RoundLearned
+from service.journal.sqlite import SqliteJournal
+from service.web.model_settings import default_settings
+from tests.running import Service
+
+
+async def write_history(directory: Path, events: int) -> None:
+    journal = SqliteJournal(
+        directory,
+        durability="process",
+        queue_events_max=10_000,
+        events_kept_max=1_000_000,
+        expired_remembered_max=10,
+    )
+    fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
+    await journal.open(fleet.apply)
+    settings = default_settings() | {"features": {"kind": "dense", "dimension": 2}}
+    await journal.append(ModelCreated("m", 1, settings))
+    features = b"\x00" * 16
+    for start in range(0, events, 1000):
+        times = range(start, min(start + 1000, events))
+        rounds = [RoundLearned("m", 2 + i, None, 1 if i % 3 else -1, features) for i in times]
+        await asyncio.gather(*(journal.append(event) for event in rounds))
+    await journal.close()
+
+
+def seconds_to_first_answer(service: Service) -> float:
+    began = time.perf_counter()
+    service.start()
+    service.predict("m", [1.0, 2.0])
+    taken = time.perf_counter() - began
+    service.kill()
+    return taken
+
+
+@pytest.mark.timeout(240)
+def test_a_restart_does_not_take_longer_with_a_long_history(tmp_path: Path) -> None:
+    services = {events: Service(tmp_path / str(events)) for events in (200, 200_000)}
+    for events, service in services.items():
+        asyncio.run(write_history(service.data, events))
+    times: dict[int, list[float]] = {events: [] for events in services}
+    for _ in range(3):
+        for events, service in services.items():
+            times[events].append(seconds_to_first_answer(service))
+    for service in services.values():
+        service.client.close()
+    short, long = (statistics.median(times[events]) for events in services)
+    print(f"first answer after {short:.2f} s with 200 events, {long:.2f} s with 200,000")
+    assert long < 2 * short

@@ -1,0 +1,80 @@
+"""A model is a fold over its events: the same events, the same bits; a snapshot is a place to begin."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.engine.model import Model
+from service.events import (
+    AnyEvent,
+    DimensionFixed,
+    ModelCreated,
+    ModelReset,
+    PredictionsExpired,
+    RoundLearned,
+    RoundRevealed,
+)
+from service.web.model_settings import NewModel
+
+number = st.floats(-1e6, 1e6, allow_nan=False)
+features = st.lists(number, min_size=3, max_size=3).map(lambda values: np.array(values).tobytes())
+label = st.sampled_from([-1, 1])
+event = st.one_of(
+    st.builds(RoundLearned, st.just("m"), st.integers(1, 10**15), st.none(), label, features),
+    st.builds(
+        RoundRevealed, st.just("m"), st.integers(1, 10**15), st.just("p"), label, st.integers(1, 10**15),
+        features, label, number, st.integers(0, 5), st.integers(0, 0),
+    ),
+    st.builds(PredictionsExpired, st.just("m"), st.integers(1, 10**15), st.integers(1, 9), st.integers(1, 10**15)),
+    st.builds(ModelReset, st.just("m"), st.integers(1, 10**15)),
+)  # fmt: skip
+learner = st.fixed_dictionaries(
+    {
+        "rule": st.sampled_from(["mistake", "margin"]),
+        "delta": st.floats(0, 10),
+        "eta0": st.floats(0.001, 10),
+        "schedule": st.sampled_from(["constant", "inverse", "inverse_sqrt"]),
+    }
+)
+
+
+def new_model(settings: dict[str, object], bias: bool) -> Model:
+    model = Model(ModelCreated("m", 1, NewModel(model="m", learner=settings, bias=bias).settings()))
+    model.apply(DimensionFixed("m", 1, 3))
+    return model
+
+
+@given(learner, st.booleans(), st.lists(event, max_size=30), st.integers(0, 30))
+def test_replay_and_restore_equal_never_having_stopped(
+    settings: dict[str, object], bias: bool, events: list[AnyEvent], cut: int
+) -> None:
+    live, replayed = new_model(settings, bias), new_model(settings, bias)
+    outcomes = [live.apply(e) for e in events]
+    for e in events[:cut]:
+        replayed.apply(e)
+    restored = Model.from_bytes(replayed.to_bytes())
+    assert restored.to_bytes() == replayed.to_bytes()
+    assert [restored.apply(e) for e in events[cut:]] == outcomes[cut:]
+    assert restored.to_bytes() == live.to_bytes()
+
+
+@given(st.lists(event, max_size=20))
+def test_deciding_and_explaining_change_nothing(events: list[AnyEvent]) -> None:
+    model = new_model({}, True)
+    for e in events:
+        model.apply(e)
+    before = model.to_bytes()
+    z = model.features.vector(np.array([1.0, -2.0, 3.0]))
+    model.decide(z)
+    model.explain(z, 10)
+    assert model.to_bytes() == before
+
+
+@given(st.lists(event.filter(lambda e: not isinstance(e, ModelReset)), max_size=30))
+def test_counts_are_those_of_the_events(events: list[AnyEvent]) -> None:
+    model = new_model({}, True)
+    outcomes = [outcome for outcome in map(model.apply, events) if outcome is not None]
+    assert model.revealed == model.version == len(outcomes)
+    assert model.mistakes == model.updates == sum(outcome.mistake for outcome in outcomes)
+    assert model.expired == sum(e.count for e in events if isinstance(e, PredictionsExpired))
+    assert [outcome.rounds for outcome in outcomes] == list(range(1, len(outcomes) + 1))

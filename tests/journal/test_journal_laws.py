@@ -1,0 +1,218 @@
+"""What every journal promises, checked on each of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.errors import UnknownModel
+from service.events import (
+    AnyEvent,
+    ModelCreated,
+    ModelDeleted,
+    ModelReset,
+    Prediction,
+    PredictionsExpired,
+    RoundLearned,
+    RoundRevealed,
+)
+from service.journal.protocol import Journal, Recorded, Snapshot
+from service.journal.sqlite import SqliteJournal
+
+Applied = list[tuple[int, AnyEvent]]
+
+
+def sqlite(directory: Path) -> Journal:
+    return SqliteJournal(
+        directory, durability="power", queue_events_max=1000, events_kept_max=5, expired_remembered_max=2
+    )
+
+
+@pytest.fixture(params=[sqlite], ids=["sqlite"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
+    """Opens the journal of this test, again and again the same; gives it and what it has applied."""
+
+    @asynccontextmanager
+    async def open_one() -> AsyncIterator[tuple[Journal, Applied]]:
+        journal: Journal = request.param(tmp_path / "data")
+        applied: Applied = []
+
+        def apply(seq: int, event: AnyEvent) -> str:
+            applied.append((seq, event))
+            return f"applied {seq}"
+
+        await journal.open(apply)
+        yield journal, applied
+        await journal.close()
+
+    return open_one
+
+
+def created(model: str = "m", at: int = 1) -> ModelCreated:
+    return ModelCreated(model, at, {"any": "settings"})
+
+
+def learned(at: int, prediction_id: str | None = None, model: str = "m") -> RoundLearned:
+    return RoundLearned(model, at, prediction_id, 1, b"features")
+
+
+def waiting(prediction_id: str, at: int = 2, model: str = "m") -> Prediction:
+    return Prediction(prediction_id, model, at, b"features", 1, 0.5, 3, 2)
+
+
+def revealed(prediction: Prediction, label: int, at: int = 100) -> RoundRevealed:
+    p = prediction
+    return RoundRevealed(
+        p.model, at, p.prediction_id, label, p.at, p.features, p.served, p.score, p.version, p.updates
+    )
+
+
+async def test_events_are_applied_in_order_once_durable_and_come_back(opened: Callable[[], Any]) -> None:
+    async with opened() as (journal, applied):
+        await journal.append(created())
+        appended = await asyncio.gather(*(journal.append(learned(at)) for at in range(2, 300)))
+        assert [a.applied for a in appended] == [f"applied {a.seq}" for a in appended]
+        assert all(a.is_new for a in appended)
+        sequence = [seq for seq, _ in applied]
+        assert sequence == sorted(set(sequence))
+        assert [event.at for _, event in applied] == list(range(1, 300))
+        before = applied
+    async with opened() as (journal, applied):
+        stored = await journal.load("m")
+        assert [(r.seq, r.event) for r in stored.tail] == before
+        assert applied == [], "what was applied before is not applied again"
+        assert (await journal.append(learned(300))).seq > before[-1][0]
+        assert await journal.events("m", after=before[9][0], limit=3) == [Recorded(*b) for b in before[10:13]]
+
+
+async def test_the_newest_time_is_told_at_the_start(tmp_path: Path) -> None:
+    for expected, at in ((0, 17), (17, 18), (18, 19)):
+        journal = sqlite(tmp_path)
+        assert await journal.open(lambda seq, event: None) == expected
+        await journal.append(created(f"m{at}", at))
+        await journal.close()
+
+
+async def test_an_id_is_revealed_once(opened: Callable[[], Any]) -> None:
+    prediction = waiting("p")
+    async with opened() as (journal, applied):
+        await journal.append(created())
+        await journal.put_pending(prediction, wait=True)
+        assert await journal.find("p") == prediction
+        both = await asyncio.gather(
+            journal.append(revealed(prediction, 1)), journal.append(revealed(prediction, -1))
+        )
+        assert [a.is_new for a in both] == [True, False]
+        assert both[0].seq == both[1].seq and both[1].applied is None
+        assert len(applied) == 2
+        found = await journal.find("p")
+        assert found == Recorded(both[0].seq, revealed(prediction, 1))
+    async with opened() as (journal, applied):
+        again = await journal.append(revealed(prediction, 1))
+        assert not again.is_new and again.seq == both[0].seq and applied == []
+        assert not (await journal.append(learned(5, "p"))).is_new
+        assert (await journal.load("m")).pending == []
+
+
+async def test_unknown_ids_are_not_found(opened: Callable[[], Any]) -> None:
+    async with opened() as (journal, _):
+        assert await journal.find("nobody") is None
+        assert await journal.load("nobody") is None
+        assert await journal.outcomes("nobody", 1) is None
+        assert await journal.events("nobody", after=0, limit=10) == []
+
+
+async def test_waiting_predictions_come_back_until_voided(opened: Callable[[], Any]) -> None:
+    predictions = [waiting(f"p{at}", at) for at in range(10, 20)]
+    async with opened() as (journal, _):
+        await journal.append(created())
+        for prediction in predictions:
+            journal.put_pending(prediction, wait=False)
+        stored = await journal.load("m")
+        assert stored.pending == predictions, "loading sees what was queued before"
+        await journal.append(PredictionsExpired("m", 21, 4, 13))
+    async with opened() as (journal, _):
+        assert (await journal.load("m")).pending == predictions[4:]
+        assert await journal.find("p13") == predictions[3], "the newest expired ones are remembered"
+        assert await journal.find("p12") == predictions[2]
+        assert await journal.find("p11") is None, "older ones are not"
+        await journal.append(ModelReset("m", 22))
+        assert (await journal.load("m")).pending == []
+
+
+async def test_a_model_is_created_once(opened: Callable[[], Any]) -> None:
+    async with opened() as (journal, applied):
+        both = await asyncio.gather(journal.append(created(at=1)), journal.append(created(at=2)))
+        assert [a.is_new for a in both] == [True, False]
+        assert [event.at for _, event in applied] == [1]
+
+
+async def test_a_deleted_model_is_gone_and_can_be_made_again(opened: Callable[[], Any]) -> None:
+    async with opened() as (journal, applied):
+        await journal.append(created())
+        await journal.put_pending(waiting("p"), wait=True)
+        await journal.append(learned(3, "q"))
+        journal.save_snapshot(Snapshot("m", 2, 1, b"state", b"outcomes"))
+        results = await asyncio.gather(
+            journal.append(ModelDeleted("m", 4)), journal.append(learned(5)), return_exceptions=True
+        )
+        assert results[0].is_new and isinstance(results[1], UnknownModel)
+        assert await journal.load("m") is None
+        assert await journal.find("p") is None and await journal.find("q") is None
+        assert (await journal.append(created(at=6))).is_new
+        assert (await journal.append(learned(7, "q"))).is_new
+        assert [event.at for _, event in applied] == [1, 3, 4, 6, 7]
+    async with opened() as (journal, _):
+        stored = await journal.load("m")
+        assert stored.state is None and [r.event.at for r in stored.tail] == [6, 7]
+        assert [line.created_at for line in await journal.models(prefix="", after="", limit=9)] == [6]
+
+
+async def test_a_snapshot_shortens_the_tail_and_trims_what_it_covers(opened: Callable[[], Any]) -> None:
+    async with opened() as (journal, applied):
+        await journal.append(created())
+        for version in range(1, 21):
+            await journal.append(learned(1 + version, f"q{version}"))
+            if version % 3 == 0:
+                outcomes = f"up to {version}".encode()
+                journal.save_snapshot(
+                    Snapshot("m", applied[-1][0], version, f"state {version}".encode(), outcomes)
+                )
+        seqs = [seq for seq, _ in applied]
+    async with opened() as (journal, _):
+        stored = await journal.load("m")
+        assert stored.state == b"state 18" and stored.seq == seqs[18]
+        assert [r.seq for r in stored.tail] == seqs[19:]
+        kept = await journal.events("m", after=0, limit=100)
+        assert [r.seq for r in kept] == seqs[13:], "five events and those of their snapshot's interval"
+        assert await journal.find("q12") is None
+        assert await journal.outcomes("m", seqs[13]) == b"up to 15"
+        assert await journal.outcomes("m", seqs[18]) == b"up to 18"
+        assert await journal.outcomes("m", seqs[19]) is None
+
+
+async def test_models_are_listed_by_name(opened: Callable[[], Any]) -> None:
+    names = ["b", "a.1", "a.2", "a%", "a_", "A", "a"]
+    async with opened() as (journal, _):
+        for at, name in enumerate(names):
+            await journal.append(created(name, at))
+
+        async def listed(prefix: str, after: str, limit: int) -> list[str]:
+            return [line.model for line in await journal.models(prefix=prefix, after=after, limit=limit)]
+
+        assert await listed("", "", 99) == sorted(names)
+        assert await listed("a", "", 99) == sorted(n for n in names if n.startswith("a"))
+        assert await listed("a.", "a.1", 99) == ["a.2"]
+        assert await listed("", "", 2) == sorted(names)[:2]
+        assert (await journal.models(prefix="b", after="", limit=1))[0].settings == {"any": "settings"}
+
+
+async def test_closing_finishes_what_is_queued(opened: Callable[[], Any]) -> None:
+    async with opened() as (journal, applied):
+        journal.append(created())
+        futures = [journal.append(learned(at)) for at in range(2, 102)]
+    assert all(future.result().is_new for future in futures)
+    assert len(applied) == 101

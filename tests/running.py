@@ -1,0 +1,154 @@
+"""A real service in a process of its own, and its journal read from outside."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from service.engine.model import Model
+from service.events import ModelCreated
+from service.journal import reading
+from service.journal.schema import open_reader
+
+START_SECONDS = 30
+
+
+class Service:
+    """`novikoff serve` on a free port. Settings are given as in the environment, without the prefix."""
+
+    def __init__(self, data: Path, **settings: object) -> None:
+        self.data = data
+        self.settings = settings
+        self.log: list[str] = []
+        self.client = httpx.Client(timeout=30)
+
+    def start(self) -> "Service":
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
+        environment |= {f"NOVIKOFF_{k.upper()}": str(v) for k, v in self.settings.items()}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service", "serve", "--data", str(self.data), "--port", "0"],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started = threading.Event()
+        self._reader = threading.Thread(target=self._read_log, args=(started,), daemon=True)
+        self._reader.start()
+        assert started.wait(START_SECONDS), "".join(self.log)
+        assert self.process.poll() is None, "".join(self.log)
+        return self
+
+    def _read_log(self, started: threading.Event) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+            running = re.search(r"running on (http://\S+)", line)
+            if running:
+                self.url = running[1]
+                self.client.base_url = httpx.URL(self.url)
+                started.set()
+        self.process.stderr.close()
+        started.set()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._wait()
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        self.process.kill()
+        self._wait()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def _wait(self) -> int:
+        status = self.process.wait(60)
+        self._reader.join()
+        self.client.close()
+        self.client = httpx.Client(timeout=30)
+        return status
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self._wait()
+        self.client.close()
+
+    # What clients do
+
+    def predict(self, model: str, features: Any, **more: Any) -> dict[str, Any]:
+        return self.post("/predict", {"model": model, "features": features, **more})
+
+    def reveal(self, prediction_id: str, label: Any) -> dict[str, Any]:
+        return self.post("/feedback", {"prediction_id": prediction_id, "label": label})
+
+    def learn(self, model: str, features: Any, label: Any, **more: Any) -> dict[str, Any]:
+        return self.post("/learn", {"model": model, "features": features, "label": label, **more})
+
+    def create(self, model: str, **settings: Any) -> dict[str, Any]:
+        return self.post("/models", {"model": model, **settings})
+
+    def stats(self, model: str) -> dict[str, Any]:
+        return self.get(f"/stats/{model}")
+
+    def get(self, path: str) -> dict[str, Any]:
+        return _good(self.client.get(path))
+
+    def post(self, path: str, body: Any) -> dict[str, Any]:
+        return _good(self.client.post(path, json=body))
+
+    def refused(self, path: str, body: Any) -> tuple[int, str]:
+        """The status and the code of a request that has to fail."""
+        answer = self.client.post(path, json=body)
+        return problem_of(answer)
+
+    # What the journal says
+
+    def fold(self, model: str) -> Model:
+        """The model that the journal's events, all of them, make."""
+        connection = open_reader(self.data / "journal.sqlite")
+        recorded = reading.events(connection, model, 0, -1)
+        connection.close()
+        created = recorded[0].event
+        assert isinstance(created, ModelCreated), "the journal was trimmed"
+        folded = Model(created)
+        for event in recorded[1:]:
+            folded.apply(event.event)
+        return folded
+
+    def assert_replay_equals_live(self, model: str) -> None:
+        """A replay of the journal gives what the service serves, to the bit."""
+        folded = self.fold(model)
+        weights = self.get(f"/models/{model}/weights")
+        bias = [] if weights["bias"] is None else [weights["bias"]]
+        assert weights["weights"] + bias == folded.classifier.weights_for(1).tolist()
+        stats = self.stats(model)
+        assert stats["version"] == folded.version
+        assert stats["rounds"]["revealed"] == folded.revealed
+        assert stats["mistakes"] == folded.mistakes
+        assert stats["updates"] == folded.updates
+
+
+def _good(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code in (200, 201), answer.text
+    decoded: dict[str, Any] = answer.json()
+    return decoded
+
+
+def problem_of(answer: httpx.Response) -> tuple[int, str]:
+    """The status and the code of a problem document, which must be well formed."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    document = answer.json()
+    assert document["status"] == answer.status_code
+    assert {"type", "title", "status", "detail", "code"} <= document.keys()
+    assert document["type"].endswith(document["code"])
+    return answer.status_code, document["code"]
