@@ -1,8 +1,9 @@
 """create_app(settings): the only wiring."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from time import perf_counter
 from typing import Any
 
 from fastapi import FastAPI
@@ -12,31 +13,56 @@ from starlette.types import Receive, Scope, Send
 from service.engine.engine import Engine, Rules
 from service.journal.sqlite import SqliteJournal
 from service.settings import Settings
-from service.web import health, models, openapi, problems, rounds, stats
+from service.web import feed, health, metrics, models, openapi, problems, rounds, stats
 from service.web.bodies import has_body, read_body, replay
 from service.web.fast import Endpoint, as_problem, respond
-from service.web.model_settings import default_settings
+from service.web.model_settings import ModelLimits, ModelSettings
 from service.web.problems import HttpError
+from service.web.traffic import Traffic, Watched
 
 
 class Application(FastAPI):
-    """A FastAPI app whose busiest routes are reached without its router and middleware."""
+    """A FastAPI app whose busiest routes are reached without its router and middleware.
 
-    def __init__(self, endpoints: dict[str, Endpoint[Any]], *, body_bytes_max: int, **options: Any) -> None:
+    `on_stop` is called as soon as the server is told to stop, before it waits for requests under way.
+    """
+
+    def __init__(
+        self,
+        endpoints: dict[str, Endpoint[Any]],
+        *,
+        traffic: Traffic,
+        on_stop: Callable[[], None],
+        body_bytes_max: int,
+        **options: Any,
+    ) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
         routes = (Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items())
         super().__init__(routes=list[BaseRoute](routes), **options)
         self._endpoints = endpoints
+        self._traffic = traffic
         self._body_bytes_max = body_bytes_max
         self._document: dict[str, Any] | None = None
+        self.on_stop = on_stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST":
-            endpoint = self._endpoints.get(scope["path"])
-            if endpoint is not None:
-                await endpoint(scope, receive, send)
-                return
-        if scope["type"] == "http" and has_body(scope["headers"]):
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        began = perf_counter()
+        endpoint = self._endpoints.get(scope["path"]) if scope["method"] == "POST" else None
+        if endpoint is not None:
+            status = await endpoint(scope, receive, send)
+            self._traffic.observe("POST", scope["path"], status, perf_counter() - began)
+            return
+        watched = Watched(send)
+        await self._call_slowly(scope, receive, watched)
+        route = getattr(scope.get("route"), "path", "unknown")
+        self._traffic.observe(scope["method"], route, watched.status, perf_counter() - began)
+
+    async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Through FastAPI, with a body that is bounded and JSON."""
+        if has_body(scope["headers"]):
             try:
                 receive = replay(await read_body(scope, receive, self._body_bytes_max), receive)
             except HttpError as error:
@@ -59,10 +85,11 @@ def create_app(settings: Settings) -> Application:
         events_kept_max=settings.events_kept_max,
         expired_remembered_max=settings.pending_max,
     )
+    limits = ModelLimits(settings.names_max, settings.classes_max, settings.covariance_dimension_max)
     engine = Engine(
         journal,
         Rules(
-            default_settings=default_settings() if settings.auto_create else None,
+            default_settings=ModelSettings().complete(limits) if settings.auto_create else None,
             wait_for_predictions=settings.durability_of_predictions == "strict",
             pending_ttl_seconds=settings.pending_ttl_seconds,
             pending_max=settings.pending_max,
@@ -79,8 +106,13 @@ def create_app(settings: Settings) -> Application:
         yield
         await engine.close()
 
+    traffic = Traffic()
+    follow = feed.Feed(engine.models, engine.fleet, engine.clock, clients_max=settings.feeds_max)
+    collector = metrics.Collector(engine.fleet, journal, traffic, models_max=settings.metrics_models_max)
     app = Application(
         rounds.endpoints(engine.rounds, body_bytes_max=settings.body_bytes_max),
+        traffic=traffic,
+        on_stop=follow.stop,
         body_bytes_max=settings.body_bytes_max,
         title="Novikoff",
         version=version("novikoff"),
@@ -89,8 +121,10 @@ def create_app(settings: Settings) -> Application:
         telemetry={"tracing": False, "metrics": False, "logs": False},
         redoc_url=None,
     )
-    app.include_router(models.router(engine.models))
-    app.include_router(stats.router(engine.models))
+    app.include_router(models.router(engine.models, limits))
+    app.include_router(stats.router(engine.models, engine.clock))
+    app.include_router(feed.router(follow))
+    app.include_router(metrics.router(collector))
     app.include_router(health.router(lambda: engine.is_open))
     problems.install(app)
     return app

@@ -54,6 +54,16 @@ class PredictionsExpired(Event, frozen=True, tag="expired"):
     through: int
 
 
+class DriftDetected(Event, frozen=True, tag="drift"):
+    """The error rose at this round. A mark for people: the statistics found it and need it not.
+
+    The id makes a second report of the same drift a repetition, like a second reveal.
+    """
+
+    prediction_id: str
+    round: int
+
+
 class ModelReset(Event, frozen=True, tag="reset"):
     """Back to the start: no weights, no statistics; predictions not yet revealed are void."""
 
@@ -68,6 +78,7 @@ AnyEvent = (
     | RoundRevealed
     | RoundLearned
     | PredictionsExpired
+    | DriftDetected
     | ModelReset
     | ModelDeleted
 )

@@ -58,7 +58,19 @@ class Settings(BaseSettings):
         10_000, ge=1, le=10_000_000, description="predictions of a model that wait; the oldest are pushed out"
     )
 
+    feeds_max: int = Field(100, ge=0, description="clients that may follow the feed at the same time")
+    metrics_models_max: int = Field(
+        1_000, ge=0, description="models with figures of their own in /metrics, the busiest first"
+    )
+
     body_bytes_max: int = Field(1_048_576, ge=256, description="the largest body of a request")
+    names_max: int = Field(
+        100_000, ge=1, le=10_000_000, description="names that a model with named features may learn"
+    )
+    classes_max: int = Field(1_000, ge=2, le=10_000, description="the most classes of a model")
+    covariance_dimension_max: int = Field(
+        512, ge=1, le=4096, description="the most weights of a learner with a full covariance"
+    )
     features_max: int = Field(65_536, ge=1, description="the most features of an example")
     feature_abs_max: float = Field(
         1e100, gt=0, le=1e100, description="the largest absolute value of a feature"

@@ -5,6 +5,7 @@ from typing import Any
 
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
+from service.engine.housekeeping import Housekeeping
 from service.engine.models import Models
 from service.engine.rounds import Rounds
 from service.journal.protocol import Journal
@@ -51,12 +52,14 @@ class Engine:
 
     async def open(self) -> None:
         self.clock.start_after(await self._journal.open(self.fleet.apply))
-        self.rounds.expiry.start()
+        self.fleet.left_behind = set(await self._journal.unsummarised())
+        self._housekeeping = Housekeeping(self.fleet, self.rounds.expiry)
+        self._housekeeping.start()
         self.is_open = True
 
     async def close(self) -> None:
         """Snapshots of what has changed, then let go. Nothing is lost without this, only time."""
         self.is_open = False
-        await self.rounds.expiry.stop()
+        await self._housekeeping.stop()
         self.fleet.save_all()
         await self._journal.close()

@@ -1,18 +1,11 @@
 """Predictions whose labels never came: given up by age or by number, then recorded as expired."""
 
-import asyncio
-import logging
 from collections.abc import Container
 
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
-from service.errors import NovikoffError
 from service.events import Prediction, PredictionsExpired
-
-log = logging.getLogger(__name__)
-
-SWEEP_SECONDS = 1.0
 
 
 class Expiry:
@@ -30,15 +23,6 @@ class Expiry:
         self._revealing = revealing
         self._ttl_us = round(ttl_seconds * 1e6)
         self._pending_max = pending_max
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Record what was given up since the last sweep."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        await self._sweep_or_warn()
 
     def is_due(self, prediction_at: int, now: int) -> bool:
         return now - prediction_at > self._ttl_us
@@ -74,14 +58,5 @@ class Expiry:
         for prediction in predictions:
             live.drop(prediction)
             self._fleet.owner.pop(prediction.prediction_id, None)
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            await self._sweep_or_warn()
-
-    async def _sweep_or_warn(self) -> None:
-        try:
-            await self.sweep()
-        except NovikoffError as error:
-            log.warning("expired predictions are not recorded yet: %s", error.detail)
+        if predictions:
+            self._fleet.changed(live)

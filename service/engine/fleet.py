@@ -1,14 +1,22 @@
 """The models in memory: loaded on first use, the least recently used unloaded, snapshots on the way."""
 
 import asyncio
+import logging
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 
 from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.outcomes import Outcome
-from service.errors import UnknownModel
-from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelReset, RoundRevealed
+from service.errors import Overloaded, UnknownModel
+from service.events import AnyEvent, DriftDetected, ModelCreated, ModelDeleted, ModelReset, RoundRevealed
 from service.journal.protocol import Appended, Journal
+
+DELETED_MAX = 1_000
+
+log = logging.getLogger(__name__)
 
 
 class Fleet:
@@ -20,10 +28,19 @@ class Fleet:
         self._snapshot_every_events = snapshot_every_events
         self._loading: dict[str, asyncio.Task[Live | None]] = {}
         self._missed: dict[str, list[tuple[int, AnyEvent]]] = {}
+        self._changed: OrderedDict[str, None] = OrderedDict()
+        self._unsummarised: set[str] = set()
+        self._applied = 0
+        self.left_behind: set[str] = set()
+        """Models whose summaries a crash, or a full disk, has left behind their events."""
+        self.tick = 0
+        """How many changes there have been: events applied, predictions served or given up."""
         self.loaded: OrderedDict[str, Live] = OrderedDict()
         """Least recently used first."""
         self.owner: dict[str, Live] = {}
         """Which loaded model a waiting prediction belongs to."""
+        self.deleted: OrderedDict[str, int] = OrderedDict()
+        """The models deleted last, and at which tick."""
 
     def used(self, name: str) -> Live | None:
         """The model of this name if it is loaded, which it is the more likely to stay now."""
@@ -52,6 +69,7 @@ class Fleet:
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | None:
         """Take in a durable event."""
+        self._applied = seq
         name = event.model
         live = self.loaded.get(name)
         if live is None:
@@ -62,21 +80,76 @@ class Fleet:
             return None
         if isinstance(event, ModelDeleted):
             self._remove(live)
+            self._note_deleted(name)
             return None
         if isinstance(event, RoundRevealed):
             self.owner.pop(event.prediction_id, None)
         elif isinstance(event, ModelReset):
             self._disown(live)
         outcome = live.apply(seq, event)
+        self.changed(live)
+        if live.model.statistics.drift_count > live.drifts_reported:
+            self._report_drift(live, event.at)
         if live.since_snapshot >= self._snapshot_every_events:
             self._journal.save_snapshot(live.snapshot())
         return outcome
+
+    def _report_drift(self, live: Live, at: int) -> None:
+        """Record that the error rose, for people to read; the statistics know it without."""
+        model = live.model
+        live.drifts_reported = count = model.statistics.drift_count
+        resets = model.version - model.revealed
+        key = f"drift:{model.name}:{model.created_at}:{resets}:{count}"
+        log.warning("drift: the error of %s rose at round %d", model.name, model.revealed)
+        with suppress(Overloaded):
+            recorded = self._journal.append(DriftDetected(model.name, at, key, model.revealed))
+            live.pins += 1
+            recorded.add_done_callback(partial(_drift_recorded, live))
+
+    def changed(self, live: Live) -> None:
+        """Note that a model's statistics are other than before."""
+        self.tick += 1
+        live.tick = self.tick
+        name = live.model.name
+        self._changed[name] = None
+        self._changed.move_to_end(name)
+        self._unsummarised.add(name)
+
+    def _note_deleted(self, name: str) -> None:
+        self.tick += 1
+        self.deleted[name] = self.tick
+        self.deleted.move_to_end(name)
+        if len(self.deleted) > DELETED_MAX:
+            self.deleted.popitem(last=False)
+
+    def changed_since(self, tick: int) -> Iterator[Live]:
+        """The loaded models that have changed since, the latest first."""
+        for name in reversed(self._changed):
+            live = self.loaded[name]
+            if live.tick <= tick:
+                return
+            yield live
 
     def save_all(self) -> None:
         """Snapshots of every model that has changed since its last."""
         for live in self.loaded.values():
             if live.since_snapshot:
                 self._journal.save_snapshot(live.snapshot())
+
+    async def summarise(self) -> None:
+        """Bring all summaries up to date, those too that a crash left behind."""
+        while self.left_behind:
+            name = self.left_behind.pop()
+            with suppress(UnknownModel):
+                await self.get(name)
+        names, self._unsummarised = self._unsummarised, set()
+        if names:
+            summaries = [self.loaded[name].summary() for name in names]
+            try:
+                await self._journal.save_summaries(summaries, through=self._applied)
+            except BaseException:
+                self._unsummarised |= names & self.loaded.keys()
+                raise
 
     async def _load(self, name: str) -> Live | None:
         """Load a model once, however many ask for it at the same time."""
@@ -106,15 +179,32 @@ class Fleet:
     def _admit(self, live: Live) -> None:
         self.loaded[live.model.name] = live
         self.owner.update(dict.fromkeys(live.pending, live))
+        self.changed(live)
         if len(self.loaded) > self._loaded_max:
             idle = next((old for old in self.loaded.values() if old.is_idle and old is not live), None)
             if idle is not None:
-                self._remove(idle)
+                with suppress(Overloaded):  # then it stays a little longer
+                    self._unload(idle)
+
+    def _unload(self, live: Live) -> None:
+        name = live.model.name
+        if name in self._unsummarised:
+            saved = self._journal.save_summaries([live.summary()])
+            saved.add_done_callback(lambda saved: self.left_behind.add(name) if saved.exception() else None)
+        self._remove(live)
 
     def _remove(self, live: Live) -> None:
-        del self.loaded[live.model.name]
+        name = live.model.name
+        del self.loaded[name], self._changed[name]
+        self._unsummarised.discard(name)
         self._disown(live)
 
     def _disown(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)
+
+
+def _drift_recorded(live: Live, recorded: asyncio.Future[Appended]) -> None:
+    live.pins -= 1
+    if recorded.exception() is not None:
+        log.warning("the drift of %s is not in the journal: %s", live.model.name, recorded.exception())

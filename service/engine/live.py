@@ -5,13 +5,14 @@ from collections import OrderedDict
 from service.engine.model import Model
 from service.engine.outcomes import Outcome, OutcomeLog
 from service.events import AnyEvent, ModelCreated, ModelReset, Prediction, PredictionsExpired, RoundRevealed
-from service.journal.protocol import Snapshot, Stored
+from service.journal.protocol import Snapshot, Stored, Summary
 
 
 class Live:
     """A loaded model, its waiting predictions (oldest first), and where it stands in the journal."""
 
     __slots__ = (
+        "drifts_reported",
         "dropped",
         "dropped_through",
         "model",
@@ -20,6 +21,7 @@ class Live:
         "pins",
         "seq",
         "since_snapshot",
+        "tick",
     )
 
     def __init__(self, model: Model, seq: int) -> None:
@@ -28,6 +30,9 @@ class Live:
         self.pending: OrderedDict[str, Prediction] = OrderedDict()
         self.outcomes = OutcomeLog()
         self.since_snapshot = 0
+        self.drifts_reported = model.drifts_recorded
+        self.tick = 0
+        """When it last changed, by the fleet's count of changes."""
         self.pins = 0
         """How many requests are under way with it."""
         self.dropped = 0
@@ -46,6 +51,7 @@ class Live:
             live = cls(Model(created), stored.tail[0].seq)
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
+        live.drifts_reported = live.model.statistics.drift_count
         live.pending.update((prediction.prediction_id, prediction) for prediction in stored.pending)
         return live
 
@@ -65,6 +71,7 @@ class Live:
         elif isinstance(event, ModelReset):
             self.pending.clear()
             self.dropped = 0
+            self.drifts_reported = 0
         return outcome
 
     def drop(self, prediction: Prediction) -> None:
@@ -72,6 +79,18 @@ class Live:
         del self.pending[prediction.prediction_id]
         self.dropped += 1
         self.dropped_through = max(self.dropped_through, prediction.at)
+
+    def summary(self) -> Summary:
+        model = self.model
+        return Summary(
+            model.name,
+            model.updated_at,
+            model.revealed,
+            model.mistakes,
+            model.updates,
+            len(self.pending),
+            self.expired,
+        )
 
     @property
     def is_idle(self) -> bool:

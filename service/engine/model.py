@@ -9,6 +9,7 @@ from service.engine.outcomes import Outcome
 from service.events import (
     AnyEvent,
     DimensionFixed,
+    DriftDetected,
     Label,
     ModelCreated,
     ModelReset,
@@ -17,12 +18,10 @@ from service.events import (
     RoundRevealed,
 )
 from service.journal.codec import decode_state, encode_state
-from service.learning import catalogue
-from service.learning.binary import Binary
-from service.learning.classifier import Classifier
-from service.learning.dense import Dense
-from service.learning.features import Features
-from service.learning.vectors import Vector
+from service.learning import feature_kinds, ways
+from service.learning.bound import Bound
+from service.learning.statistics import Statistics
+from service.learning.vectors import Array, Vector, dot
 
 
 class Term(NamedTuple):
@@ -38,15 +37,16 @@ class Model:
     """State that only `apply` changes. The same events give the same state, to the bit."""
 
     __slots__ = (
+        "bound",
         "classifier",
         "created_at",
+        "drifts_recorded",
         "expired",
         "features",
         "labels",
-        "mistakes",
         "name",
-        "revealed",
         "settings",
+        "statistics",
         "updated_at",
         "version",
     )
@@ -55,40 +55,64 @@ class Model:
         self.name = created.model
         self.settings = created.settings
         self.created_at = self.updated_at = created.at
-        self.labels = Labels(self.settings["labels"])
-        self.features = _features(self.settings)
+        self.labels = Labels(self.settings["labels"] or ())
+        self.features = feature_kinds.build(
+            self.settings["features"], self.bias_value, size_max=self.settings["size_max"]
+        )
         self.version = 0
         self._begin()
 
     def _begin(self) -> None:
-        """Weights and statistics at their start; the shape of the model (dimension, classes) stays."""
-        self.classifier = _classifier(self.settings, self.labels)
+        """Weights and statistics at their start; the shape of the model (dimension, names, classes) stays."""
+        self.classifier = ways.build(
+            self.settings["learner"],
+            self.settings["multiclass"],
+            classes=len(self.labels.values),
+            tie=self.labels.index(self.settings["tie"]),
+        )
         self.classifier.grow(self.features.size())
-        self.revealed = 0
-        self.mistakes = 0
+        self.statistics = Statistics()
+        self.bound = None if self.bound_unfit else self._new_bound()
+        self.drifts_recorded = 0
         self.expired = 0
 
     @property
+    def bias_value(self) -> float | None:
+        return self.settings["bias_value"] if self.settings["bias"] else None
+
+    @property
+    def revealed(self) -> int:
+        return self.statistics.revealed
+
+    @property
+    def mistakes(self) -> int:
+        return self.statistics.mistakes
+
+    @property
     def updates(self) -> int:
-        return self.classifier.updates
+        return self.statistics.updates
 
     def decide(self, z: Vector) -> tuple[Label | None, float]:
         """The label for a vector, and its score; changes nothing."""
         chosen, score = self.classifier.decide(z)
         return self.labels.label(chosen), score
 
-    def explain(self, z: Vector, terms_max: int) -> list[Term]:
-        """The terms of the score that weigh most, largest first."""
+    def explain(self, example: Any, terms_max: int) -> list[Term]:
+        """The terms of the score that weigh most, largest first; of several classes, the chosen one's."""
+        z = self.features.vector(example)
         chosen, _ = self.classifier.decide(z)
+        if chosen < 0:
+            return []
         weights = self.classifier.weights_for(chosen)
         at = np.arange(len(z.values)) if z.indices is None else z.indices
         products = weights[at] * z.values
         largest = np.argsort(-np.abs(products), kind="stable")[:terms_max]
+        names = self.features.names_in(example)
         return [
-            Term(
-                self.features.name(int(at[i])), float(z.values[i]), float(weights[at[i]]), float(products[i])
+            Term(names.get(int(i)) or self.features.name(int(i)), float(v), float(w), float(p))
+            for i, v, w, p in zip(
+                at[largest], z.values[largest], weights[at[largest]], products[largest], strict=True
             )
-            for i in largest
         ]
 
     def apply(self, event: AnyEvent) -> Outcome | None:
@@ -97,11 +121,15 @@ class Model:
         match event:
             case RoundRevealed():
                 example = self.features.decode(event.features)
-                return self._learn(example, event.label, self.labels.index(event.served), event.score)
+                served = self.labels.index(event.served)
+                stale = self.updates - event.updates_seen
+                return self._learn(event, example, served, event.score, event.predicted_at, stale)
             case RoundLearned():
                 example = self.features.decode(event.features)
                 served, score = self.classifier.decide(self.features.vector(example))
-                return self._learn(example, event.label, served, score)
+                return self._learn(event, example, served, score, event.at, 0)
+            case DriftDetected():
+                self.drifts_recorded += 1
             case PredictionsExpired():
                 self.expired += event.count
             case DimensionFixed():
@@ -111,55 +139,153 @@ class Model:
                 self._begin()
         return None
 
-    def _learn(self, example: Any, label: Label, served: int, score: float) -> Outcome:
-        truth = self.labels.index(label)
+    def _learn(
+        self,
+        event: RoundRevealed | RoundLearned,
+        example: Any,
+        served: int,
+        score: float,
+        predicted_at: int,
+        stale_updates: int,
+    ) -> Outcome:
+        truth = self._class_of(event.label)
         self.features.absorb(example)
-        updated = self.classifier.learn(self.features.vector(example), truth, served)
+        if self.features.dimension == 0:  # names may be new
+            self.classifier.grow(self.features.size())
+        z = self.features.vector(example)
+        updated = self.classifier.learn(z, truth, served)
         mistake = served != truth
         self.version += 1
-        self.revealed += 1
-        self.mistakes += mistake
+        self.statistics.observe(
+            truth,
+            served,
+            at_us=event.at,
+            predicted_at_us=predicted_at,
+            updated=updated,
+            stale_updates=stale_updates,
+        )
+        if self.bound is not None:
+            x = self._without_bias(z)
+            self.bound.observe(
+                x.values,
+                dot(x.values, x.values),
+                2 * truth - 1,
+                updated=updated,
+                mistake=mistake,
+                stale_updates=stale_updates,
+                indices=x.indices,
+            )
         return Outcome(served, score, mistake, updated, self.version, self.revealed, self.mistakes)
+
+    def _class_of(self, label: Label) -> int:
+        """The class of a label; one that is new becomes a class."""
+        known = self.labels.index(label)
+        if known < 0:
+            self.labels.add(label)
+            self.classifier.add_class()
+            known = len(self.labels.values) - 1
+        return known
 
     def _fix(self, dimension: int) -> None:
         if self.features.dimension is None:  # the first example wins
             self.features.dimension = dimension
             self.classifier.grow(self.features.size())
 
+    # The mistake bound
+
+    @property
+    def bound_unfit(self) -> str | None:
+        """Why the mistake bound says nothing about this model; None if it does."""
+        learner = self.settings["learner"]
+        if learner["algorithm"] != "perceptron" or learner["rule"] != "mistake":
+            return "the theorem is about the perceptron with rule `mistake`"
+        if learner["schedule"] != "constant":
+            return "the theorem is about a constant learning rate"
+        if self.settings["multiclass"] is not None:
+            return "the theorem is about two classes"
+        if self.settings["features"]["standardize"]:
+            return "standardize moves the examples between prediction and reveal"
+        return None
+
+    def bound_report(self) -> dict[str, Any]:
+        """The mistake bound and how much of it is used; see docs/theory.md."""
+        if self.bound is None:
+            return Bound(None, 1.0, None).report(None, self.bound_unfit)
+        weights = self.classifier.weights_for(1)
+        if self.bias_is_first:
+            weights = np.append(weights[1:], weights[0])
+        return self.bound.report(weights, None)
+
+    def _new_bound(self) -> Bound:
+        return Bound(self.bias_value, self.settings["learner"]["eta0"], self.settings["declared_margin"])
+
+    @property
+    def bias_is_first(self) -> bool:
+        """Features that grow have the bias constant at index 0, others at the end."""
+        return self.bias_value is not None and self.settings["features"]["kind"] != "dense"
+
+    def _without_bias(self, z: Vector) -> Vector:
+        if self.bias_value is None:
+            return z
+        if self.bias_is_first:
+            assert z.indices is not None
+            return Vector(z.values[1:], z.indices[1:] - 1)
+        return Vector(z.values[:-1])
+
+    # What people and snapshots get
+
+    def report(self, now: int) -> dict[str, Any]:
+        """The statistics that come from the fold, as of a time; see docs/statistics.md."""
+        labels = self.labels.values
+        report = self.statistics.report(now, len(labels))
+        report["confusion"] = {"labels": labels, **report["confusion"]}
+        by_class = zip(labels, report["classes"], strict=True)
+        report["classes"] = [{"label": label, **figures} for label, figures in by_class]
+        report["bound"] = self.bound_report()
+        report["features"] = {
+            "kind": self.settings["features"]["kind"],
+            "weights": self.features.size(),
+            "ignored_names": self.features.ignored_names,
+        }
+        return report
+
+    def weights(self) -> list[tuple[Label | None, Array]]:
+        """The weights of each class; for two classes there is one row, whose sign is the second's."""
+        if self.settings["multiclass"] is None:
+            return [(None, self.classifier.weights_for(1))]
+        return [(label, self.classifier.weights_for(i)) for i, label in enumerate(self.labels.values)]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "settings": self.settings,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+            "version": self.version,
+            "labels": self.labels.values,
+            "features": self.features.state(),
+            "classifier": self.classifier.state(),
+            "statistics": self.statistics.state(),
+            "bound": None if self.bound is None else self.bound.state(),
+            "drifts_recorded": self.drifts_recorded,
+            "expired": self.expired,
+        }
+
     def to_bytes(self) -> bytes:
-        return encode_state(
-            {
-                "name": self.name,
-                "settings": self.settings,
-                "created_at": self.created_at,
-                "updated_at": self.updated_at,
-                "version": self.version,
-                "labels": self.labels.values,
-                "features": self.features.state(),
-                "classifier": self.classifier.state(),
-                "revealed": self.revealed,
-                "mistakes": self.mistakes,
-                "expired": self.expired,
-            }
-        )
+        return encode_state(self.state())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Model":
-        state = decode_state(data)
+        return cls.from_state(decode_state(data))
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Model":
         model = cls(ModelCreated(model=state["name"], at=state["created_at"], settings=state["settings"]))
         model.labels = Labels(state["labels"])
         model.features.restore(state["features"])
         model.classifier.restore(state["classifier"])
-        for name in ("updated_at", "version", "revealed", "mistakes", "expired"):
+        model.statistics = Statistics.restore(state["statistics"])
+        model.bound = None if state["bound"] is None else Bound.restore(state["bound"])
+        for name in ("updated_at", "version", "drifts_recorded", "expired"):
             setattr(model, name, state[name])
         return model
-
-
-def _features(settings: dict[str, Any]) -> Features:
-    bias_value = settings["bias_value"] if settings["bias"] else None
-    return Dense(settings["features"]["dimension"], bias_value)
-
-
-def _classifier(settings: dict[str, Any], labels: Labels) -> Classifier:
-    tie = labels.index(settings["tie"])
-    return Binary(catalogue.build(settings["learner"], tie=2 * tie - 1), tie)

@@ -8,7 +8,7 @@ from service.engine.live import Live
 from service.engine.names import check_name
 from service.errors import ModelExists, UnknownModel
 from service.events import ModelCreated, ModelDeleted, ModelReset
-from service.journal.protocol import Journal, Listed
+from service.journal.protocol import Journal, Listed, Page, Recorded, Totals
 
 
 class Models:
@@ -53,5 +53,16 @@ class Models:
         live = await self._fleet.get(name)
         await self._fleet.append(live, ModelDeleted(name, self._clock.now()))
 
-    async def list(self, *, prefix: str, after: str, limit: int) -> list[Listed]:
-        return await self._journal.models(prefix=prefix, after=after, limit=limit)
+    async def page(self, page: Page) -> list[Listed]:
+        if page.sort != "name":
+            await self._fleet.summarise()
+        return await self._journal.models(page)
+
+    async def totals(self, prefix: str) -> Totals:
+        await self._fleet.summarise()
+        return await self._journal.totals(prefix)
+
+    async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
+        """A model's retained events, oldest first."""
+        await self._fleet.get(name)
+        return await self._journal.events(name, after=after, limit=limit)

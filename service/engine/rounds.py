@@ -3,6 +3,7 @@
 from asyncio import Future, get_running_loop
 from typing import Any, NamedTuple
 
+from service.engine.checks import Sent, check_features, check_label
 from service.engine.clock import Clock, made_at, make_prediction_id
 from service.engine.expiry import Expiry
 from service.engine.fleet import Fleet
@@ -19,7 +20,6 @@ from service.errors import (
     PredictionExpired,
     PredictionIdTaken,
     RevealFirst,
-    UnknownLabel,
     UnknownPrediction,
 )
 from service.events import DimensionFixed, Label, Prediction, RoundLearned, RoundRevealed
@@ -68,7 +68,7 @@ class Rounds:
         )
 
     async def predict(
-        self, name: str, sent: list[float], prediction_id: str | None, explain: int = 0
+        self, name: str, sent: Sent, prediction_id: str | None, explain: int = 0
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its `explain` largest terms."""
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
@@ -82,13 +82,12 @@ class Rounds:
         if earlier is not None:
             if earlier.model != name or earlier.features != features:
                 raise _taken(earlier.prediction_id)
-            return earlier, model.explain(model.features.vector(example), explain)
+            return earlier, model.explain(example, explain)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
         at = self._clock.now()
-        z = model.features.vector(example)
-        label, score = model.decide(z)
-        terms = model.explain(z, explain) if explain else []
+        label, score = model.decide(model.features.vector(example))
+        terms = model.explain(example, explain) if explain else []
         prediction = Prediction(
             prediction_id or make_prediction_id(at),
             name,
@@ -116,7 +115,7 @@ class Rounds:
         at = self._clock.now()
         if self.expiry.is_due(prediction.at, at):
             raise _expired(prediction_id)
-        self._check_label(live, label)
+        check_label(live.model, label)
         event = RoundRevealed(
             prediction.model,
             at,
@@ -134,13 +133,13 @@ class Rounds:
             return await self._replay(await self._recorded(prediction_id), label)
         return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
 
-    async def learn(self, name: str, sent: list[float], label: Label, prediction_id: str | None) -> Round:
+    async def learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
         """A whole round at once. With an id, a retry is not learned twice."""
         if prediction_id is not None and await self._awaits_label(prediction_id):
             raise _taken(prediction_id)
         live = self._fleet.used(name) or await self._models.get_or_create(name)
         features = live.model.features.encode(await self._read(live, sent))
-        self._check_label(live, label)
+        check_label(live.model, label)
         event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
         appended = await self._fleet.append(live, event)
         if not appended.is_new:
@@ -148,9 +147,9 @@ class Rounds:
         predicted = live.model.labels.label(appended.applied.served)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
-    async def _read(self, live: Live, sent: list[float]) -> Any:
+    async def _read(self, live: Live, sent: Sent) -> Any:
         """The example in its canonical form; the first one of all fixes the model's dimension."""
-        self._check_features(sent)
+        check_features(sent, count_max=self._features_max, abs_max=self._feature_abs_max)
         try:
             example = live.model.features.read(sent)
             if live.model.features.dimension is None:
@@ -162,25 +161,11 @@ class Rounds:
             raise InvalidRequest.at(error.field, error.message) from None
         return example
 
-    def _check_features(self, sent: list[float]) -> None:
-        if not sent:
-            raise InvalidRequest.at("features", "must not be empty")
-        if len(sent) > self._features_max:
-            raise InvalidRequest.at("features", f"at most {self._features_max} features are accepted")
-        limit = self._feature_abs_max
-        if max(sent) > limit or min(sent) < -limit:
-            at = next(i for i, value in enumerate(sent) if abs(value) > limit)
-            raise InvalidRequest.at(f"features[{at}]", f"must be between -{limit:g} and {limit:g}")
-
-    def _check_label(self, live: Live, label: Label) -> None:
-        if live.model.labels.index(label) < 0:
-            known = ", ".join(repr(value) for value in live.model.labels.values[:10])
-            raise UnknownLabel(f"the model's labels are {known}")
-
     async def _keep(self, live: Live, prediction: Prediction) -> None:
         durable = self._journal.put_pending(prediction, wait=self._wait_for_predictions)
         live.pending[prediction.prediction_id] = prediction
         self._fleet.owner[prediction.prediction_id] = live
+        self._fleet.changed(live)
         if len(live.pending) > self._pending_max:
             self.expiry.push_out(live)
         if durable is not None:

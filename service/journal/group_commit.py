@@ -9,9 +9,11 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from time import perf_counter
 from typing import Generic, TypeVar
 
 from service.errors import Overloaded
+from service.timings import Timings
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,6 +46,7 @@ class GroupCommit(Generic[Item, Result]):
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
         self._stopped = self._loop.create_future()
         self.waiting = 0
+        self.commits = Timings()
 
     def start(self) -> None:
         self._thread.start()
@@ -84,8 +87,11 @@ class GroupCommit(Generic[Item, Result]):
         return group, False
 
     def _attempt(self, group: list[Item]) -> list[Result] | Exception:
+        began = perf_counter()
         try:
-            return self._commit(group)
+            results = self._commit(group)
+            self.commits.observe(perf_counter() - began)
+            return results
         except Exception as error:
             log.error("a group of %d was not committed: %s", len(group), error)
             return error

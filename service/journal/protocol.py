@@ -51,11 +51,47 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the list of models."""
+    """A line of the list of models; `key` is what it was sorted by."""
 
     model: str
     created_at: int
     settings: dict[str, Any]
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What lists of models are sorted by, and totals are made of. A cache: never the truth."""
+
+    model: str
+    updated_at: int
+    revealed: int
+    mistakes: int
+    updates: int
+    pending: int
+    expired: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over all models."""
+
+    models: int
+    revealed: int
+    mistakes: int
+    updates: int
+    pending: int
+    expired: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which models to list: those after a place in the order, `after` being (key, name) of the last seen."""
+
+    prefix: str = ""
+    sort: str = "name"
+    after: tuple[Any, str] | None = None
+    limit: int = 100
 
 
 class Journal(Protocol):
@@ -101,8 +137,20 @@ class Journal(Protocol):
         """The outcomes that were saved with the first snapshot at or after `seq`."""
         ...
 
-    async def models(self, *, prefix: str, after: str, limit: int) -> list[Listed]:
-        """Models by name."""
+    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
+        """Keep summaries; with `through`, all summaries are right up to that event."""
+        ...
+
+    async def unsummarised(self) -> list[str]:
+        """Models whose summaries may be older than their events: a crash came between."""
+        ...
+
+    async def models(self, page: Page) -> list[Listed]:
+        """Models by name, or by a number of their summaries, largest first."""
+        ...
+
+    async def totals(self, prefix: str) -> Totals:
+        """Sums over the summaries of the models whose names begin so."""
         ...
 
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:

@@ -6,7 +6,7 @@ import msgspec
 
 from service.events import Prediction
 from service.journal.codec import decode_event, decode_prediction
-from service.journal.protocol import Listed, Recorded, Stored
+from service.journal.protocol import Listed, Page, Recorded, Stored, Totals
 
 
 def newest_time(connection: sqlite3.Connection) -> int:
@@ -52,13 +52,46 @@ def outcomes(connection: sqlite3.Connection, model: str, seq: int) -> bytes | No
     return row[0] if row else None
 
 
-def models(connection: sqlite3.Connection, prefix: str, after: str, limit: int) -> list[Listed]:
+SORTS = {
+    "name": "name",
+    "rounds": "revealed",
+    "mistakes": "mistakes",
+    "updated_at": "updated_at",
+    "error_rate": "CASE revealed WHEN 0 THEN -1.0 ELSE 1.0 * mistakes / revealed END",
+}
+"""What lists of models can be sorted by, as SQL; numbers largest first, equal ones by name."""
+
+_WITH_PREFIX = "name >= :prefix AND substr(name, 1, length(:prefix)) = :prefix"
+
+
+def models(connection: sqlite3.Connection, page: Page) -> list[Listed]:
+    key = SORTS[page.sort]
+    seen = "name > :name" if page.sort == "name" else f"({key} < :key OR ({key} = :key AND name > :name))"
+    order = "name" if page.sort == "name" else f"{key} DESC, name"
+    last_key, last_name = page.after or (None, "")
     rows = connection.execute(
-        "SELECT name, created_at, settings FROM model WHERE name > ? AND name >= ? AND substr(name, 1, ?) = ?"
-        " ORDER BY name LIMIT ?",
-        (after, prefix, len(prefix), prefix, limit),
+        f"SELECT name, created_at, settings, {key} FROM model WHERE {_WITH_PREFIX}"
+        f" AND {seen if page.after else 1} ORDER BY {order} LIMIT :limit",
+        {"prefix": page.prefix, "key": last_key, "name": last_name, "limit": page.limit},
     )
-    return [Listed(name, created_at, msgspec.msgpack.decode(settings)) for name, created_at, settings in rows]
+    return [Listed(name, at, msgspec.msgpack.decode(settings), key) for name, at, settings, key in rows]
+
+
+def totals(connection: sqlite3.Connection, prefix: str) -> Totals:
+    row = connection.execute(
+        "SELECT count(*), total(revealed), total(mistakes), total(updates), total(pending), total(expired)"
+        f" FROM model WHERE {_WITH_PREFIX}",
+        {"prefix": prefix},
+    ).fetchone()
+    return Totals(*map(int, row))
+
+
+def unsummarised(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute(
+        "SELECT name FROM model WHERE id IN"
+        " (SELECT model FROM event WHERE seq > (SELECT through FROM summarised))"
+    )
+    return [name for (name,) in rows]
 
 
 def events(connection: sqlite3.Connection, model: str, after: int, limit: int) -> list[Recorded]:

@@ -8,13 +8,19 @@ from service.errors import DirectoryUnusable, NewerSchema
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
 SCHEMA_VERSION = 1
 
+# The counts of a model are a summary of its state, for lists that are sorted by them. They are written now
+# and then and never read as the truth; `summarised` tells up to which event they are right.
 # An event belongs to a model by number, so that the index stays small and a model made again under an
 # old name shares nothing with its predecessor.
 TABLES = """
 CREATE TABLE model (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
-    created_at INTEGER NOT NULL, settings BLOB NOT NULL, voided_through INTEGER NOT NULL DEFAULT 0
+    created_at INTEGER NOT NULL, settings BLOB NOT NULL, voided_through INTEGER NOT NULL DEFAULT 0,
+    updated_at INTEGER NOT NULL, revealed INTEGER NOT NULL DEFAULT 0, mistakes INTEGER NOT NULL DEFAULT 0,
+    updates INTEGER NOT NULL DEFAULT 0, pending INTEGER NOT NULL DEFAULT 0, expired INTEGER NOT NULL DEFAULT 0
 );
+CREATE TABLE summarised (through INTEGER NOT NULL);
+INSERT INTO summarised VALUES (0);
 CREATE TABLE event (
     seq INTEGER PRIMARY KEY, model INTEGER NOT NULL, prediction_id TEXT UNIQUE, body BLOB NOT NULL
 );

@@ -17,9 +17,20 @@ from service.journal import reading
 from service.journal.codec import encode
 from service.journal.group_commit import GroupCommit
 from service.journal.lock import DirectoryLock
-from service.journal.protocol import Appended, Apply, Listed, Recorded, Snapshot, Stored
+from service.journal.protocol import (
+    Appended,
+    Apply,
+    Listed,
+    Page,
+    Recorded,
+    Snapshot,
+    Stored,
+    Summary,
+    Totals,
+)
 from service.journal.schema import open_reader, open_writer
-from service.journal.writing import Append, Barrier, Item, Keep, Result, Save, Writing
+from service.journal.writing import Append, Barrier, Item, Keep, Result, Save, Summarise, Writing
+from service.timings import Timings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,6 +102,16 @@ class SqliteJournal:
         except Overloaded as error:
             log.warning("no snapshot of %s: %s", snapshot.model, error)
 
+    @property
+    def waiting(self) -> int:
+        """How many events wait for the disk."""
+        return self._writer.waiting
+
+    @property
+    def commits(self) -> Timings:
+        """How long group commits took."""
+        return self._writer.commits
+
     async def find(self, prediction_id: str) -> Prediction | Recorded | None:
         return await self._read(reading.find, prediction_id)
 
@@ -102,8 +123,19 @@ class SqliteJournal:
         await self._settle()
         return await self._read(reading.outcomes, model, seq)
 
-    async def models(self, *, prefix: str, after: str, limit: int) -> list[Listed]:
-        return await self._read(reading.models, prefix, after, limit)
+    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
+        future: Future[Appended] = self._loop.create_future()
+        self._writer.submit(Summarise(summaries, through, future))
+        return future
+
+    async def unsummarised(self) -> list[str]:
+        return await self._read(reading.unsummarised)
+
+    async def models(self, page: Page) -> list[Listed]:
+        return await self._read(reading.models, page)
+
+    async def totals(self, prefix: str) -> Totals:
+        return await self._read(reading.totals, prefix)
 
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
         return await self._read(reading.events, model, after, limit)

@@ -18,7 +18,7 @@ from service.events import (
     RoundRevealed,
 )
 from service.journal.codec import encode
-from service.journal.protocol import Appended, Snapshot
+from service.journal.protocol import Appended, Snapshot, Summary
 
 MODEL_IDS_MAX = 100_000
 SNAPSHOTS_KEPT = 2
@@ -53,7 +53,14 @@ class Barrier:
     future: Future[Appended]
 
 
-Item = Append | Keep | Save | Barrier
+@dataclass(slots=True)
+class Summarise:
+    summaries: list[Summary]
+    through: int | None
+    future: Future[Appended]
+
+
+Item = Append | Keep | Save | Barrier | Summarise
 Result = Appended | UnknownModel | None
 
 
@@ -92,6 +99,8 @@ class Writing:
             if isinstance(item, Save):
                 self._write_run(run, results)
                 self._save(item.snapshot)
+            elif isinstance(item, Summarise):
+                self._summarise(item.summaries, item.through)
             elif isinstance(item, Append) and isinstance(item.event, ModelCreated | ModelDeleted):
                 self._write_run(run, results)
                 results[i] = self._create_or_delete(item.event, item.body)
@@ -154,8 +163,8 @@ class Writing:
             if model is not None:
                 return Appended(0, is_new=False)
             cursor = self._execute(
-                "INSERT INTO model (name, created_at, settings) VALUES (?,?,?)",
-                (event.model, event.at, encode(event.settings)),
+                "INSERT INTO model (name, created_at, updated_at, settings) VALUES (?,?,?,?)",
+                (event.model, event.at, event.at, encode(event.settings)),
             )
             model = cursor.lastrowid
         elif model is None:
@@ -184,6 +193,18 @@ class Writing:
             (model, snapshot.seq, snapshot.version, snapshot.outcomes),
         )
         self._trim(model, snapshot.version)
+
+    def _summarise(self, summaries: list[Summary], through: int | None) -> None:
+        self._connection.executemany(
+            "UPDATE model SET updated_at = ?, revealed = ?, mistakes = ?, updates = ?, pending = ?, expired = ?"
+            " WHERE name = ?",
+            [
+                (s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.model)
+                for s in summaries
+            ],
+        )
+        if through is not None:
+            self._execute("UPDATE summarised SET through = ?", (through,))
 
     def _trim(self, model: int, version: int) -> None:
         """Forget the events that came too long ago, in the steps in which snapshots covered them."""

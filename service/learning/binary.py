@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from service.learning.learner import Learner
 from service.learning.vectors import Array, Vector
 
@@ -36,6 +38,12 @@ class Binary:
 
     def weights_for(self, chosen: int) -> Array:
         return self.learner.weights
+
+    def rows(self) -> Array:
+        return self.learner.weights[np.newaxis]
+
+    def start_from(self, rows: Array) -> None:
+        self.learner.start_from(rows[0])
 
     def state(self) -> dict[str, Any]:
         return self.learner.state()

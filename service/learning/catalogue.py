@@ -5,72 +5,19 @@ Validation, error messages, the OpenAPI page and the README's table are read fro
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from service.learning.arow import Arow
+from service.learning.averaged import Averaged
 from service.learning.learner import Learner
+from service.learning.parameters import BadParameter, Choice, Flag, Integer, Number, Parameter
+from service.learning.passive_aggressive import PassiveAggressive, pa1_step, pa2_step, pa_step
 from service.learning.perceptron import Perceptron
+from service.learning.scw import Scw
 
-
-class BadParameter(ValueError):
-    """A learner's parameter that the catalogue does not allow."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A real parameter in a range; an open end leaves its limit out."""
-
-    default: float
-    low: float
-    high: float
-    help: str
-    low_open: bool = False
-
-    def check(self, field: str, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BadParameter(field, "must be a number")
-        if not (self.low < value <= self.high or (value == self.low and not self.low_open)):
-            raise BadParameter(field, f"must be {self.range}")
-        return float(value)
-
-    @property
-    def range(self) -> str:
-        """The allowed values in words.
-
-        >>> Number(1.0, 0.0, 10.0, "", low_open=True).range
-        'above 0 and at most 10'
-        """
-        return f"{'above' if self.low_open else 'at least'} {self.low:g} and at most {self.high:g}"
-
-    def schema(self) -> dict[str, Any]:
-        low = "exclusiveMinimum" if self.low_open else "minimum"
-        return {"type": "number", low: self.low, "maximum": self.high,
-                "default": self.default, "description": self.help}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A parameter that is one of a few words."""
-
-    default: str
-    choices: tuple[str, ...]
-    help: str
-
-    def check(self, field: str, value: object) -> str:
-        if not isinstance(value, str) or value not in self.choices:
-            raise BadParameter(field, f"must be {self.range}")
-        return value
-
-    @property
-    def range(self) -> str:
-        return "one of " + ", ".join(self.choices)
-
-    def schema(self) -> dict[str, Any]:
-        return {"enum": list(self.choices), "default": self.default, "description": self.help}
+__all__ = ["ALGORITHMS", "Algorithm", "BadParameter", "Choice", "Flag", "Integer", "Number", "build",
+           "check_fields", "complete", "needs_matrix", "schema"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +26,15 @@ class Algorithm:
 
     name: str
     summary: str
-    parameters: Mapping[str, Number | Choice]
+    parameters: Mapping[str, Parameter]
     build: Callable[..., Learner]
 
 
 ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
-SCHEDULE = Choice(
-    "constant", ("constant", "inverse", "inverse_sqrt"), "η0, η0/k or η0/√k at the k-th update"
+SCHEDULE = Choice("constant", ("constant", "inverse", "inverse_sqrt"), "η0, η0/k or η0/√k at the k-th update")
+C = Number(1.0, 0.0, 1e6, "how far one example may move the weights", low_open=True)
+COVARIANCE = Choice(
+    "diagonal", ("diagonal", "full"), "a variance for each weight, or the whole matrix of size × size"
 )
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -102,6 +51,49 @@ ALGORITHMS: dict[str, Algorithm] = {
             },
             Perceptron,
         ),
+        Algorithm(
+            "averaged",
+            "Learns like a perceptron and predicts by the mean of its weights over all reveals.",
+            {"eta0": Number(1.0, 0.0, 1e6, "the learning rate", low_open=True)},
+            Averaged,
+        ),
+        Algorithm(
+            "pa",
+            "Passive-aggressive: moves just so far that the example gets the margin 1.",
+            {},
+            lambda tie: PassiveAggressive(pa_step),
+        ),
+        Algorithm(
+            "pa1",
+            "PA-I: the same, but no step is longer than C.",
+            {"C": C},
+            lambda C, tie: PassiveAggressive(partial(pa1_step, C=C)),
+        ),
+        Algorithm(
+            "pa2",
+            "PA-II: the same, but every step is shortened, the more the smaller C is.",
+            {"C": C},
+            lambda C, tie: PassiveAggressive(partial(pa2_step, C=C)),
+        ),
+        Algorithm(
+            "arow",
+            "Knows how sure it is of each weight and moves the unsure ones more; steady under noise.",
+            {
+                "r": Number(1.0, 1e-6, 1e6, "the larger, the less one example moves"),
+                "covariance": COVARIANCE,
+            },
+            Arow,
+        ),
+        Algorithm(
+            "scw",
+            "Soft confidence-weighted (SCW-I): each example shall be right with the probability η.",
+            {
+                "C": C,
+                "eta": Number(0.9, 0.5, 1.0, "the confidence asked for", low_open=True, high_open=True),
+                "covariance": COVARIANCE,
+            },
+            Scw,
+        ),
     )
 }
 
@@ -112,25 +104,46 @@ def complete(learner: Mapping[str, object]) -> dict[str, Any]:
     >>> complete({"rule": "margin"})["delta"]
     0.0
     """
-    given = dict(learner)
-    name = given.pop("algorithm", "perceptron")
+    name = learner.get("algorithm", "perceptron")
     algorithm = ALGORITHMS.get(name) if isinstance(name, str) else None
     if algorithm is None:
         raise BadParameter("algorithm", "must be one of " + ", ".join(ALGORITHMS))
-    unknown = sorted(given.keys() - algorithm.parameters.keys())
+    given = {field: value for field, value in learner.items() if field != "algorithm"}
+    return {"algorithm": algorithm.name, **check_fields(given, algorithm.parameters, algorithm.name)}
+
+
+def check_fields(
+    given: Mapping[str, object], parameters: Mapping[str, Parameter], owner: str, prefix: str = ""
+) -> dict[str, Any]:
+    """Each parameter's value, given or default; BadParameter for what is out of its range or of no use.
+
+    >>> check_fields({"C": 2}, {"C": C}, "pa1")
+    {'C': 2.0}
+    """
+    unknown = sorted(given.keys() - parameters.keys())
     if unknown:
-        raise BadParameter(unknown[0], f"is not a parameter of {algorithm.name}")
-    checked = {
-        name: parameter.check(name, given.get(name, parameter.default))
-        for name, parameter in algorithm.parameters.items()
+        raise BadParameter(prefix + unknown[0], f"is not a parameter of {owner}")
+    return {
+        name: parameter.check(prefix + name, given.get(name, parameter.default))
+        for name, parameter in parameters.items()
     }
-    return {"algorithm": algorithm.name, **checked}
 
 
 def build(learner: Mapping[str, Any], *, tie: int) -> Learner:
     """A learner at its start, from completed settings."""
     parameters = {name: value for name, value in learner.items() if name != "algorithm"}
     return ALGORITHMS[learner["algorithm"]].build(**parameters, tie=tie)
+
+
+def needs_matrix(learner: Mapping[str, Any]) -> bool:
+    """Whether a learner with these completed settings keeps a matrix of size × size.
+
+    The service limits that size (`covariance_dimension_max`): see `feature_kinds.complete`.
+
+    >>> needs_matrix(complete({"algorithm": "arow", "covariance": "full"}))
+    True
+    """
+    return learner.get("covariance") == "full"
 
 
 def schema() -> dict[str, Any]:

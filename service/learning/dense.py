@@ -6,24 +6,43 @@ from typing import Any
 import numpy as np
 
 from service.learning.features import BadFeatures
-from service.learning.vectors import Array, Vector
+from service.learning.vectors import LARGEST, Array, Vector
+
+DIMENSION_MAX = 65_536
 
 
 class Dense:
     """Lists of numbers as they are, the bias constant appended as the last entry."""
 
-    __slots__ = ("_bias_value", "dimension")
+    __slots__ = ("bias_value", "dimension", "dimension_max")
 
-    def __init__(self, dimension: int | None, bias_value: float | None) -> None:
+    ignored_names = 0
+
+    def __init__(
+        self, dimension: int | None, bias_value: float | None, dimension_max: int = DIMENSION_MAX
+    ) -> None:
         self.dimension = dimension
-        self._bias_value = bias_value
+        self.bias_value = bias_value
+        self.dimension_max = dimension_max
 
     def read(self, sent: Any) -> Array:
-        if not isinstance(sent, Sequence):
+        if not isinstance(sent, Sequence) or isinstance(sent, str | bytes):
             raise BadFeatures("features", "this model takes a list of numbers, not names")
-        if self.dimension is not None and len(sent) != self.dimension:
-            raise BadFeatures("features", f"this model takes {self.dimension} numbers, not {len(sent)}")
-        return np.array(sent, dtype=np.float64)
+        count = len(sent)
+        if self.dimension is not None and count != self.dimension:
+            raise BadFeatures("features", f"this model takes {self.dimension} numbers, not {count}")
+        if not 0 < count <= self.dimension_max:
+            raise BadFeatures("features", f"this model takes 1 to {self.dimension_max} numbers, not {count}")
+        try:
+            example = np.array(sent)
+        except ValueError:  # lists of different lengths inside
+            return _numbers(sent)
+        if example.dtype.kind not in "fiub" or example.ndim != 1:
+            return _numbers(sent)
+        example = example.astype(np.float64, copy=False)
+        if not np.maximum.reduce(np.abs(example)) <= LARGEST:  # nor is it when it is not a number
+            return _numbers(sent)
+        return example
 
     def encode(self, example: Array) -> bytes:
         return example.astype("<f8", copy=False).tobytes()
@@ -32,24 +51,37 @@ class Dense:
         return np.frombuffer(stored, dtype="<f8")
 
     def vector(self, example: Array) -> Vector:
-        if self._bias_value is None:
+        if self.bias_value is None:
             return Vector(example)
         z = np.empty(len(example) + 1)
         z[:-1] = example
-        z[-1] = self._bias_value
+        z[-1] = self.bias_value
         return Vector(z)
 
     def absorb(self, example: Array) -> None:
         """A list of numbers teaches nothing about its own features."""
 
     def size(self) -> int:
-        return 0 if self.dimension is None else self.dimension + (self._bias_value is not None)
+        return 0 if self.dimension is None else self.dimension + (self.bias_value is not None)
 
     def name(self, index: int) -> int | str:
         return "bias" if index == self.dimension else index
+
+    def names_in(self, example: Array) -> dict[int, str]:
+        return {}
 
     def state(self) -> dict[str, Any]:
         return {"dimension": self.dimension}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.dimension = state["dimension"]
+
+
+def _numbers(sent: Sequence[Any]) -> Array:
+    """The numbers one by one, for lists that numpy did not take as such; says which one is wrong."""
+    for i, value in enumerate(sent):
+        if not isinstance(value, int | float):
+            raise BadFeatures(f"features[{i}]", "must be a number")
+        if not abs(value) <= LARGEST:
+            raise BadFeatures(f"features[{i}]", f"must be a number of at most {LARGEST:g} in magnitude")
+    return np.array([float(value) for value in sent])

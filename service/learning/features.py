@@ -1,4 +1,4 @@
-"""What every kind of features promises: from what a client sent to a vector, and into the journal and back."""
+"""What every kind of features promises: from what a client sent to a vector, into the journal and back."""
 
 from typing import Any, Protocol
 
@@ -23,6 +23,12 @@ class Features(Protocol):
     """
 
     dimension: int | None
+    """How many numbers an example has; None until the first one fixes it, 0 where that has no meaning."""
+
+    @property
+    def ignored_names(self) -> int:
+        """How often a name of a revealed example was ignored because the dictionary is full."""
+        ...
 
     def read(self, sent: Any) -> Any:
         """The canonical form of what a client sent; BadFeatures if it does not fit."""
@@ -48,6 +54,10 @@ class Features(Protocol):
 
     def name(self, index: int) -> int | str:
         """What to call the weight at `index`: a position, a name, or "bias"."""
+        ...
+
+    def names_in(self, example: Any) -> dict[int, str]:
+        """The names in this example by their index, for features that do not keep all names."""
         ...
 
     def state(self) -> dict[str, Any]: ...

@@ -9,10 +9,21 @@ class Learner(Protocol):
     """A linear learner of two classes, -1 and +1.
 
     Its state is a function of the examples it has learned, in their order, and of nothing else: the same
-    examples give the same weights to the bit. Scoring changes nothing.
+    examples give the same weights to the bit. Scoring changes nothing. Nothing in it is ever infinite or
+    not a number, as long as no feature is larger than `vectors.LARGEST`.
     """
 
     updates: int
+
+    @property
+    def idle_margin(self) -> float:
+        """An example whose y (w·z) is above this changes nothing; infinite if none can be named."""
+        ...
+
+    @property
+    def served_by_weights(self) -> bool:
+        """Whether scores are made of the same weights that learning changes."""
+        ...
 
     def score(self, z: Vector) -> float:
         """The score that a prediction is served from: its sign is the label."""
@@ -26,8 +37,11 @@ class Learner(Protocol):
         """
         ...
 
-    def grow(self, size: int) -> None:
-        """Make room for `size` weights; new ones are zero, none is ever dropped."""
+    def grow(self, size: int, row: Array | None = None) -> None:
+        """Make room for `size` weights; new ones are zero, none is ever dropped.
+
+        With a `row`, which holds the weights already, they are kept there from now on.
+        """
         ...
 
     @property
@@ -35,8 +49,12 @@ class Learner(Protocol):
         """The weights that scores are made of."""
         ...
 
+    def start_from(self, weights: Array) -> None:
+        """Go on from these weights, with nothing known of how they came about; `updates` counts on."""
+        ...
+
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs: numbers, strings and arrays."""
+        """All that `restore` needs: numbers, strings and arrays, none of them shared with the learner."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None: ...

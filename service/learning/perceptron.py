@@ -1,11 +1,9 @@
 """The perceptron, by either of the two rules that the literature calls by this name."""
 
 from math import sqrt
-from typing import Any
 
-import numpy as np
-
-from service.learning.vectors import Array, Vector
+from service.learning.linear import Linear
+from service.learning.vectors import Vector
 
 
 def learning_rate(schedule: str, eta0: float, k: int) -> float:
@@ -21,29 +19,30 @@ def learning_rate(schedule: str, eta0: float, k: int) -> float:
     return eta0
 
 
-class Perceptron:
+def sign(score: float, tie: int) -> int:
+    """The label of a score; a score of zero gets `tie`.
+
+    >>> [sign(score, -1) for score in (0.5, 0.0, -0.5)]
+    [1, -1, -1]
+    """
+    return 1 if score > 0 else -1 if score < 0 else tie
+
+
+class Perceptron(Linear):
     """w += η_k y z, when the served label was wrong (`mistake`) or y (w·z) <= δ (`margin`).
 
     The two rules differ at ties even with δ = 0: a tie that was served right updates under `margin` only.
     """
 
-    __slots__ = ("_delta", "_eta0", "_rule", "_schedule", "_tie", "_weights", "updates")
+    __slots__ = ("_eta0", "_rule", "_schedule", "_tie", "idle_margin")
 
     def __init__(self, *, rule: str, delta: float, eta0: float, schedule: str, tie: int = 1) -> None:
+        super().__init__()
         self._rule = rule
-        self._delta = delta
         self._eta0 = eta0
         self._schedule = schedule
         self._tie = tie
-        self._weights: Array = np.zeros(0)
-        self.updates = 0
-
-    @property
-    def weights(self) -> Array:
-        return self._weights
-
-    def score(self, z: Vector) -> float:
-        return z.dot(self._weights)
+        self.idle_margin = delta if rule == "margin" else 0.0
 
     def learn(self, z: Vector, y: int, served: int | None) -> bool:
         if not self._errs(z, y, served):
@@ -53,19 +52,6 @@ class Perceptron:
         return True
 
     def _errs(self, z: Vector, y: int, served: int | None) -> bool:
-        if self._rule == "mistake" and served is not None:
-            return served != y
-        score = self.score(z)
         if self._rule == "margin":
-            return y * score <= self._delta
-        return (1 if score > 0 else -1 if score < 0 else self._tie) != y
-
-    def grow(self, size: int) -> None:
-        self._weights = np.concatenate([self._weights, np.zeros(size - len(self._weights))])
-
-    def state(self) -> dict[str, Any]:
-        return {"weights": self._weights, "updates": self.updates}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._weights = state["weights"]
-        self.updates = state["updates"]
+            return y * self.score(z) <= self.idle_margin
+        return (sign(self.score(z), self._tie) if served is None else served) != y

@@ -6,6 +6,12 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+LARGEST = 1e100
+"""No feature is larger than this. Its square, times any count of rounds, is still a number."""
+
+NEGLIGIBLE = 1e-200
+"""A squared length below this counts as zero: its reciprocal would soon leave the range of numbers."""
+
 
 def dot(a: Array, b: Array) -> float:
     """The inner product, to the same bit on every processor.
@@ -17,6 +23,24 @@ def dot(a: Array, b: Array) -> float:
     11.0
     """
     return float(np.add.reduce(a * b))
+
+
+def room_for(room: Array, *shape: int, fill: float = 0.0) -> Array:
+    """`room` if it has that shape or more, else a larger copy; what is new holds `fill`.
+
+    An axis that is too short at least doubles, so that growing one by one costs no more than twice the end.
+
+    >>> [len(room_for(np.zeros(4), size)) for size in (3, 5, 50)]
+    [4, 8, 50]
+    """
+    if all(have >= need for have, need in zip(room.shape, shape, strict=True)):
+        return room
+    longer = [
+        have if have >= need else max(need, 2 * have) for have, need in zip(room.shape, shape, strict=True)
+    ]
+    larger = np.full(longer, fill) if fill else np.zeros(longer)
+    larger[tuple(slice(have) for have in room.shape)] = room
+    return larger
 
 
 class Vector:
@@ -33,6 +57,12 @@ class Vector:
 
     def dot(self, weights: Array) -> float:
         return dot(weights if self.indices is None else weights[self.indices], self.values)
+
+    def dots(self, rows: Array) -> Array:
+        """The inner product with every row, each to the same bit as `dot`."""
+        present = rows if self.indices is None else np.take(rows, self.indices, axis=1)
+        products: Array = np.add.reduce(present * self.values, axis=1)
+        return products
 
     def norm_sq(self) -> float:
         return dot(self.values, self.values)

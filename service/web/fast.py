@@ -48,7 +48,8 @@ class Endpoint(Generic[Body]):
         self._handle = handle
         self._body_bytes_max = body_bytes_max
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer a request; the status that it was answered with."""
         status = 200
         headers: tuple[Header, ...]
         try:
@@ -63,6 +64,7 @@ class Endpoint(Generic[Body]):
         except Exception as error:
             status, headers, content = as_problem(error)
         await respond(send, status, headers, content)
+        return status
 
 
 async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:

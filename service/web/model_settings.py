@@ -1,26 +1,17 @@
 """A model's settings as a client writes them, checked and completed."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from service.engine.labels import same
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.errors import InvalidRequest
 from service.events import Label
-from service.learning import catalogue
+from service.learning import catalogue, feature_kinds, ways
+from service.learning.parameters import BadParameter
 from service.web.rounds import check_label
-
-FEATURES_MAX = 2**31 - 1
 
 LABEL_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "string"}]}
 
@@ -34,44 +25,43 @@ def _label(value: object) -> Label:
         raise ValueError(error.fields[0].message) from None
 
 
-def _learner(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("must be an object")
-    try:
-        return catalogue.complete(value)
-    except catalogue.BadParameter as error:
-        raise PydanticCustomError("part", "{why}", {"part": error.field, "why": error.message}) from None
-
-
 LabelField = Annotated[Any, BeforeValidator(_label), WithJsonSchema(LABEL_SCHEMA)]
-LearnerField = Annotated[Any, BeforeValidator(_learner), WithJsonSchema(catalogue.schema())]
+LearnerField = Annotated[dict[str, Any], WithJsonSchema(catalogue.schema())]
+FeaturesField = Annotated[
+    dict[str, Any] | str,
+    WithJsonSchema({"anyOf": [{"enum": list(feature_kinds.KINDS)}, feature_kinds.schema()]}),
+]
 
 
-class FeatureSettings(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """How large a model of this service may become."""
 
-    kind: Literal["dense"] = Field("dense", description="lists of numbers")
-    dimension: int | None = Field(
-        None, ge=1, le=FEATURES_MAX, description="how many; null: as many as the first example has"
-    )
+    names_max: int
+    classes_max: int
+    covariance_dimension_max: int
 
 
 class ModelSettings(BaseModel):
-    """What a model is made of. All but its name may be left out."""
+    """What a model is made of. All of it may be left out."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    learner: LearnerField = Field(default_factory=lambda: catalogue.complete({}), validate_default=False)
-    labels: list[LabelField] = Field(
+    learner: LearnerField = Field(default_factory=lambda: catalogue.complete({}))
+    labels: list[LabelField] | None = Field(
         default_factory=lambda: [-1, 1],
-        min_length=2,
-        max_length=2,
-        description="the first is -1, the second +1",
+        description="at least two; of just two, the first is -1 and the second +1;"
+        " null: classes appear as they are revealed",
     )
-    tie: LabelField | None = Field(None, description="the label of a score of 0; null: the second")
+    tie: LabelField | None = Field(
+        None, description="with two labels, that of a score of 0; null: the second. With more: the first seen"
+    )
     bias: bool = Field(True, description="whether a constant is appended to every example")
     bias_value: float = Field(1.0, gt=0, le=1e6, description="that constant")
-    features: FeatureSettings = Field(default_factory=lambda: FeatureSettings())
+    multiclass: Literal["one_vs_all", "one_vs_one", "multiclass"] | None = Field(
+        None, description=ways.MULTICLASS.help
+    )
+    features: FeaturesField = Field(default_factory=lambda: feature_kinds.complete({}))
     protocol: Literal["delayed", "strict"] = Field(
         "delayed", description="strict: no second prediction before the reveal"
     )
@@ -79,29 +69,63 @@ class ModelSettings(BaseModel):
         None, gt=0, le=1e100, description="the margin that the stream is said to be separable with"
     )
 
-    @field_validator("labels")
-    @classmethod
-    def _labels_differ(cls, labels: list[Label]) -> list[Label]:
-        if any(same(a, b) for i, a in enumerate(labels) for b in labels[:i]):
-            raise ValueError("must differ from each other")
-        return labels
+    def complete(self, limits: ModelLimits) -> dict[str, Any]:
+        """What the journal keeps: everything, explicitly, so that other defaults never change a replay."""
+        learner = _checked("learner.", lambda: catalogue.complete(self.learner))
+        size_max = limits.covariance_dimension_max if catalogue.needs_matrix(learner) else None
+        count = self._check_labels(limits)
+        multiclass = _checked("", lambda: ways.complete(self.multiclass, count, learner))
+        features = _checked(
+            "",
+            lambda: feature_kinds.complete(
+                self.features, bias=self.bias, names_max=limits.names_max, size_max=size_max
+            ),
+        )
+        classes_max = ways.WAYS[multiclass].classes_max if multiclass else 2
+        return {
+            "learner": learner,
+            "labels": self.labels,
+            "tie": self._tie(multiclass),
+            "bias": self.bias,
+            "bias_value": self.bias_value,
+            "multiclass": multiclass,
+            "classes_max": min(classes_max, limits.classes_max),
+            "features": features,
+            "size_max": size_max,
+            "protocol": self.protocol,
+            "declared_margin": self.declared_margin,
+        }
 
-    @model_validator(mode="after")
-    def _tie_is_a_label(self) -> "ModelSettings":
+    def _check_labels(self, limits: ModelLimits) -> int | None:
+        if self.labels is None:
+            return None
+        if not 2 <= len(self.labels) <= limits.classes_max:
+            raise InvalidRequest.at("labels", f"must be 2 to {limits.classes_max} labels, or null")
+        if len({(type(label), label) for label in self.labels}) < len(self.labels):
+            raise InvalidRequest.at("labels", "must differ from each other")
+        return len(self.labels)
+
+    def _tie(self, multiclass: str | None) -> Label | None:
+        if multiclass is not None or self.labels is None:
+            if self.tie is not None:
+                raise InvalidRequest.at("tie", "is for two labels; with more, the first seen wins")
+            return None
         if self.tie is None:
-            self.tie = self.labels[1]
-        elif not any(same(self.tie, label) for label in self.labels):
-            raise PydanticCustomError("part", "must be one of the labels", {"part": "tie"})
-        return self
+            last: Label = self.labels[1]
+            return last
+        for label in self.labels:
+            if same(self.tie, label):
+                return self.tie  # type: ignore[no-any-return]
+        raise InvalidRequest.at("tie", "must be one of the labels")
 
 
 class NewModel(ModelSettings):
     model: str = Field(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)
 
-    def settings(self) -> dict[str, Any]:
-        """What the journal keeps: everything, explicitly, so that other defaults never change a replay."""
-        return self.model_dump(exclude={"model"})
 
-
-def default_settings() -> dict[str, Any]:
-    return ModelSettings().model_dump()
+def _checked(prefix: str, complete: Any) -> Any:
+    """What `complete` gives, its complaint turned into ours."""
+    try:
+        return complete()
+    except BadParameter as error:
+        raise InvalidRequest.at(prefix + error.field, error.message) from None

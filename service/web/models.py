@@ -3,19 +3,24 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel
+from msgspec import structs
+from pydantic import BaseModel, ConfigDict
 
 from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.events import AnyEvent
+from service.journal.protocol import Page
 from service.web.answers import Json, timestamp
-from service.web.model_settings import LabelField, ModelSettings, NewModel
+from service.web.model_settings import ModelLimits, NewModel
 from service.web.openapi import problems
+from service.web.weights import Largest, WeightsAnswer, weights_of
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
 Prefix = Annotated[str, Query(alias="model", max_length=128, description="only models whose names begin so")]
-After = Annotated[str, Query(alias="cursor", max_length=128, description="`next` of the page before")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="models on a page")]
+After = Annotated[str | None, Query(alias="cursor", max_length=128, description="`next` of the page before")]
+AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
 
 
 class ModelAnswer(BaseModel):
@@ -24,7 +29,7 @@ class ModelAnswer(BaseModel):
     dimension: int | None
     created_at: str
     updated_at: str
-    settings: ModelSettings
+    settings: dict[str, Any]
 
 
 class ModelLine(BaseModel):
@@ -38,12 +43,19 @@ class ModelPage(BaseModel):
     next: str | None
 
 
-class WeightsAnswer(BaseModel):
-    model: str
-    version: int
-    labels: list[LabelField]
-    weights: list[float]
-    bias: float | None
+class EventLine(BaseModel):
+    """One event; what else it has depends on its kind."""
+
+    model_config = ConfigDict(extra="allow")
+
+    seq: int
+    kind: str
+    at: str
+
+
+class EventPage(BaseModel):
+    events: list[EventLine]
+    next: int | None
 
 
 def describe(live: Live) -> dict[str, Any]:
@@ -58,7 +70,7 @@ def describe(live: Live) -> dict[str, Any]:
     }
 
 
-def router(models: Models) -> APIRouter:
+def router(models: Models, limits: ModelLimits) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503))
 
     @routes.post(
@@ -66,13 +78,14 @@ def router(models: Models) -> APIRouter:
     )
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""
-        live = await models.create(new.model, new.settings())
+        live = await models.create(new.model, new.complete(limits))
         return Json(describe(live), 201, {"location": f"/models/{new.model}"})
 
     @routes.get("/models", response_model=ModelPage)
-    async def page(prefix: Prefix = "", after: After = "", limit: Limit = 100) -> Response:
+    async def page(prefix: Prefix = "", after: After = None, limit: Limit = 100) -> Response:
         """The models by name, page by page."""
-        listed = await models.list(prefix=prefix, after=after, limit=limit + 1)
+        place = None if after is None else (after, after)
+        listed = await models.page(Page(prefix, "name", place, limit + 1))
         lines = [
             {
                 "model": line.model,
@@ -101,19 +114,23 @@ def router(models: Models) -> APIRouter:
         return Json(describe(await models.reset(model)))
 
     @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404))
-    async def weights(model: ModelName) -> Response:
-        """The weights, the bias apart."""
-        live = await models.get(model)
-        values = live.model.classifier.weights_for(1).tolist()
-        bias = values.pop() if live.model.settings["bias"] and values else None
-        return Json(
-            {
-                "model": live.model.name,
-                "version": live.model.version,
-                "labels": live.model.labels.values,
-                "weights": values,
-                "bias": bias,
-            }
-        )
+    async def weights(model: ModelName, largest: Largest = None) -> Response:
+        """The weights, the bias apart: all of them, or the `largest` by absolute value."""
+        return Json(weights_of((await models.get(model)).model, largest))
+
+    @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))
+    async def events(model: ModelName, after: AfterSeq = 0, limit: Limit = 100) -> Response:
+        """The audit trail: what has happened to a model, oldest first, as far as it is kept."""
+        recorded = await models.events(model, after=after, limit=limit + 1)
+        lines = [_event_line(each.seq, each.event) for each in recorded[:limit]]
+        return Json({"events": lines, "next": recorded[limit - 1].seq if len(recorded) > limit else None})
 
     return routes
+
+
+def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
+    """An event for people: all but the features, which may be large and private."""
+    told = {k: v for k, v in structs.asdict(event).items() if k not in ("model", "at", "features")}
+    if "predicted_at" in told:
+        told["predicted_at"] = timestamp(told["predicted_at"])
+    return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}

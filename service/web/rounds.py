@@ -9,7 +9,8 @@ from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.rounds import Round, Rounds
 from service.errors import InvalidRequest
 from service.events import Label
-from service.web.fast import Endpoint, Header
+from service.web.bodies import Header
+from service.web.fast import Endpoint
 
 # The engine checks names, and only those that it has not seen before; this is for the document.
 Name = Annotated[
@@ -19,6 +20,25 @@ Name = Annotated[
     ),
 ]
 LabelSent = bool | int | float | str
+# What is in an object is checked by the model's kind of features, which can say which name is wrong.
+FeaturesSent = (
+    list[float]
+    | Annotated[
+        dict[str, Any],
+        msgspec.Meta(
+            extra_json_schema={
+                "additionalProperties": {
+                    "anyOf": [
+                        {"type": "number"},
+                        {"type": "boolean"},
+                        {"type": "string"},
+                        {"type": "array", "items": {"type": "string"}},
+                    ]
+                }
+            }
+        ),
+    ]
+)
 
 LABEL_CHARS_MAX = 256
 LABEL_ABS_MAX = 2**63 - 1
@@ -27,7 +47,7 @@ REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)
 
 class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
     model: Name
-    features: list[float]
+    features: FeaturesSent
     id: Name | None = None
     explain: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
 
@@ -39,7 +59,7 @@ class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
 
 class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
     model: Name
-    features: list[float]
+    features: FeaturesSent
     label: LabelSent
     id: Name | None = None
 

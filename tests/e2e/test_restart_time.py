@@ -10,7 +10,7 @@ import pytest
 from service.engine.fleet import Fleet
 from service.events import ModelCreated, RoundLearned
 from service.journal.sqlite import SqliteJournal
-from service.web.model_settings import default_settings
+from service.web.model_settings import ModelLimits, ModelSettings
 from tests.running import Service
 
 
@@ -24,7 +24,7 @@ async def write_history(directory: Path, events: int) -> None:
     )
     fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
     await journal.open(fleet.apply)
-    settings = default_settings() | {"features": {"kind": "dense", "dimension": 2}}
+    settings = ModelSettings(features={"dimension": 2}).complete(ModelLimits(100, 100, 100))
     await journal.append(ModelCreated("m", 1, settings))
     features = b"\x00" * 16
     for start in range(0, events, 1000):

@@ -14,7 +14,7 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
 )
-from service.web.model_settings import NewModel
+from service.web.model_settings import ModelLimits, ModelSettings
 
 number = st.floats(-1e6, 1e6, allow_nan=False)
 features = st.lists(number, min_size=3, max_size=3).map(lambda values: np.array(values).tobytes())
@@ -39,7 +39,9 @@ learner = st.fixed_dictionaries(
 
 
 def new_model(settings: dict[str, object], bias: bool) -> Model:
-    model = Model(ModelCreated("m", 1, NewModel(model="m", learner=settings, bias=bias).settings()))
+    model = Model(
+        ModelCreated("m", 1, ModelSettings(learner=settings, bias=bias).complete(ModelLimits(100, 100, 100)))
+    )
     model.apply(DimensionFixed("m", 1, 3))
     return model
 
@@ -64,9 +66,9 @@ def test_deciding_and_explaining_change_nothing(events: list[AnyEvent]) -> None:
     for e in events:
         model.apply(e)
     before = model.to_bytes()
-    z = model.features.vector(np.array([1.0, -2.0, 3.0]))
-    model.decide(z)
-    model.explain(z, 10)
+    example = np.array([1.0, -2.0, 3.0])
+    model.decide(model.features.vector(example))
+    model.explain(example, 10)
     assert model.to_bytes() == before
 
 

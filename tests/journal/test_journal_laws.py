@@ -19,7 +19,7 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
 )
-from service.journal.protocol import Journal, Recorded, Snapshot
+from service.journal.protocol import Journal, Page, Recorded, Snapshot, Summary, Totals
 from service.journal.sqlite import SqliteJournal
 
 Applied = list[tuple[int, AnyEvent]]
@@ -168,7 +168,7 @@ async def test_a_deleted_model_is_gone_and_can_be_made_again(opened: Callable[[]
     async with opened() as (journal, _):
         stored = await journal.load("m")
         assert stored.state is None and [r.event.at for r in stored.tail] == [6, 7]
-        assert [line.created_at for line in await journal.models(prefix="", after="", limit=9)] == [6]
+        assert [line.created_at for line in await journal.models(Page())] == [6]
 
 
 async def test_a_snapshot_shortens_the_tail_and_trims_what_it_covers(opened: Callable[[], Any]) -> None:
@@ -201,13 +201,14 @@ async def test_models_are_listed_by_name(opened: Callable[[], Any]) -> None:
             await journal.append(created(name, at))
 
         async def listed(prefix: str, after: str, limit: int) -> list[str]:
-            return [line.model for line in await journal.models(prefix=prefix, after=after, limit=limit)]
+            page = Page(prefix, "name", (after, after), limit)
+            return [line.model for line in await journal.models(page)]
 
         assert await listed("", "", 99) == sorted(names)
         assert await listed("a", "", 99) == sorted(n for n in names if n.startswith("a"))
         assert await listed("a.", "a.1", 99) == ["a.2"]
         assert await listed("", "", 2) == sorted(names)[:2]
-        assert (await journal.models(prefix="b", after="", limit=1))[0].settings == {"any": "settings"}
+        assert (await journal.models(Page("b", limit=1)))[0].settings == {"any": "settings"}
 
 
 async def test_closing_finishes_what_is_queued(opened: Callable[[], Any]) -> None:
@@ -216,3 +217,34 @@ async def test_closing_finishes_what_is_queued(opened: Callable[[], Any]) -> Non
         futures = [journal.append(learned(at)) for at in range(2, 102)]
     assert all(future.result().is_new for future in futures)
     assert len(applied) == 101
+
+
+async def test_models_are_listed_by_the_numbers_of_their_summaries(opened: Callable[[], Any]) -> None:
+    counts = {"a": (10, 5), "b": (10, 1), "c": (0, 0), "d": (3, 3), "e": (10, 5)}
+    async with opened() as (journal, _):
+        for at, name in enumerate(counts):
+            await journal.append(created(name, at))
+        assert await journal.unsummarised() == list(counts)
+        summaries = [Summary(name, 100 + i, r, m, m, 2, 1) for i, (name, (r, m)) in enumerate(counts.items())]
+        await journal.save_summaries(summaries, through=5)
+        assert await journal.unsummarised() == []
+        assert await journal.totals("") == Totals(5, 33, 14, 14, 10, 5)
+        assert await journal.totals("d") == Totals(1, 3, 3, 3, 2, 1)
+
+        async def listed(sort: str) -> list[str]:
+            """All of them, two by two."""
+            names: list[str] = []
+            after = None
+            while lines := await journal.models(Page("", sort, after, 2)):
+                names += [line.model for line in lines]
+                after = (lines[-1].key, lines[-1].model)
+            return names
+
+        assert await listed("rounds") == ["a", "b", "e", "d", "c"]
+        assert await listed("mistakes") == ["a", "e", "d", "b", "c"]
+        assert await listed("error_rate") == ["d", "a", "e", "b", "c"]
+        assert await listed("updated_at") == ["e", "d", "c", "b", "a"]
+        assert await listed("name") == ["a", "b", "c", "d", "e"]
+        await journal.append(learned(9, model="b"))
+    async with opened() as (journal, _):
+        assert await journal.unsummarised() == ["b"]

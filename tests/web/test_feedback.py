@@ -24,7 +24,7 @@ def test_the_first_reveal_is_learned(service: Service, name: str) -> None:
         "rounds": 1,
         "mistakes": 1,
     }
-    assert service.get(f"/models/{name}/weights")["weights"] == [-1.0, -0.5]
+    assert service.weights(name)[0] == [-1.0, -0.5]
     assert service.predict(name, [1.0, 0.5])["label"] == -1
     service.assert_replay_equals_live(name)
 
@@ -208,7 +208,7 @@ def test_after_a_reset_earlier_predictions_have_expired(service: Service, name: 
     service.client.post(f"/models/{name}/reset")
     refused = service.refused("/feedback", {"prediction_id": prediction_id, "label": 1})
     assert refused == (410, "prediction-expired")
-    assert service.get(f"/models/{name}/weights")["weights"] == [0.0]
+    assert service.weights(name)[0] == [0.0]
     stats = service.stats(name)
     assert stats["rounds"] == {"predicted": 0, "revealed": 0, "pending": 0, "expired": 0}
     assert stats["version"] == 2 and stats["mistakes"] == 0

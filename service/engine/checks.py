@@ -1,0 +1,41 @@
+"""What is checked before anything is journaled, so that applying an event never fails."""
+
+from typing import Any
+
+from service.engine.model import Model
+from service.errors import InvalidRequest, UnknownLabel
+from service.events import Label
+
+Sent = list[float] | dict[str, Any]
+"""Features as a client sends them."""
+
+LABELS_SHOWN = 10
+
+
+def check_features(sent: Sent, *, count_max: int, abs_max: float) -> None:
+    """InvalidRequest if there are none, too many, or one is too large; the rest is the model's to check."""
+    if not sent:
+        raise InvalidRequest.at("features", "must not be empty")
+    if len(sent) > count_max:
+        raise InvalidRequest.at("features", f"at most {count_max} features are accepted")
+    if isinstance(sent, dict):
+        numbers = ((name, value) for name, value in sent.items() if isinstance(value, int | float))
+        large = next((f".{name}" for name, value in numbers if abs(value) > abs_max), None)
+    elif max(sent) > abs_max or min(sent) < -abs_max:
+        large = next(f"[{at}]" for at, value in enumerate(sent) if abs(value) > abs_max)
+    else:
+        return
+    if large is not None:
+        raise InvalidRequest.at(f"features{large}", f"must be between -{abs_max:g} and {abs_max:g}")
+
+
+def check_label(model: Model, label: Label) -> None:
+    """UnknownLabel unless the model has it, or may have one more."""
+    if model.labels.index(label) >= 0:
+        return
+    known = len(model.labels.values)
+    if model.settings["labels"] is not None:
+        shown = ", ".join(repr(value) for value in model.labels.values[:LABELS_SHOWN])
+        raise UnknownLabel(f"the model's labels are {shown}{' and others' if known > LABELS_SHOWN else ''}")
+    if known >= model.settings["classes_max"]:
+        raise UnknownLabel(f"the model has {known} classes, and no more are taken")

@@ -1,0 +1,104 @@
+"""How sure a learner is of its weights: Σ, the identity at first, as its diagonal or whole.
+
+The learners need three things of it: Σz, v = zᵀΣz, and Σ -= β (Σz)(Σz)ᵀ. In exact arithmetic Σ stays
+positive, every entry of it within [-1, 1]; both are kept where rounding would lose them.
+"""
+
+from math import sqrt
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from service.learning.vectors import Array, Indices, Vector, dot, room_for
+
+FINEST = float(np.finfo(np.float64).eps)
+"""1 - a is not known finer than this for a near 1."""
+
+
+class Spread(NamedTuple):
+    """Σz at `indices` (all if None), v = zᵀΣz, and what no entry of Σz exceeds in magnitude."""
+
+    direction: Array
+    indices: Indices | None
+    variance: float
+    reach: float
+
+
+class Covariance(Protocol):
+    def spread(self, z: Vector) -> Spread: ...
+
+    def shrink(self, z: Vector, spread: Spread, beta: float) -> None:
+        """Σ -= β (Σz)(Σz)ᵀ."""
+        ...
+
+    def grow(self, size: int) -> None: ...
+
+    def values(self) -> Array: ...
+
+    def restore(self, values: Array) -> None: ...
+
+
+class Diagonal:
+    """Only the variances; a sparse z touches only its own."""
+
+    __slots__ = ("_room", "_size")
+
+    def __init__(self) -> None:
+        self._room: Array = np.ones(0)
+        self._size = 0
+
+    def spread(self, z: Vector) -> Spread:
+        variances = self._room[: self._size] if z.indices is None else self._room[z.indices]
+        direction = variances * z.values
+        v = dot(direction, z.values)
+        return Spread(direction, z.indices, v, sqrt(v))  # Σ_i |z_i| is at most √v, since Σ_i is at most 1
+
+    def shrink(self, z: Vector, spread: Spread, beta: float) -> None:
+        kept = np.maximum(1.0 - beta * (spread.direction * z.values), FINEST)
+        if z.indices is None:
+            self._room[: self._size] *= kept
+        else:
+            self._room[z.indices] *= kept
+
+    def grow(self, size: int) -> None:
+        self._room = room_for(self._room, size, fill=1.0)
+        self._size = size
+
+    def values(self) -> Array:
+        return self._room[: self._size].copy()
+
+    def restore(self, values: Array) -> None:
+        self._room = np.array(values)
+        self._size = len(values)
+
+
+class Full:
+    """The whole matrix; every z touches all of it."""
+
+    __slots__ = ("_matrix", "_room")
+
+    def __init__(self) -> None:
+        self._room: Array = np.zeros((0, 0))
+        self._matrix: Array = self._room
+
+    def spread(self, z: Vector) -> Spread:
+        direction = z.dots(self._matrix)
+        v = z.dot(direction)
+        return Spread(direction, None, v, float(np.maximum.reduce(np.abs(direction), initial=0.0)))
+
+    def shrink(self, z: Vector, spread: Spread, beta: float) -> None:
+        self._matrix -= np.multiply.outer(beta * spread.direction, spread.direction)
+        np.clip(self._matrix, -1.0, 1.0, out=self._matrix)
+
+    def grow(self, size: int) -> None:
+        known = len(self._matrix)
+        self._room = room_for(self._room, size, size)
+        self._matrix = self._room[:size, :size]
+        new = np.arange(known, size)
+        self._matrix[new, new] = 1.0
+
+    def values(self) -> Array:
+        return self._matrix.copy()
+
+    def restore(self, values: Array) -> None:
+        self._room = self._matrix = np.array(values)

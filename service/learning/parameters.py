@@ -1,0 +1,135 @@
+"""The kinds of parameters that settings have: each checks a value and describes itself."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class BadParameter(ValueError):
+    """A setting that is not allowed; `field` says which one, as in `features.bits`."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A real parameter in a range; an open end leaves its limit out."""
+
+    default: float
+    low: float
+    high: float
+    help: str
+    low_open: bool = False
+    high_open: bool = False
+
+    def check(self, field: str, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadParameter(field, "must be a number")
+        inside = self.low <= value <= self.high  # not a number is inside nothing
+        if not inside or (self.low_open and value == self.low) or (self.high_open and value == self.high):
+            raise BadParameter(field, f"must be {self.range}")
+        return float(value)
+
+    @property
+    def range(self) -> str:
+        """The allowed values in words.
+
+        >>> Number(1.0, 0.0, 10.0, "", low_open=True).range
+        'above 0 and at most 10'
+        """
+        low = "above" if self.low_open else "at least"
+        high = "below" if self.high_open else "at most"
+        return f"{low} {self.low:g} and {high} {self.high:g}"
+
+    def schema(self) -> dict[str, Any]:
+        low = "exclusiveMinimum" if self.low_open else "minimum"
+        high = "exclusiveMaximum" if self.high_open else "maximum"
+        return {"type": "number", low: self.low, high: self.high,
+                "default": self.default, "description": self.help}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number in a range; without a default it may be null."""
+
+    default: int | None
+    low: int
+    high: int
+    help: str
+
+    def check(self, field: str, value: object) -> int | None:
+        if value is None and self.default is None:
+            return None
+        if isinstance(value, float) and value.is_integer():  # to JSON 18.0 is a whole number
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise BadParameter(field, "must be a whole number")
+        if not self.low <= value <= self.high:
+            raise BadParameter(field, f"must be {self.range}")
+        return value
+
+    @property
+    def range(self) -> str:
+        """
+        >>> Integer(18, 1, 24, "").range
+        'at least 1 and at most 24'
+        """
+        return f"at least {self.low} and at most {self.high}"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer" if self.default is not None else ["integer", "null"],
+                "minimum": self.low, "maximum": self.high,
+                "default": self.default, "description": self.help}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A parameter that is one of a few words; without a default it may be null."""
+
+    default: str | None
+    choices: tuple[str, ...]
+    help: str
+
+    def check(self, field: str, value: object) -> str | None:
+        if value is None and self.default is None:
+            return None
+        if not isinstance(value, str) or value not in self.choices:
+            raise BadParameter(field, f"must be {self.range}")
+        return value
+
+    @property
+    def range(self) -> str:
+        """
+        >>> Choice(None, ("l2",), "").range
+        'one of null, l2'
+        """
+        return "one of " + ", ".join(("null",) * (self.default is None) + self.choices)
+
+    def schema(self) -> dict[str, Any]:
+        values = [None, *self.choices] if self.default is None else list(self.choices)
+        return {"enum": values, "default": self.default, "description": self.help}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A parameter that is true or false."""
+
+    default: bool
+    help: str
+
+    def check(self, field: str, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise BadParameter(field, f"must be {self.range}")
+        return value
+
+    @property
+    def range(self) -> str:
+        return "true or false"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean", "default": self.default, "description": self.help}
+
+
+Parameter = Number | Integer | Choice | Flag

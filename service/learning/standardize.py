@@ -1,0 +1,119 @@
+"""Features brought to the same scale by their running mean and variance, from revealed examples only.
+
+Variances are of the population (divided by n) and are kept by Welford's update, which does not lose them
+to cancellation. A feature that has not varied yet tells nothing and is 0.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from service.learning.vectors import LARGEST, Array, Vector, room_for
+
+
+def _scaled(values: Array, variance: Array) -> Array:
+    """values / √variance, 0 where there is no variance, and never beyond the largest feature.
+
+    >>> _scaled(np.array([3.0, 3.0, 1e100]), np.array([4.0, 0.0, 1e-290])).tolist()
+    [1.5, 0.0, 1e+100]
+    """
+    deviation = np.sqrt(variance)
+    varied = deviation > 1e-150  # a quotient of features and this is still a number
+    quotient = np.divide(values, deviation, out=np.zeros(len(values)), where=varied)
+    return np.clip(quotient, -LARGEST, LARGEST)
+
+
+class Centred:
+    """For dense features: (x - mean) / deviation."""
+
+    __slots__ = ("_mean", "_seen", "_squares")
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._mean: Array = np.zeros(0)
+        self._squares: Array = np.zeros(0)
+
+    def apply(self, x: Vector) -> Vector:
+        if not self._seen:
+            return Vector(np.zeros(len(x.values)))
+        return Vector(_scaled(x.values - self._mean, self._squares / self._seen))
+
+    def absorb(self, x: Vector) -> None:
+        if not self._seen:
+            self._mean = np.zeros(len(x.values))
+            self._squares = np.zeros(len(x.values))
+        self._seen += 1
+        off = x.values - self._mean
+        self._mean += off / self._seen
+        self._squares += off * (x.values - self._mean)
+
+    def factors(self, size: int) -> tuple[Array, Array]:
+        """The means and what is multiplied by then: (x - mean) · factor."""
+        if not self._seen:
+            return np.zeros(size), np.zeros(size)
+        return self._mean, _scaled(np.ones(size), self._squares / self._seen)
+
+    def size(self, size: int) -> int:
+        return size
+
+    def state(self) -> dict[str, Any]:
+        return {"seen": self._seen, "mean": self._mean.copy(), "squares": self._squares.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._seen = state["seen"]
+        self._mean = np.array(state["mean"])
+        self._squares = np.array(state["squares"])
+
+
+class Scaled:
+    """For sparse features: x / deviation. Absent features count as 0 in the deviation and stay absent.
+
+    Not centred: taking the mean away would give every absent feature a value. Only the features that are
+    present cost anything, since the zeros of the others are made up for when they are next looked at: c
+    values with the mean m and n - c zeros together have m² c (n - c) / n more squares than the c alone.
+    """
+
+    __slots__ = ("_kept", "_seen", "_size")
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._size = 0
+        self._kept: Array = np.zeros((3, 0))  # for each feature: how often present; then mean, squares
+
+    def apply(self, x: Vector) -> Vector:
+        assert x.indices is not None
+        if not self._size:
+            return Vector(np.zeros(len(x.values)), x.indices)
+        known = np.minimum(x.indices, self._size - 1)
+        present, mean, squares = self._kept[:, known]
+        squares = squares + mean * mean * present * ((self._seen - present) / self._seen)
+        variance = np.where(known == x.indices, squares / self._seen, 0.0)
+        return Vector(_scaled(x.values, variance), x.indices)
+
+    def absorb(self, x: Vector) -> None:
+        assert x.indices is not None
+        self._seen += 1
+        if not len(x.indices):
+            return
+        self._size = max(self._size, int(x.indices.max()) + 1)
+        self._kept = room_for(self._kept, 3, self._size)
+        present, mean, squares = self._kept[:, x.indices]
+        present = present + 1.0
+        off = x.values - mean
+        mean = mean + off / present
+        self._kept[:, x.indices] = present, mean, squares + off * (x.values - mean)
+
+    def factors(self, size: int) -> tuple[Array, Array]:
+        """Zeros, as nothing is taken away, and what is multiplied by."""
+        return np.zeros(size), self.apply(Vector(np.ones(size), np.arange(size))).values
+
+    def size(self, size: int) -> int:
+        return size
+
+    def state(self) -> dict[str, Any]:
+        return {"seen": self._seen, "kept": self._kept[:, : self._size].copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._seen = state["seen"]
+        self._kept = np.array(state["kept"])
+        self._size = self._kept.shape[1]

@@ -1,0 +1,201 @@
+"""Which class was served for which: the confusion matrix, what follows from it, and two trivial baselines.
+
+A class's own pair counts its reveals (its support), the other pairs the mistakes; what was right is the rest.
+Pairs of the first 8 classes lie in a flat array that grows by appending (`near`), other pairs in cells (`far`,
+see `cells`). Once there are 4,096 of these, a new kind of mistake is counted by its two classes apart. So
+supports, precisions and recalls are exact for any number of classes, and up to 50 so is the whole matrix. With k
+classes all this is at most 8 bytes times 64 + 4,096 + 3k: 57 KB at 1,000 classes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from .cells import COUNT_BITS, COUNT_MASK, KIND_BITS, add_one, no_cells
+
+NEAR_CLASSES = 8
+CELLS_MAX = 4096
+MATRIX_CLASSES_MAX = 50
+LARGEST_MAX = 100
+
+# A far cell's kind is its row, the true class, and its column, the served one. Column `NONE` of a row counts its
+# mistakes that stand in no column: nothing could be served, or the pair has no cell; row `NONE` has the latter by
+# what was served.
+ROW_BITS = 12
+COLUMN_MASK = (1 << ROW_BITS) - 1
+CLASSES_MAX = NONE = COLUMN_MASK
+
+
+def near_index(truth: int, served: int) -> int:
+    """Where a pair is counted: pairs are numbered by their larger class, so that a new class moves none.
+
+    >>> [[near_index(truth, served) for served in range(3)] for truth in range(3)]
+    [[0, 1, 4], [3, 2, 5], [8, 7, 6]]
+    """
+    return served * served + truth if served > truth else truth * truth + 2 * truth - served
+
+
+NEAR_PAIRS = sorted(
+    ((truth, served) for truth in range(NEAR_CLASSES) for served in range(NEAR_CLASSES)),
+    key=lambda pair: near_index(*pair),
+)
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """`part / whole`, or None where there is no whole.
+
+    >>> ratio(1, 4), ratio(0, 0)
+    (0.25, None)
+    """
+    return part / whole if whole else None
+
+
+def kappa(right: int, right_by_chance: float, rounds: int) -> float | None:
+    """How much of what chance gets wrong is got right: 1 at best, None where chance gets nothing wrong.
+
+    >>> kappa(3, 2, 4), kappa(4, 4, 4)
+    (0.5, None)
+    """
+    return ratio(right - right_by_chance, rounds - right_by_chance)
+
+
+class Confusion:
+    """The confusion matrix of a stream whose classes may grow, and the baselines that a model should beat.
+
+    The baselines are MOA's: `majority` answers with the commonest class so far, this reveal's included, the
+    lowest on a tie; `no change` answers with the class revealed last, at first class 0.
+
+    >>> confusion = Confusion()
+    >>> for truth, served in [(0, 0), (1, 0), (1, 1), (1, -1)]:
+    ...     confusion.observe(truth, served)
+    >>> confusion.report(2)["confusion"]
+    {'matrix': [[1, 0], [1, 1]]}
+    """
+
+    __slots__ = ("far", "last", "majority", "majority_right", "majority_support", "near", "no_change_right")
+
+    def __init__(self) -> None:
+        self.near: array[int] = array("q")
+        self.far: array[int] | None = None
+        self.last = 0
+        self.no_change_right = 0
+        self.majority = 0
+        self.majority_support = 0
+        self.majority_right = 0
+
+    def observe(self, truth: int, served: int) -> None:
+        """Count one reveal; `served` is -1 where no label could be. Classes are below `CLASSES_MAX`."""
+        near = truth < NEAR_CLASSES
+        support = self._add_near(truth * truth + truth) if near else self._add_far(truth, truth)
+        if served != truth:
+            self._observe_wrong(truth, served)
+        if truth == self.last:
+            self.no_change_right += 1
+        else:
+            self.last = truth
+        leading = self.majority_support
+        if truth == self.majority or support > leading or (support == leading and truth < self.majority):
+            self.majority = truth
+            self.majority_support = support
+            self.majority_right += 1
+
+    def _observe_wrong(self, truth: int, served: int) -> None:
+        if served < 0:
+            self._add_far(truth, NONE)
+        elif truth < NEAR_CLASSES and served < NEAR_CLASSES:
+            self._add_near(near_index(truth, served))
+        elif not self._add_far(truth, served, CELLS_MAX):
+            self._add_far(truth, NONE)
+            self._add_far(NONE, served)
+
+    def _add_near(self, at: int) -> int:
+        near = self.near
+        if at >= len(near):
+            near.extend([0] * (at + 1 - len(near)))
+        near[at] = count = near[at] + 1
+        return count
+
+    def _add_far(self, row: int, column: int, cells_max: int = 1 << KIND_BITS) -> int:
+        if self.far is None:
+            self.far = no_cells()
+        return add_one(self.far, row << ROW_BITS | column, cells_max)
+
+    def _counts(self) -> Iterator[tuple[int, int, int]]:
+        """Each count that is kept: row, column, count."""
+        for (row, column), count in zip(NEAR_PAIRS, self.near, strict=False):
+            yield row, column, count
+        for cell in self.far or ():
+            kind = cell >> COUNT_BITS
+            yield kind >> ROW_BITS, kind & COLUMN_MASK, cell & COUNT_MASK
+
+    def report(self, classes: int) -> dict[str, Any]:
+        """`confusion`, `classes` and `baselines` for this many classes, in the order of their indices."""
+        supports, right, answers = [0] * classes, [0] * classes, [0] * classes
+        wrong: list[tuple[int, int, int]] = []
+        for row, column, count in self._counts():
+            if row == column:
+                supports[row] = count
+                right[row] += count
+                continue
+            if row != NONE:
+                right[row] -= count
+            if column != NONE:
+                answers[column] += count
+            if NONE not in (row, column):
+                wrong.append((-count, row, column))
+        answers = [wrongly + rightly for wrongly, rightly in zip(answers, right, strict=True)]
+        matrix = None
+        if classes <= MATRIX_CLASSES_MAX:
+            matrix = [[0] * classes for _ in range(classes)]
+            for truth, hits in enumerate(right):
+                matrix[truth][truth] = hits
+            for count, truth, served in wrong:
+                matrix[truth][served] = -count
+        confusion: dict[str, Any] = {"matrix": matrix}
+        if matrix is None:
+            confusion["largest"] = [
+                {"true": truth, "served": served, "count": -count}
+                for count, truth, served in sorted(wrong)[:LARGEST_MAX]
+            ]
+        each = [
+            {
+                "support": support,
+                "precision": ratio(hits, answered),
+                "recall": ratio(hits, support),
+                "f1": ratio(2 * hits, support + answered),
+            }
+            for support, answered, hits in zip(supports, answers, right, strict=True)
+        ]
+        baselines = self._baselines(supports, answers, right)
+        return {"confusion": confusion, "classes": each, "baselines": baselines}
+
+    def _baselines(self, supports: list[int], answers: list[int], right: list[int]) -> dict[str, Any]:
+        rounds, hits = sum(supports), sum(right)
+        by_chance = sum([a * b for a, b in zip(supports, answers, strict=True)])
+        return {
+            "majority_error_rate": ratio(rounds - self.majority_right, rounds),
+            "no_change_error_rate": ratio(rounds - self.no_change_right, rounds),
+            # Over rounds^2, so that counts stay integers to the last division, however long the stream.
+            "kappa": kappa(hits * rounds, by_chance, rounds * rounds),
+            "kappa_m": kappa(hits, self.majority_right, rounds),
+            "kappa_t": kappa(hits, self.no_change_right, rounds),
+        }
+
+    def state(self) -> list[Any]:
+        """Numbers and lists of numbers that `restore` turns back into this."""
+        scalars = (self.last, self.no_change_right, self.majority, self.majority_support, self.majority_right)
+        return [*scalars, self.near.tolist(), self.far.tolist() if self.far else []]
+
+    @classmethod
+    def restore(cls, state: list[Any]) -> Confusion:
+        """What `state` was taken from."""
+        confusion = cls()
+        confusion.last, confusion.no_change_right = state[:2]
+        confusion.majority, confusion.majority_support, confusion.majority_right = state[2:5]
+        confusion.near.extend(state[5])
+        if state[6]:
+            confusion.far = no_cells()
+            confusion.far.extend(state[6])
+        return confusion

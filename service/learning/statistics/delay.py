@@ -1,0 +1,86 @@
+"""How late labels come: a histogram of the time from prediction to reveal, in logarithmic buckets.
+
+A bucket is an eighth of an octave of whole milliseconds, so a quantile is within 1/16 of the true one, or
+within half a millisecond if that is more; a delay below a millisecond is reported as 0, one of more than 398
+days as 398 days. The largest delay is exact. There are at most 264 buckets, 8 bytes for each that occurs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from .cells import COUNT_BITS, COUNT_MASK, add_one, no_cells
+
+DELAY_MAX_MS = (1 << 35) - 1
+QUANTILES = {"p50": 50, "p90": 90, "p99": 99}
+
+
+def bucket_of(delay_ms: int) -> int:
+    """The number of the bucket that holds a delay.
+
+    >>> [bucket_of(ms) for ms in (0, 1, 15, 16, 17, 18, 31, 32)]
+    [0, 1, 15, 16, 16, 17, 23, 24]
+    """
+    shift = delay_ms.bit_length() - 4
+    return (shift << 3) + (delay_ms >> shift) if shift > 0 else delay_ms
+
+
+def middle_ms(bucket: int) -> float:
+    """The middle of a bucket's delays in milliseconds; 0 for the first.
+
+    >>> [middle_ms(bucket) for bucket in (0, 1, 16, 24)]
+    [0.0, 1.5, 17.0, 34.0]
+    """
+    if bucket < 16:
+        return bucket + 0.5 if bucket else 0.0
+    shift = (bucket >> 3) - 1
+    return ((bucket & 7) + 8.5) * (1 << shift)
+
+
+class Delay:
+    """The distribution of label delays, in seconds, and the most updates that any label came late by."""
+
+    __slots__ = ("cells", "longest_us", "updates_max")
+
+    def __init__(self) -> None:
+        self.cells: array[int] = no_cells()
+        self.longest_us = 0
+        self.updates_max = 0
+
+    def observe(self, delay_us: int, stale_updates: int) -> None:
+        """Count one reveal. A clock that went backwards meanwhile gives a delay of 0."""
+        if delay_us > self.longest_us:
+            self.longest_us = delay_us
+        if stale_updates > self.updates_max:
+            self.updates_max = stale_updates
+        delay_ms = min(delay_us // 1000, DELAY_MAX_MS)
+        add_one(self.cells, bucket_of(delay_ms) if delay_ms > 0 else 0)
+
+    def report(self) -> dict[str, Any]:
+        """Seconds at the quantiles (the smallest delay that as many reveals did not exceed) and at most."""
+        total = sum([cell & COUNT_MASK for cell in self.cells])
+        if not total:
+            return {"seconds": {**dict.fromkeys(QUANTILES), "max": None}, "updates_max": None}
+        seconds = {}
+        cells = iter(self.cells)
+        bucket, below = 0, 0
+        for name, percent in QUANTILES.items():
+            while below * 100 < percent * total:
+                cell = next(cells)
+                bucket, below = cell >> COUNT_BITS, below + (cell & COUNT_MASK)
+            seconds[name] = min(middle_ms(bucket) / 1e3, self.longest_us / 1e6)
+        seconds["max"] = self.longest_us / 1e6
+        return {"seconds": seconds, "updates_max": self.updates_max}
+
+    def state(self) -> list[Any]:
+        """Numbers and a list of numbers that `restore` turns back into this."""
+        return [self.longest_us, self.updates_max, self.cells.tolist()]
+
+    @classmethod
+    def restore(cls, state: list[Any]) -> Delay:
+        """What `state` was taken from."""
+        delay = cls()
+        delay.longest_us, delay.updates_max = state[:2]
+        delay.cells.extend(state[2])
+        return delay

@@ -1,0 +1,172 @@
+"""Mistakes over the last reveals, exactly, and over the last minute, hour and day of the events' own time.
+
+The last 10,000 reveals are bits in a ring of 1,256 bytes; windows are counted when asked for.
+
+For the clock, a reveal is held once and ages: it enters a bucket of one second; a second that is a minute old
+joins its minute, a minute that is an hour old joins its half hour, a half hour that is a day old is forgotten.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+RECENT_MAX = 10_000
+# Whole bytes are cleared as the ring comes round, so it holds a few bits more than are asked for.
+RING_BYTES = RECENT_MAX // 8 + 6
+RING_BITS = RING_BYTES * 8
+
+SECONDS_MAX = 60
+MINUTES_MAX = 60
+HALF_HOURS_MAX = 48
+MINUTE_S = 60
+HALF_HOUR_S = 1800
+
+# A bucket's tally is rounds << 32 | mistakes: one number to add and to keep, for up to 2^31 reveals a bucket.
+ROUND = 1 << 32
+MISTAKES_MASK = ROUND - 1
+
+
+def push(ring: bytearray, number: int, mistake: bool) -> None:
+    """Record reveal `number` (from 0) in the ring, which grows as it fills."""
+    bit = number % RING_BITS
+    if bit & 7:
+        if mistake:
+            ring[bit >> 3] |= 1 << (bit & 7)
+    elif bit >> 3 == len(ring):
+        ring.append(mistake)
+    else:
+        ring[bit >> 3] = mistake
+
+
+def mistakes_of_last(ring: bytearray, revealed: int, last: int) -> int:
+    """How many of the last `last` of `revealed` reveals were mistakes; `last` is at most `RECENT_MAX`.
+
+    >>> ring = bytearray()
+    >>> for number, mistake in enumerate([True, False, True, True]):
+    ...     push(ring, number, mistake)
+    >>> [mistakes_of_last(ring, 4, last) for last in (1, 2, 3, 100)]
+    [1, 2, 2, 3]
+    """
+    last = min(last, revealed)
+    end = revealed % RING_BITS or min(revealed, RING_BITS)
+    bits = int.from_bytes(ring, "little")
+    newest = bits & ((1 << end) - 1)
+    if last <= end:
+        return (newest >> (end - last)).bit_count()
+    return newest.bit_count() + (bits >> (RING_BITS - (last - end))).bit_count()
+
+
+def add(series: array[int] | None, bucket: int, tally: int) -> array[int]:
+    """The series of bucket, tally, bucket, tally, ..., ascending, with this added; made if there was none.
+
+    >>> add(add(add(None, 7, 1), 5, 2), 7, 3).tolist()
+    [5, 2, 7, 4]
+    """
+    if series is None:
+        return array("q", (bucket, tally))
+    at = len(series) - 2
+    while at >= 0 and series[at] > bucket:
+        at -= 2
+    if at >= 0 and series[at] == bucket:
+        series[at + 1] += tally
+    else:
+        series[at + 2 : at + 2] = array("q", (bucket, tally))
+    return series
+
+
+class Clock:
+    """Rounds and mistakes of the last minute, hour and day, in buckets of 1 second, 1 minute and 30 minutes.
+
+    A window is the bucket that holds the moment asked about and the 59 (59, 47) before it: never older than
+    its name says, and short of it by less than a bucket. Event times may go backwards: such a reveal joins
+    its own bucket where the windows, as of the newest event, still hold that bucket, and is left out of
+    them otherwise.
+    """
+
+    __slots__ = ("half_hours", "minutes", "second", "seconds", "tally")
+
+    def __init__(self) -> None:
+        # The newest second is kept apart, so that a busy model touches one integer a reveal.
+        self.second = 0
+        self.tally = 0
+        # Series are made when first needed: most models of a large fleet are young.
+        self.seconds: array[int] | None = None
+        self.minutes: array[int] | None = None
+        self.half_hours: array[int] | None = None
+
+    def observe(self, at_us: int, mistake: bool) -> None:
+        """Count one reveal at its event time."""
+        second = at_us // 1_000_000
+        tally = ROUND + mistake
+        if second == self.second:
+            self.tally += tally
+        elif not self.tally:
+            self.second, self.tally = second, tally
+        elif second > self.second:
+            if self.seconds is None:
+                self.seconds = array("q")
+            self.seconds.append(self.second)
+            self.seconds.append(self.tally)
+            self.second, self.tally = second, tally
+            if second - self.seconds[0] >= SECONDS_MAX:
+                self._age(self.seconds)
+        elif self.second - second < SECONDS_MAX:
+            self.seconds = add(self.seconds, second, tally)
+        elif self.second // MINUTE_S - second // MINUTE_S < MINUTES_MAX:
+            self.minutes = add(self.minutes, second // MINUTE_S, tally)
+        elif self.second // HALF_HOUR_S - second // HALF_HOUR_S < HALF_HOURS_MAX:
+            self.half_hours = add(self.half_hours, second // HALF_HOUR_S, tally)
+
+    def _age(self, seconds: array[int]) -> None:
+        """Move what has grown too old for its series on to the next."""
+        newest, minutes, half_hours = self.second, self.minutes, self.half_hours
+        while seconds and newest - seconds[0] >= SECONDS_MAX:
+            minutes = add(minutes, seconds[0] // MINUTE_S, seconds[1])
+            del seconds[:2]
+        newest //= MINUTE_S
+        while minutes and newest - minutes[0] >= MINUTES_MAX:
+            half_hours = add(half_hours, minutes[0] * MINUTE_S // HALF_HOUR_S, minutes[1])
+            del minutes[:2]
+        newest = newest * MINUTE_S // HALF_HOUR_S
+        while half_hours and newest - half_hours[0] >= HALF_HOURS_MAX:
+            del half_hours[:2]
+        self.minutes, self.half_hours = minutes, half_hours
+
+    def windows(self, now_us: int) -> dict[str, tuple[int, int]]:
+        """(rounds, mistakes) of each window, as of `now_us` or the newest event, whichever is later."""
+        now = max(now_us // 1_000_000, self.second)
+        starts = {
+            "minute": now - SECONDS_MAX + 1,
+            "hour": (now // MINUTE_S - MINUTES_MAX + 1) * MINUTE_S,
+            "day": (now // HALF_HOUR_S - HALF_HOURS_MAX + 1) * HALF_HOUR_S,
+        }
+        held = [(self.second, self.tally)]
+        for series, width_s in ((self.seconds, 1), (self.minutes, MINUTE_S), (self.half_hours, HALF_HOUR_S)):
+            if series:
+                held += [(series[at] * width_s, series[at + 1]) for at in range(0, len(series), 2)]
+        answer = {}
+        for name, start in starts.items():
+            # A minute or half hour never straddles the start of a finer window: all that it holds had left
+            # that window before it came there.
+            tallies = [tally for begins, tally in held if begins >= start]
+            answer[name] = (
+                sum([tally >> 32 for tally in tallies]),
+                sum([t & MISTAKES_MASK for t in tallies]),
+            )
+        return answer
+
+    def state(self) -> list[Any]:
+        """Numbers and lists of numbers that `restore` turns back into this."""
+        series = (self.seconds, self.minutes, self.half_hours)
+        return [self.second, self.tally, *(part.tolist() if part else [] for part in series)]
+
+    @classmethod
+    def restore(cls, state: list[Any]) -> Clock:
+        """What `state` was taken from."""
+        clock = cls()
+        clock.second, clock.tally = state[:2]
+        clock.seconds, clock.minutes, clock.half_hours = [
+            array("q", part) if part else None for part in state[2:]
+        ]
+        return clock

@@ -1,0 +1,121 @@
+"""GET /metrics for Prometheus: everything is read at scrape time, nothing is counted twice for it."""
+
+from collections.abc import Callable, Iterator
+from heapq import nlargest
+
+from fastapi import APIRouter, Response
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from service.engine.fleet import Fleet
+from service.engine.live import Live
+from service.journal.sqlite import SqliteJournal
+from service.timings import Timings
+from service.web.traffic import Traffic
+
+
+class Collector:
+    """Figures of the busiest loaded models, of the journal and of the requests."""
+
+    def __init__(self, fleet: Fleet, journal: SqliteJournal, traffic: Traffic, *, models_max: int) -> None:
+        self._fleet = fleet
+        self._journal = journal
+        self._traffic = traffic
+        self._models_max = models_max
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self.registry.register(self)
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: asking costs a whole scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(self._fleet.loaded))
+        yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.",
+                                len(self._fleet.owner))  # fmt: skip
+        yield from self._of_models()
+        yield from self._of_journal()
+        yield from self._of_requests()
+
+    def _of_models(self) -> Iterator[Metric]:
+        busiest = nlargest(self._models_max, self._fleet.loaded.values(), lambda live: live.model.revealed)
+        names = [[live.model.name] for live in busiest]
+        for kind, name, text, value in _FIGURES:
+            family = kind(f"novikoff_model_{name}", text, labels=["model"])
+            for labels, live in zip(names, busiest, strict=True):
+                figure = value(live)
+                if figure is not None:
+                    family.add_metric(labels, figure)
+            yield family
+
+    def _of_journal(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.waiting
+        )
+        commits = HistogramMetricFamily(
+            "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
+        )
+        _add(commits, [], self._journal.commits)
+        yield commits
+
+    def _of_requests(self) -> Iterator[Metric]:
+        requests = HistogramMetricFamily(
+            "novikoff_request_seconds", "How long requests took.", labels=["method", "route", "status"]
+        )
+        for (method, route, status), timings in self._traffic.timings.items():
+            _add(requests, [method, route, str(status)], timings)
+        yield requests
+
+
+def _add(family: HistogramMetricFamily, labels: list[str], timings: Timings) -> None:
+    buckets = [(str(bound), count) for bound, count in timings.cumulative()]
+    family.add_metric(labels, [*buckets, ("+Inf", timings.count)], timings.seconds)
+
+
+def _drift_state(live: Live) -> float:
+    return float(["stable", "warning", "drift"].index(live.model.statistics.drift_state))
+
+
+def _delay(quantile: str) -> Callable[[Live], float | None]:
+    return lambda live: live.model.statistics.delay["seconds"][quantile]
+
+
+_FIGURES = (
+    (CounterMetricFamily, "revealed", "Rounds revealed.", lambda live: live.model.revealed),
+    (CounterMetricFamily, "expired", "Predictions that expired.", lambda live: live.expired),
+    (CounterMetricFamily, "mistakes", "Mistakes.", lambda live: live.model.mistakes),
+    (CounterMetricFamily, "updates", "Updates of the weights.", lambda live: live.model.updates),
+    (CounterMetricFamily, "drifts", "How often the error rose.", lambda live: live.model.statistics.drift_count),
+    (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.", _drift_state),
+    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda live: len(live.pending)),
+    (GaugeMetricFamily, "ewma_error_rate", "The exponentially weighted error rate.",
+     lambda live: live.model.statistics.ewma_error_rate),
+    (GaugeMetricFamily, "label_delay_p50_seconds", "Half of the labels came within this.", _delay("p50")),
+    (GaugeMetricFamily, "label_delay_p99_seconds", "99 of 100 labels came within this.", _delay("p99")),
+    (GaugeMetricFamily, "bound_used", "Updates as a share of the mistake bound.",
+     lambda live: live.model.bound_report()["used"]),
+    (GaugeMetricFamily, "bound_exceeded", "1 if the stream cannot have the declared margin.",
+     lambda live: live.model.bound_report()["verdict"] == "exceeded"),
+    (GaugeMetricFamily, "last_reveal_timestamp_seconds", "When the model last changed.",
+     lambda live: live.model.updated_at / 1e6),
+)  # fmt: skip
+
+
+def router(collector: Collector) -> APIRouter:
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        return Response(
+            exposition.generate_latest(collector.registry), media_type=exposition.CONTENT_TYPE_LATEST
+        )
+
+    return routes

@@ -1,0 +1,63 @@
+"""A look at a model's weights."""
+
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from service.engine.model import Model
+from service.learning.vectors import Array
+from service.web.model_settings import LabelField
+
+Largest = Annotated[
+    int | None, Query(ge=1, le=1000, description="only so many, by absolute value, with names")
+]
+
+
+class NamedWeight(BaseModel):
+    feature: int | str
+    weight: float
+
+
+class ClassWeights(BaseModel):
+    """The weights of one class; with two classes there is one row, which speaks for the second."""
+
+    label: LabelField | None
+    weights: list[float] | list[NamedWeight]
+    bias: float | None
+
+
+class WeightsAnswer(BaseModel):
+    model: str
+    version: int
+    labels: list[LabelField]
+    names: list[int | str] | None = Field(description="of the features, where they are not positions")
+    classes: list[ClassWeights]
+
+
+def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
+    size = model.features.size()
+    named = largest is None and model.settings["features"]["kind"] == "named"
+    names = [model.features.name(i) for i in range(size)] if named else None
+    return {
+        "model": model.name,
+        "version": model.version,
+        "labels": model.labels.values,
+        "names": [name for name in names if name != "bias"] if names is not None else None,
+        "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
+    }
+
+
+def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
+    bias = None
+    first = 0
+    if model.bias_value is not None and len(row):
+        first = 1 if model.bias_is_first else 0
+        bias = float(row[0] if model.bias_is_first else row[-1])
+        row = row[1:] if model.bias_is_first else row[:-1]
+    if largest is None:
+        return {"weights": row.tolist(), "bias": bias}
+    top = np.argsort(-np.abs(row), kind="stable")[:largest]
+    weights = [{"feature": model.features.name(int(i) + first), "weight": float(row[i])} for i in top]
+    return {"weights": weights, "bias": bias}

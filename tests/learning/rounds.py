@@ -1,0 +1,151 @@
+"""Models made from settings and taken through rounds, as the engine takes them."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from service.journal.codec import decode_state, encode_state
+from service.learning import catalogue, feature_kinds, ways
+
+LEARNERS: dict[str, dict[str, Any]] = {
+    "perceptron": {"algorithm": "perceptron"},
+    "perceptron-margin": {"rule": "margin", "delta": 0.5, "eta0": 0.5, "schedule": "inverse_sqrt"},
+    "averaged": {"algorithm": "averaged"},
+    "pa": {"algorithm": "pa"},
+    "pa1": {"algorithm": "pa1", "C": 0.3},
+    "pa2": {"algorithm": "pa2", "C": 0.3},
+    "arow": {"algorithm": "arow", "r": 0.5},
+    "arow-full": {"algorithm": "arow", "covariance": "full"},
+    "scw": {"algorithm": "scw", "eta": 0.8},
+    "scw-full": {"algorithm": "scw", "C": 0.5, "covariance": "full"},
+}
+
+WAYS: dict[str, tuple[str | None, int, int]] = {
+    # the way, how many classes are declared, how many there are
+    "binary": (None, 2, 2),
+    "one_vs_all": ("one_vs_all", 3, 3),
+    "one_vs_all-appearing": ("one_vs_all", 0, 4),
+    "one_vs_one": ("one_vs_one", 3, 3),
+    "one_vs_one-appearing": ("one_vs_one", 0, 4),
+    "multiclass": ("multiclass", 3, 3),
+    "multiclass-appearing": ("multiclass", 0, 4),
+}
+
+PAIRS = [
+    (learner, way)
+    for learner in LEARNERS
+    for way in WAYS
+    if not way.startswith("multiclass") or learner.startswith("perceptron")
+]
+
+
+class Model:
+    """Features and a classifier; `reveal` does what applying a reveal does in the engine."""
+
+    def __init__(
+        self,
+        learner: Mapping[str, Any],
+        way: str | None = None,
+        classes: int = 2,
+        features: Mapping[str, Any] | str = "dense",
+        bias_value: float | None = 1.0,
+        tie: int = 1,
+    ) -> None:
+        settings = feature_kinds.complete(features, bias=bias_value is not None)
+        self.features = feature_kinds.build(settings, bias_value)
+        self.classifier = ways.build(catalogue.complete(learner), way, classes=classes, tie=tie)
+        self.classifier.grow(self.features.size())
+        self.classes = classes
+        self.mistakes = 0
+
+    def read(self, sent: Any) -> Any:
+        example = self.features.read(sent)
+        if self.features.dimension is None:
+            self.features.dimension = len(example)
+            self.classifier.grow(self.features.size())
+        return example
+
+    def predict(self, sent: Any) -> tuple[int, float]:
+        return self.classifier.decide(self.features.vector(self.read(sent)))
+
+    def reveal(self, sent: Any, truth: int, served: int) -> bool:
+        example = self.read(sent)
+        while self.classes <= truth:
+            self.classifier.add_class()
+            self.classes += 1
+        self.features.absorb(example)
+        self.classifier.grow(self.features.size())
+        self.mistakes += served != truth
+        return self.classifier.learn(self.features.vector(example), truth, served)
+
+    def run(self, rounds: Iterable[tuple[Any, int]]) -> "Model":
+        for sent, truth in rounds:
+            self.reveal(sent, truth, self.predict(sent)[0])
+        return self
+
+    def to_bytes(self) -> bytes:
+        return encode_state({"features": self.features.state(), "classifier": self.classifier.state()})
+
+    def restore(self, data: bytes) -> None:
+        state = decode_state(data)
+        self.features.restore(state["features"])
+        self.classifier.restore(state["classifier"])
+
+    def weights(self, chosen: int = 1) -> np.ndarray:
+        return self.classifier.weights_for(chosen)
+
+
+def dense_rounds(
+    count: int, classes: int, *, seed: int = 1, dimension: int = 4
+) -> list[tuple[list[float], int]]:
+    """Examples around a centre for each class, near enough to each other to be confused."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(classes, dimension))
+    truths = rng.integers(classes, size=count)
+    examples = centres[truths] + 0.6 * rng.normal(size=(count, dimension))
+    return list(zip(examples.tolist(), truths.tolist(), strict=True))
+
+
+def named_rounds(count: int, classes: int, *, seed: int = 1) -> list[tuple[dict[str, Any], int]]:
+    """The same with names: numbers, booleans, categories, bags and texts, of which some come and go."""
+    rng = np.random.default_rng(seed)
+    named: list[tuple[dict[str, Any], int]] = []
+    for numbers, truth in dense_rounds(count, classes, seed=seed):
+        noise = rng.integers(100, size=4).tolist()
+        sent: dict[str, Any] = {f"number {i}": value for i, value in enumerate(numbers) if (noise[0] + i) % 5}
+        sent["is even"] = truth % 2 == 0 if noise[1] < 80 else noise[1] % 2 == 0
+        sent["city"] = f"city {truth}" if noise[2] < 60 else f"city {noise[2] % 7}"
+        sent["tags"] = [f"tag {noise[3] % 11}", f"tag {truth}", f"tag {truth}"]
+        sent["subject"] = f"Word{noise[3] % 13}, word{truth}; Größe"
+        named.append((sent, truth))
+    return named
+
+
+FEATURES: dict[str, tuple[dict[str, Any], float | None]] = {
+    "dense": ({}, 1.0),
+    "dense-no-bias": ({}, None),
+    "dense-l2": ({"normalize": "l2"}, 2.0),
+    "dense-standardized": ({"standardize": True, "normalize": "l2"}, 1.0),
+    "dense-fourier": ({"standardize": True, "fourier": {"features": 16, "gamma": 0.2}}, 1.0),
+    "named": ({"kind": "named", "text": ["subject"]}, 1.0),
+    "named-capped": ({"kind": "named", "names_max": 12, "text": ["subject"]}, None),
+    "named-standardized": ({"kind": "named", "standardize": True, "normalize": "l2"}, 0.5),
+    "hashed": ({"kind": "hashed", "bits": 5, "text": ["subject"]}, 1.0),
+    "hashed-standardized": ({"kind": "hashed", "bits": 4, "standardize": True}, None),
+}
+
+
+def make(learner: str, way: str, features: str = "dense") -> Model:
+    name, classes, _ = WAYS[way]
+    settings, bias_value = FEATURES[features]
+    return Model(LEARNERS[learner], name, classes, settings, bias_value)
+
+
+@cache
+def rounds_for(way: str, features: str = "dense", count: int = 60, seed: int = 1) -> list[tuple[Any, int]]:
+    classes = WAYS[way][2]
+    if features.startswith("dense"):
+        return list(dense_rounds(count, classes, seed=seed))
+    return list(named_rounds(count, classes, seed=seed))

@@ -1,0 +1,48 @@
+"""The curve of mistakes, against the list of all cumulative counts."""
+
+import random
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.learning.statistics.curve import Curve
+
+
+def drawn(mistakes):
+    curve, total, totals = Curve(), 0, [0]
+    for number, mistake in enumerate(mistakes, 1):
+        total += mistake
+        totals.append(total)
+        if number == curve.due:
+            curve.mark(total)
+    return curve, totals
+
+
+@settings(deadline=None)
+@given(st.integers(0, 5_000), st.integers(0, 2**32))
+def test_every_point_is_true_and_the_present_is_the_last(length, seed):
+    rng = random.Random(seed)
+    curve, totals = drawn([rng.random() < 0.3 for _ in range(length)])
+    report = curve.report(length, totals[-1])
+    rounds = report["rounds"]
+    assert report["mistakes"] == [totals[r] for r in rounds]
+    assert rounds[0] == 0
+    assert rounds[-1] == length
+    assert len(rounds) <= 512
+    assert len(rounds) >= min(length + 1, 256)
+    steps = {b - a for a, b in pairwise(rounds[:-1])}
+    assert steps <= {curve.stride}
+    assert Curve.restore(curve.state()).report(length, totals[-1]) == report
+
+
+def test_a_long_stream_of_mistakes_fits_too():
+    length = 300_000
+    curve, totals = drawn([True] * length)
+    report = curve.report(length, length)
+    assert curve.stride == 1024
+    assert report["mistakes"] == report["rounds"]
+    assert 256 <= len(report["rounds"]) <= 512
+    again = Curve.restore(curve.state())
+    assert again.state() == curve.state()
+    assert again.report(length, totals[-1]) == report

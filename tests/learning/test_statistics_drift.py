@@ -1,0 +1,179 @@
+"""ADWIN, against river's and against a plain one that keeps every bucket; and how often it is wrong."""
+
+import random
+from math import log, sqrt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river.drift import ADWIN
+
+from service.learning.statistics.drift import SHOWN_ROUNDS, Drift
+
+
+class PlainAdwin:
+    """The algorithm as described: rows of buckets, every cut tested, at both deltas."""
+
+    def __init__(self, delta):
+        self.delta = delta
+        self.restart()
+
+    def restart(self):
+        self.rows = [[]]  # row i: buckets of 2^i rounds, oldest first
+        self.rounds = 0
+        self.warning = False
+
+    def observe(self, value):
+        self.rounds += 1
+        self.rows[0].append(value)
+        for row in range(len(self.rows)):
+            if len(self.rows[row]) == 6:
+                if row + 1 == len(self.rows):
+                    self.rows.append([])
+                self.rows[row + 1].append(self.rows[row].pop(0) + self.rows[row].pop(0))
+        if self.rounds % 32:
+            return 0
+        newest_first = [(2**i, ones) for i, row in enumerate(self.rows) for ones in reversed(row)]
+        self.warning = False
+        for cut in range(1, len(newest_first)):
+            newer, older = newest_first[:cut], newest_first[cut:]
+            rise = self.rise(newer, older, self.delta)
+            if rise:
+                self.restart()
+                return 1 if rise > 0 else -1
+            self.warning = self.warning or self.rise(newer, older, min(1.0, 10 * self.delta)) > 0
+        return 0
+
+    def rise(self, newer, older, delta):
+        n1, n0 = sum(size for size, _ in newer), sum(size for size, _ in older)
+        if min(n0, n1) < 5:
+            return 0
+        u1, u0 = sum(ones for _, ones in newer), sum(ones for _, ones in older)
+        n = n0 + n1
+        p = (u0 + u1) / n
+        t = log(2 * log(n) / delta)
+        m = 1 / (n0 - 4) + 1 / (n1 - 4)
+        difference = u1 / n1 - u0 / n0
+        return difference if abs(difference) > sqrt(2 * m * p * (1 - p) * t) + 2 / 3 * t * m else 0
+
+
+def stream(rng, length):
+    """Stretches of Bernoulli trials, from rounds to thousands long, from always right to always wrong."""
+    values = []
+    while len(values) < length:
+        rate = rng.choice([0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0])
+        values += [rng.random() < rate for _ in range(rng.choice([7, 50, 200, 500, 1000, 5000]))]
+    return values[:length]
+
+
+def river_changes(values, delta=0.002):
+    oracle, changes = ADWIN(delta=delta), []
+    for number, value in enumerate(values, 1):
+        oracle.update(int(value))
+        if oracle.drift_detected:
+            changes.append(number)
+    return changes
+
+
+def our_changes(values, delta=0.002):
+    drift, changes = Drift(delta), []
+    for number, value in enumerate(values, 1):
+        drift.observe(value, number)
+        if not drift.rounds:  # any change, rise or fall, starts afresh
+            changes.append(number)
+    return changes
+
+
+def test_change_points_are_rivers():
+    rng = random.Random(10)
+    changes = 0
+    for _ in range(150):
+        values = stream(rng, rng.choice([500, 3_000, 20_000]))
+        ours = our_changes(values)
+        assert ours == river_changes(values)
+        changes += len(ours)
+    assert changes > 300
+
+
+@pytest.mark.parametrize("delta", [0.00001, 0.05, 0.5])
+def test_change_points_are_rivers_at_other_deltas(delta):
+    values = stream(random.Random(11), 40_000)
+    ours = our_changes(values, delta)
+    assert ours
+    assert ours == river_changes(values, delta)
+
+
+def test_a_window_of_hundreds_of_thousands_of_rounds_is_still_rivers():
+    rng = random.Random(12)
+    values = [rng.random() < 0.1 for _ in range(300_000)] + [rng.random() < 0.12 for _ in range(20_000)]
+    ours = our_changes(values)
+    assert ours
+    assert ours == river_changes(values)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1)), min_size=1, max_size=6), st.integers(0, 2**32)
+)
+def test_direction_and_warning_are_those_of_the_plain_algorithm(stretches, seed):
+    rng = random.Random(seed)
+    values = [rng.random() < rate for length, rate in stretches for _ in range(length)]
+    drift, plain, rises, last = Drift(), PlainAdwin(0.002), 0, None
+    for number, value in enumerate(values, 1):
+        change = plain.observe(value)
+        if change > 0:
+            rises, last = rises + 1, number
+        assert drift.observe(value, number) == (change > 0)
+        assert (drift.rounds, drift.warning) == (plain.rounds, plain.warning)
+    assert (drift.count, drift.last_round) == (rises, last)
+
+
+def test_a_fall_is_no_drift_but_starts_afresh():
+    drift = Drift()
+    found = [drift.observe(number <= 500, number) for number in range(1, 1001)]
+    assert not any(found)
+    assert drift.count == 0
+    assert drift.rounds < 500
+    assert drift.report(1000) == {"state": "stable", "count": 0, "last_round": None, "delta": 0.002}
+
+
+def test_a_rise_warns_then_is_drift_for_a_thousand_reveals_then_stable():
+    rng = random.Random(13)
+    drift, states = Drift(), []
+    for number in range(1, 8001):
+        drift.observe(rng.random() < (0.1 if number <= 4000 else 0.2), number)
+        states.append(drift.state_at(number))
+    first = drift.last_round
+    assert drift.count == 1
+    assert 4000 < first < 5000
+    assert states[first - 2] == "warning"
+    assert states[first - 1 : first - 1 + SHOWN_ROUNDS] == ["drift"] * SHOWN_ROUNDS
+    assert states[first - 1 + SHOWN_ROUNDS] != "drift"
+    assert states[-1] == "stable"
+    assert states[:3500].count("stable") > 3400
+
+
+def test_false_alarms_on_stationary_streams_are_rare(capsys):
+    rounds, alarms, changes = 10_000, 0, 0
+    rates = [0.01, 0.05, 0.1, 0.3, 0.5]
+    for seed in range(200):
+        rng = random.Random(1000 + seed)
+        rate = rates[seed % len(rates)]
+        drift = Drift()
+        for number in range(1, rounds + 1):
+            drift.observe(rng.random() < rate, number)
+            changes += not drift.rounds
+        alarms += drift.count > 0
+    with capsys.disabled():
+        print(
+            f"\nADWIN, delta 0.002: {alarms} of 200 stationary streams of {rounds} rounds had a false drift"
+            f" ({alarms / 2:.1f}%), {changes} false changes in {200 * rounds // 32} tests"
+        )
+    assert changes / (200 * rounds // 32) <= 0.002  # what delta promises of a test
+    assert alarms <= 10  # what docs/statistics.md promises of such a stream: 5%
+
+
+def test_delta_must_be_a_probability():
+    for delta in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="delta"):
+            Drift(delta)
