@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from service.engine.engine import Engine, Rules
 from service.journal.sqlite import SqliteJournal
 from service.settings import Settings
-from service.web import feed, health, metrics, models, openapi, problems, rounds, stats
-from service.web.bodies import has_body, read_body, replay
+from service.web import dashboard, feed, health, jobs, metrics, models, openapi, problems, rounds, stats
+from service.web.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
 from service.web.fast import Endpoint, as_problem, respond
 from service.web.model_settings import ModelLimits, ModelSettings
 from service.web.problems import HttpError
@@ -34,6 +34,7 @@ class Application(FastAPI):
         traffic: Traffic,
         on_stop: Callable[[], None],
         body_bytes_max: int,
+        upload_bytes_max: int,
         **options: Any,
     ) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
@@ -42,6 +43,7 @@ class Application(FastAPI):
         self._endpoints = endpoints
         self._traffic = traffic
         self._body_bytes_max = body_bytes_max
+        self._upload_bytes_max = upload_bytes_max
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop
 
@@ -63,8 +65,11 @@ class Application(FastAPI):
     async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Through FastAPI, with a body that is bounded and JSON."""
         if has_body(scope["headers"]):
+            upload = scope["method"] == "PUT" or scope["path"].endswith("/fit")
+            limit = self._upload_bytes_max if upload else self._body_bytes_max
+            accepted = JSON_OR_LINES if upload else JSON_ONLY
             try:
-                receive = replay(await read_body(scope, receive, self._body_bytes_max), receive)
+                receive = replay(await read_body(scope, receive, limit, accepted), receive)
             except HttpError as error:
                 await respond(send, *as_problem(error))
                 return
@@ -95,6 +100,7 @@ def create_app(settings: Settings) -> Application:
             pending_max=settings.pending_max,
             features_max=settings.features_max,
             feature_abs_max=settings.feature_abs_max,
+            jobs_max=settings.jobs_max,
             models_loaded_max=settings.models_loaded_max,
             snapshot_every_events=settings.snapshot_every_events,
         ),
@@ -114,6 +120,7 @@ def create_app(settings: Settings) -> Application:
         traffic=traffic,
         on_stop=follow.stop,
         body_bytes_max=settings.body_bytes_max,
+        upload_bytes_max=settings.upload_bytes_max,
         title="Novikoff",
         version=version("novikoff"),
         description="Online learning over HTTP: predict, reveal, update.",
@@ -122,9 +129,11 @@ def create_app(settings: Settings) -> Application:
         redoc_url=None,
     )
     app.include_router(models.router(engine.models, limits))
+    app.include_router(jobs.router(engine.jobs, engine.clock))
     app.include_router(stats.router(engine.models, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector))
     app.include_router(health.router(lambda: engine.is_open))
+    app.include_router(dashboard.router())
     problems.install(app)
     return app

@@ -8,6 +8,9 @@ NovikoffError
 │   ├── UnknownPrediction        unknown-prediction
 │   ├── PredictionExpired        prediction-expired
 │   ├── ModelExists              model-exists
+│   ├── InvalidExport            invalid-export
+│   ├── UnknownJob               unknown-job
+│   ├── JobRunning               job-running
 │   ├── FeedbackConflict         feedback-conflict
 │   ├── PredictionIdTaken        prediction-id-taken
 │   └── RevealFirst              reveal-first
@@ -76,6 +79,18 @@ class PredictionExpired(RequestError):
 
 class ModelExists(RequestError):
     code = "model-exists"
+
+
+class InvalidExport(RequestError):
+    code = "invalid-export"
+
+
+class UnknownJob(RequestError):
+    code = "unknown-job"
+
+
+class JobRunning(RequestError):
+    code = "job-running"
 
 
 class FeedbackConflict(RequestError):

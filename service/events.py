@@ -20,6 +20,23 @@ class ModelCreated(Event, frozen=True, tag="created"):
     settings: dict[str, Any]
 
 
+class ModelImported(Event, frozen=True, tag="imported"):
+    """A model came from elsewhere with all that it had learned."""
+
+    settings: dict[str, Any]
+    state: bytes
+
+
+class ModelFitted(Event, frozen=True, tag="fitted"):
+    """A job trained the model on a set of examples: its features, classes and weights are these now."""
+
+    job_id: str
+    labels: list[Label]
+    features: bytes
+    classifier: bytes
+    result: dict[str, Any]
+
+
 class DimensionFixed(Event, frozen=True, tag="dimension"):
     """The first example fixed how many features the model takes."""
 
@@ -74,6 +91,8 @@ class ModelDeleted(Event, frozen=True, tag="deleted"):
 
 AnyEvent = (
     ModelCreated
+    | ModelImported
+    | ModelFitted
     | DimensionFixed
     | RoundRevealed
     | RoundLearned

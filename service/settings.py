@@ -63,6 +63,10 @@ class Settings(BaseSettings):
         1_000, ge=0, description="models with figures of their own in /metrics, the busiest first"
     )
 
+    jobs_max: int = Field(1, ge=1, le=64, description="fits that may run at the same time, a process each")
+    upload_bytes_max: int = Field(
+        67_108_864, ge=256, description="the largest body that brings a model or the examples of a fit"
+    )
     body_bytes_max: int = Field(1_048_576, ge=256, description="the largest body of a request")
     names_max: int = Field(
         100_000, ge=1, le=10_000_000, description="names that a model with named features may learn"

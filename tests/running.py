@@ -147,7 +147,7 @@ class Service:
 
 
 def _good(answer: httpx.Response) -> dict[str, Any]:
-    assert answer.status_code in (200, 201), answer.text
+    assert answer.status_code in (200, 201, 202), answer.text
     decoded: dict[str, Any] = answer.json()
     return decoded
 

@@ -6,6 +6,7 @@ from typing import Any
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.housekeeping import Housekeeping
+from service.engine.jobs import Jobs
 from service.engine.models import Models
 from service.engine.rounds import Rounds
 from service.journal.protocol import Journal
@@ -21,6 +22,7 @@ class Rules:
     pending_max: int
     features_max: int
     feature_abs_max: float
+    jobs_max: int
     models_loaded_max: int
     snapshot_every_events: int
 
@@ -38,6 +40,7 @@ class Engine:
             snapshot_every_events=rules.snapshot_every_events,
         )
         self.models = Models(journal, self.fleet, self.clock, default_settings=rules.default_settings)
+        self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max)
         self.rounds = Rounds(
             journal,
             self.fleet,
@@ -60,6 +63,7 @@ class Engine:
     async def close(self) -> None:
         """Snapshots of what has changed, then let go. Nothing is lost without this, only time."""
         self.is_open = False
+        await self.jobs.stop()
         await self._housekeeping.stop()
         self.fleet.save_all()
         await self._journal.close()

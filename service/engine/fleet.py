@@ -8,10 +8,18 @@ from contextlib import suppress
 from functools import partial
 
 from service.engine.live import Live
-from service.engine.model import Model
+from service.engine.model import born
 from service.engine.outcomes import Outcome
 from service.errors import Overloaded, UnknownModel
-from service.events import AnyEvent, DriftDetected, ModelCreated, ModelDeleted, ModelReset, RoundRevealed
+from service.events import (
+    AnyEvent,
+    DriftDetected,
+    ModelCreated,
+    ModelDeleted,
+    ModelImported,
+    ModelReset,
+    RoundRevealed,
+)
 from service.journal.protocol import Appended, Journal
 
 DELETED_MAX = 1_000
@@ -75,8 +83,8 @@ class Fleet:
         if live is None:
             if name in self._missed:
                 self._missed[name].append((seq, event))
-            elif isinstance(event, ModelCreated):
-                self._admit(Live(Model(event), seq))
+            elif isinstance(event, ModelCreated | ModelImported):
+                self._admit(Live(born(event), seq))
             return None
         if isinstance(event, ModelDeleted):
             self._remove(live)
@@ -166,8 +174,8 @@ class Fleet:
             del self._missed[name], self._loading[name]
         live = Live.awaken(stored) if stored is not None else None
         for seq, event in missed:
-            if isinstance(event, ModelCreated) and live is None:
-                live = Live(Model(event), seq)
+            if isinstance(event, ModelCreated | ModelImported) and live is None:
+                live = Live(born(event), seq)
             elif isinstance(event, ModelDeleted) and live is not None and seq > live.seq:
                 live = None
             elif live is not None:

@@ -2,9 +2,9 @@
 
 from collections import OrderedDict
 
-from service.engine.model import Model
+from service.engine.model import Model, born
 from service.engine.outcomes import Outcome, OutcomeLog
-from service.events import AnyEvent, ModelCreated, ModelReset, Prediction, PredictionsExpired, RoundRevealed
+from service.events import AnyEvent, ModelReset, Prediction, PredictionsExpired, RoundRevealed
 from service.journal.protocol import Snapshot, Stored, Summary
 
 
@@ -46,9 +46,8 @@ class Live:
         if stored.state is not None:
             live = cls(Model.from_bytes(stored.state), stored.seq)
         else:
-            created, tail = tail[0].event, tail[1:]
-            assert isinstance(created, ModelCreated)
-            live = cls(Model(created), stored.tail[0].seq)
+            first, tail = tail[0], tail[1:]
+            live = cls(born(first.event), first.seq)
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
         live.drifts_reported = live.model.statistics.drift_count

@@ -1,17 +1,20 @@
 """A model: what the fold over its events has made of it."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from service.engine.labels import Labels
 from service.engine.outcomes import Outcome
+from service.engine.theorem import why_unfit
 from service.events import (
     AnyEvent,
     DimensionFixed,
     DriftDetected,
     Label,
     ModelCreated,
+    ModelFitted,
+    ModelImported,
     ModelReset,
     PredictionsExpired,
     RoundLearned,
@@ -22,15 +25,6 @@ from service.learning import feature_kinds, ways
 from service.learning.bound import Bound
 from service.learning.statistics import Statistics
 from service.learning.vectors import Array, Vector, dot
-
-
-class Term(NamedTuple):
-    """One weight × value of a score."""
-
-    feature: int | str
-    value: float
-    weight: float
-    product: float
 
 
 class Model:
@@ -45,6 +39,7 @@ class Model:
         "features",
         "labels",
         "name",
+        "origin",
         "settings",
         "statistics",
         "updated_at",
@@ -64,6 +59,7 @@ class Model:
 
     def _begin(self) -> None:
         """Weights and statistics at their start; the shape of the model (dimension, names, classes) stays."""
+        self.origin: str | None = None
         self.classifier = ways.build(
             self.settings["learner"],
             self.settings["multiclass"],
@@ -97,24 +93,6 @@ class Model:
         chosen, score = self.classifier.decide(z)
         return self.labels.label(chosen), score
 
-    def explain(self, example: Any, terms_max: int) -> list[Term]:
-        """The terms of the score that weigh most, largest first; of several classes, the chosen one's."""
-        z = self.features.vector(example)
-        chosen, _ = self.classifier.decide(z)
-        if chosen < 0:
-            return []
-        weights = self.classifier.weights_for(chosen)
-        at = np.arange(len(z.values)) if z.indices is None else z.indices
-        products = weights[at] * z.values
-        largest = np.argsort(-np.abs(products), kind="stable")[:terms_max]
-        names = self.features.names_in(example)
-        return [
-            Term(names.get(int(i)) or self.features.name(int(i)), float(v), float(w), float(p))
-            for i, v, w, p in zip(
-                at[largest], z.values[largest], weights[at[largest]], products[largest], strict=True
-            )
-        ]
-
     def apply(self, event: AnyEvent) -> Outcome | None:
         """Take in the next event. For a revealed round, what came of it."""
         self.updated_at = event.at
@@ -133,7 +111,9 @@ class Model:
             case PredictionsExpired():
                 self.expired += event.count
             case DimensionFixed():
-                self._fix(event.dimension)
+                self.fix_dimension(event.dimension)
+            case ModelFitted():
+                self._take_fit(event)
             case ModelReset():
                 self.version += 1
                 self._begin()
@@ -148,7 +128,7 @@ class Model:
         predicted_at: int,
         stale_updates: int,
     ) -> Outcome:
-        truth = self._class_of(event.label)
+        truth = self.class_of(event.label)
         self.features.absorb(example)
         if self.features.dimension == 0:  # names may be new
             self.classifier.grow(self.features.size())
@@ -177,7 +157,7 @@ class Model:
             )
         return Outcome(served, score, mistake, updated, self.version, self.revealed, self.mistakes)
 
-    def _class_of(self, label: Label) -> int:
+    def class_of(self, label: Label) -> int:
         """The class of a label; one that is new becomes a class."""
         known = self.labels.index(label)
         if known < 0:
@@ -186,7 +166,15 @@ class Model:
             known = len(self.labels.values) - 1
         return known
 
-    def _fix(self, dimension: int) -> None:
+    def _take_fit(self, event: ModelFitted) -> None:
+        self.labels = Labels(event.labels)
+        self.features.restore(decode_state(event.features))
+        self.classifier.restore(decode_state(event.classifier))
+        self.version += 1
+        self.origin = "fitted"
+        self.bound = None
+
+    def fix_dimension(self, dimension: int) -> None:
         if self.features.dimension is None:  # the first example wins
             self.features.dimension = dimension
             self.classifier.grow(self.features.size())
@@ -195,17 +183,7 @@ class Model:
 
     @property
     def bound_unfit(self) -> str | None:
-        """Why the mistake bound says nothing about this model; None if it does."""
-        learner = self.settings["learner"]
-        if learner["algorithm"] != "perceptron" or learner["rule"] != "mistake":
-            return "the theorem is about the perceptron with rule `mistake`"
-        if learner["schedule"] != "constant":
-            return "the theorem is about a constant learning rate"
-        if self.settings["multiclass"] is not None:
-            return "the theorem is about two classes"
-        if self.settings["features"]["standardize"]:
-            return "standardize moves the examples between prediction and reveal"
-        return None
+        return why_unfit(self.settings, self.origin)
 
     def bound_report(self) -> dict[str, Any]:
         """The mistake bound and how much of it is used; see docs/theory.md."""
@@ -262,6 +240,7 @@ class Model:
             "created_at": self.created_at,
             "updated_at": self.updated_at,
             "version": self.version,
+            "origin": self.origin,
             "labels": self.labels.values,
             "features": self.features.state(),
             "classifier": self.classifier.state(),
@@ -286,6 +265,19 @@ class Model:
         model.classifier.restore(state["classifier"])
         model.statistics = Statistics.restore(state["statistics"])
         model.bound = None if state["bound"] is None else Bound.restore(state["bound"])
-        for name in ("updated_at", "version", "drifts_recorded", "expired"):
+        for name in ("updated_at", "version", "origin", "drifts_recorded", "expired"):
             setattr(model, name, state[name])
         return model
+
+
+def born(event: AnyEvent) -> Model:
+    """The model that its first event makes."""
+    if isinstance(event, ModelCreated):
+        return Model(event)
+    assert isinstance(event, ModelImported)
+    model = Model.from_bytes(event.state)
+    model.name = event.model
+    model.created_at = model.updated_at = event.at
+    model.origin = "imported"
+    model.bound = None
+    return model

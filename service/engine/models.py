@@ -5,9 +5,10 @@ from typing import Any
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
+from service.engine.model import Model
 from service.engine.names import check_name
 from service.errors import ModelExists, UnknownModel
-from service.events import ModelCreated, ModelDeleted, ModelReset
+from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
 from service.journal.protocol import Journal, Listed, Page, Recorded, Totals
 
 
@@ -41,7 +42,14 @@ class Models:
         """A new model; an existing one is never changed."""
         appended = await self._journal.append(ModelCreated(name, self._clock.now(), settings))
         if not appended.is_new:
-            raise ModelExists(f"there is a model {name!r} already; delete it to make another")
+            raise _exists(name)
+        return await self._fleet.get(name)
+
+    async def adopt(self, name: str, model: Model) -> Live:
+        """A model from elsewhere under this name; an existing one is never changed."""
+        event = ModelImported(name, self._clock.now(), model.settings, model.to_bytes())
+        if not (await self._journal.append(event)).is_new:
+            raise _exists(name)
         return await self._fleet.get(name)
 
     async def reset(self, name: str) -> Live:
@@ -66,3 +74,7 @@ class Models:
         """A model's retained events, oldest first."""
         await self._fleet.get(name)
         return await self._journal.events(name, after=after, limit=limit)
+
+
+def _exists(name: str) -> ModelExists:
+    return ModelExists(f"there is a model {name!r} already; delete it to make another")

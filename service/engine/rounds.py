@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from service.engine.checks import Sent, check_features, check_label
 from service.engine.clock import Clock, made_at, make_prediction_id
 from service.engine.expiry import Expiry
+from service.engine.explanation import Term, explain
 from service.engine.fleet import Fleet
 from service.engine.labels import same
 from service.engine.live import Live
-from service.engine.model import Term
 from service.engine.models import Models
 from service.engine.names import check_name
 from service.engine.outcomes import Outcome, OutcomeLog
@@ -68,9 +68,9 @@ class Rounds:
         )
 
     async def predict(
-        self, name: str, sent: Sent, prediction_id: str | None, explain: int = 0
+        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
     ) -> tuple[Prediction, list[Term]]:
-        """Serve a prediction and keep it until its label comes; with its `explain` largest terms."""
+        """Serve a prediction and keep it until its label comes; with its largest `terms`."""
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
         live = self._fleet.used(name) or await self._models.get_or_create(name)
         example = await self._read(live, sent)
@@ -82,12 +82,12 @@ class Rounds:
         if earlier is not None:
             if earlier.model != name or earlier.features != features:
                 raise _taken(earlier.prediction_id)
-            return earlier, model.explain(example, explain)
+            return earlier, explain(model, example, terms)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
         at = self._clock.now()
         label, score = model.decide(model.features.vector(example))
-        terms = model.explain(example, explain) if explain else []
+        explanation = explain(model, example, terms) if terms else []
         prediction = Prediction(
             prediction_id or make_prediction_id(at),
             name,
@@ -99,7 +99,7 @@ class Rounds:
             model.updates,
         )
         await self._keep(live, prediction)
-        return prediction, terms
+        return prediction, explanation
 
     async def reveal(self, prediction_id: str, label: Label) -> Round:
         """Learn the true label of a prediction, once."""

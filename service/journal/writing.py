@@ -12,6 +12,7 @@ from service.events import (
     AnyEvent,
     ModelCreated,
     ModelDeleted,
+    ModelImported,
     ModelReset,
     Prediction,
     PredictionsExpired,
@@ -101,7 +102,9 @@ class Writing:
                 self._save(item.snapshot)
             elif isinstance(item, Summarise):
                 self._summarise(item.summaries, item.through)
-            elif isinstance(item, Append) and isinstance(item.event, ModelCreated | ModelDeleted):
+            elif isinstance(item, Append) and isinstance(
+                item.event, ModelCreated | ModelImported | ModelDeleted
+            ):
                 self._write_run(run, results)
                 results[i] = self._create_or_delete(item.event, item.body)
             elif not isinstance(item, Barrier):
@@ -157,9 +160,9 @@ class Writing:
                 start += size
         return changed
 
-    def _create_or_delete(self, event: ModelCreated | ModelDeleted, body: bytes) -> Result:
+    def _create_or_delete(self, event: ModelCreated | ModelImported | ModelDeleted, body: bytes) -> Result:
         model = self._id(event.model)
-        if isinstance(event, ModelCreated):
+        if not isinstance(event, ModelDeleted):
             if model is not None:
                 return Appended(0, is_new=False)
             cursor = self._execute(

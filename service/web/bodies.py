@@ -10,10 +10,17 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+JSON_ONLY = frozenset({JSON})
+JSON_OR_LINES = frozenset({JSON, NDJSON})
 
-async def read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
-    """The JSON body of a request, refused before it is read when it says that it is too large."""
-    _check_headers(scope["headers"], bytes_max)
+
+async def read_body(
+    scope: Scope, receive: Receive, bytes_max: int, accepted: frozenset[bytes] = JSON_ONLY
+) -> bytes:
+    """The body of a request, refused before it is read when it says that it is too large."""
+    _check_headers(scope["headers"], bytes_max, accepted)
     message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body"):
@@ -46,19 +53,22 @@ def has_body(headers: list[Header]) -> bool:
                for name, value in headers)  # fmt: skip
 
 
-def _check_headers(headers: list[Header], bytes_max: int) -> None:
+def media_type_of(headers: list[Header]) -> bytes:
+    """The content type without its parameters."""
+    value = next((value for name, value in headers if name == b"content-type"), b"")
+    return value.split(b";", 1)[0].strip().lower()
+
+
+def _check_headers(headers: list[Header], bytes_max: int, accepted: frozenset[bytes]) -> None:
     media_type = b""
     for name, value in headers:
         if name == b"content-type":
             media_type = value
         elif name == b"content-length" and int(value) > bytes_max:
             _too_large(bytes_max)
-    if media_type != b"application/json" and not _is_json(media_type):
-        raise HttpError("unsupported-media-type", "send the body with content-type: application/json")
-
-
-def _is_json(media_type: bytes) -> bool:
-    return media_type.split(b";", 1)[0].strip().lower() == b"application/json"
+    if media_type not in accepted and media_type_of(headers) not in accepted:
+        wanted = " or ".join(sorted(each.decode() for each in accepted))
+        raise HttpError("unsupported-media-type", f"send the body with content-type: {wanted}")
 
 
 def _too_large(bytes_max: int) -> NoReturn:

@@ -1,16 +1,21 @@
 """/models: the life of a model, and a look inside."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
 from service.engine.live import Live
+from service.engine.model import Model
 from service.engine.models import Models
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.engine.transfer import export_model, import_model
+from service.errors import InvalidRequest
 from service.events import AnyEvent
 from service.journal.protocol import Page
+from service.learning.export import export_sklearn
+from service.learning.parameters import BadParameter
 from service.web.answers import Json, timestamp
 from service.web.model_settings import ModelLimits, NewModel
 from service.web.openapi import problems
@@ -20,6 +25,7 @@ ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX,
 Prefix = Annotated[str, Query(alias="model", max_length=128, description="only models whose names begin so")]
 After = Annotated[str | None, Query(alias="cursor", max_length=128, description="`next` of the page before")]
 AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
+Form = Annotated[Literal["novikoff", "sklearn"], Query(alias="format")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
 
 
@@ -118,6 +124,18 @@ def router(models: Models, limits: ModelLimits) -> APIRouter:
         """The weights, the bias apart: all of them, or the `largest` by absolute value."""
         return Json(weights_of((await models.get(model)).model, largest))
 
+    @routes.get("/models/{model}/export", responses=problems(404))
+    async def export(model: ModelName, form: Form = "novikoff") -> Response:
+        """All that a model is, as JSON. `sklearn`: coef_, intercept_ and classes_ of a linear model."""
+        return Json(_export((await models.get(model)).model, form))
+
+    @routes.put("/models/{model}", status_code=201, response_model=ModelAnswer,
+                responses=problems(400, 409, 413, 415))  # fmt: skip
+    async def adopt(model: ModelName, export: dict[str, Any]) -> Response:
+        """Make a model from an export: the same predictions to the bit. An existing one is not changed."""
+        live = await models.adopt(model, import_model(export))
+        return Json(describe(live), 201, {"location": f"/models/{model}"})
+
     @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))
     async def events(model: ModelName, after: AfterSeq = 0, limit: Limit = 100) -> Response:
         """The audit trail: what has happened to a model, oldest first, as far as it is kept."""
@@ -128,9 +146,21 @@ def router(models: Models, limits: ModelLimits) -> APIRouter:
     return routes
 
 
+HIDDEN = frozenset({"model", "at", "features", "classifier", "state"})
+
+
+def _export(model: Model, form: str) -> dict[str, Any]:
+    if form == "novikoff":
+        return export_model(model)
+    try:
+        return export_sklearn(model.features, model.classifier, model.labels.values)
+    except BadParameter as error:
+        raise InvalidRequest.at(error.field, error.message) from None
+
+
 def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
     """An event for people: all but the features, which may be large and private."""
-    told = {k: v for k, v in structs.asdict(event).items() if k not in ("model", "at", "features")}
+    told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
     if "predicted_at" in told:
         told["predicted_at"] = timestamp(told["predicted_at"])
     return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}

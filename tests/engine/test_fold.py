@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.engine.explanation import explain
 from service.engine.model import Model
 from service.events import (
     AnyEvent,
@@ -68,7 +69,7 @@ def test_deciding_and_explaining_change_nothing(events: list[AnyEvent]) -> None:
     before = model.to_bytes()
     example = np.array([1.0, -2.0, 3.0])
     model.decide(model.features.vector(example))
-    model.explain(example, 10)
+    explain(model, example, 10)
     assert model.to_bytes() == before
 
 
