@@ -13,7 +13,19 @@ from starlette.types import Receive, Scope, Send
 from service.engine.engine import Engine, Rules
 from service.journal.sqlite import SqliteJournal
 from service.settings import Settings
-from service.web import dashboard, feed, health, jobs, metrics, models, openapi, problems, rounds, stats
+from service.web import (
+    dashboard,
+    feed,
+    health,
+    jobs,
+    metrics,
+    models,
+    openapi,
+    problems,
+    rounds,
+    stats,
+    stream,
+)
 from service.web.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
 from service.web.fast import Endpoint, as_problem, respond
 from service.web.model_settings import ModelLimits, ModelSettings
@@ -30,6 +42,7 @@ class Application(FastAPI):
     def __init__(
         self,
         endpoints: dict[str, Endpoint[Any]],
+        streaming: stream.StreamEndpoint,
         *,
         traffic: Traffic,
         on_stop: Callable[[], None],
@@ -38,9 +51,11 @@ class Application(FastAPI):
         **options: Any,
     ) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
-        routes = (Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items())
+        fast: dict[str, Endpoint[Any] | stream.StreamEndpoint] = {**endpoints, "/stream": streaming}
+        routes = (Route(path, endpoint, methods=["POST"]) for path, endpoint in fast.items())
         super().__init__(routes=list[BaseRoute](routes), **options)
-        self._endpoints = endpoints
+        self._described = endpoints
+        self._endpoints = fast
         self._traffic = traffic
         self._body_bytes_max = body_bytes_max
         self._upload_bytes_max = upload_bytes_max
@@ -77,7 +92,7 @@ class Application(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self._document is None:
-            self._document = openapi.document(self, self._endpoints)
+            self._document = openapi.document(self, self._described)
         return self._document
 
 
@@ -115,8 +130,15 @@ def create_app(settings: Settings) -> Application:
     traffic = Traffic()
     follow = feed.Feed(engine.models, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     collector = metrics.Collector(engine.fleet, journal, traffic, models_max=settings.metrics_models_max)
+    streaming = stream.StreamEndpoint(
+        engine.rounds,
+        engine.blocks,
+        line_bytes_max=settings.line_bytes_max,
+        streams_max=settings.streams_max,
+    )
     app = Application(
         rounds.endpoints(engine.rounds, body_bytes_max=settings.body_bytes_max),
+        streaming,
         traffic=traffic,
         on_stop=follow.stop,
         body_bytes_max=settings.body_bytes_max,

@@ -64,6 +64,16 @@ class RoundLearned(Event, frozen=True, tag="learned"):
     features: Any
 
 
+class RoundsLearned(Event, frozen=True, tag="rounds"):
+    """Many whole rounds at once, one after the other: the same as that many `RoundLearned`.
+
+    `features` is a list of them or, for dense ones, all their numbers one after the other.
+    """
+
+    labels: list[Label]
+    features: Any
+
+
 class PredictionsExpired(Event, frozen=True, tag="expired"):
     """`count` predictions made up to the time `through` will never be revealed."""
 
@@ -96,6 +106,7 @@ AnyEvent = (
     | DimensionFixed
     | RoundRevealed
     | RoundLearned
+    | RoundsLearned
     | PredictionsExpired
     | DriftDetected
     | ModelReset
@@ -114,3 +125,11 @@ class Prediction(msgspec.Struct, frozen=True, array_like=True):
     score: float
     version: int
     updates: int
+
+
+def features_of(event: RoundsLearned) -> list[Any]:
+    """The features of each round of a block."""
+    if not isinstance(event.features, bytes):
+        return list(event.features)
+    size = len(event.features) // len(event.labels)
+    return [event.features[at : at + size] for at in range(0, len(event.features), size)]

@@ -58,6 +58,12 @@ class Service:
         self.process.stderr.close()
         started.set()
 
+    @property
+    def writer_pid(self) -> int:
+        """The process that writes the journal."""
+        (child,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(child)
+
     def stop(self) -> int:
         """SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from service.engine.blocks import Blocks
 from service.engine.clock import Clock
+from service.engine.examples import Examples
 from service.engine.fleet import Fleet
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs import Jobs
@@ -41,16 +43,22 @@ class Engine:
         )
         self.models = Models(journal, self.fleet, self.clock, default_settings=rules.default_settings)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max)
+        examples = Examples(
+            self.fleet,
+            self.clock,
+            features_max=rules.features_max,
+            feature_abs_max=rules.feature_abs_max,
+        )
+        self.blocks = Blocks(self.fleet, self.models, examples, self.clock)
         self.rounds = Rounds(
             journal,
             self.fleet,
             self.models,
+            examples,
             self.clock,
             pending_ttl_seconds=rules.pending_ttl_seconds,
             pending_max=rules.pending_max,
             wait_for_predictions=rules.wait_for_predictions,
-            features_max=rules.features_max,
-            feature_abs_max=rules.feature_abs_max,
         )
 
     async def open(self) -> None:

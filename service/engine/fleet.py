@@ -75,7 +75,7 @@ class Fleet:
         finally:
             live.pins -= 1
 
-    def apply(self, seq: int, event: AnyEvent) -> Outcome | None:
+    def apply(self, seq: int, event: AnyEvent) -> Outcome | list[Outcome] | None:
         """Take in a durable event."""
         self._applied = seq
         name = event.model

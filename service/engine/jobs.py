@@ -15,7 +15,15 @@ from service.engine.clock import Clock, make_prediction_id
 from service.engine.fit_process import Report, Task, frame
 from service.engine.fleet import Fleet
 from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob
-from service.events import Label, ModelFitted, ModelReset, RoundLearned, RoundRevealed
+from service.events import (
+    Label,
+    ModelFitted,
+    ModelReset,
+    RoundLearned,
+    RoundRevealed,
+    RoundsLearned,
+    features_of,
+)
 from service.journal.protocol import Journal
 from service.learning import fitting
 from service.learning.features import BadFeatures
@@ -139,6 +147,8 @@ class Jobs:
                 stored.clear()
             elif isinstance(event, RoundRevealed | RoundLearned):
                 stored.append((event.features, event.label))
+            elif isinstance(event, RoundsLearned):
+                stored.extend(zip(features_of(event), event.labels, strict=True))
         return stored
 
     async def _run(self, job: Job, task: Task, created_at: int) -> None:

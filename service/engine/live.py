@@ -54,14 +54,14 @@ class Live:
         live.pending.update((prediction.prediction_id, prediction) for prediction in stored.pending)
         return live
 
-    def apply(self, seq: int, event: AnyEvent) -> Outcome | None:
+    def apply(self, seq: int, event: AnyEvent) -> Outcome | list[Outcome] | None:
         """Apply an event unless it was applied before."""
         if seq <= self.seq:
             return None
         outcome = self.model.apply(event)
         self.seq = seq
-        self.since_snapshot += 1
-        if outcome is not None and event.prediction_id is not None:  # type: ignore[union-attr]
+        self.since_snapshot += len(outcome) if isinstance(outcome, list) else 1
+        if isinstance(outcome, Outcome) and event.prediction_id is not None:  # type: ignore[union-attr]
             self.outcomes.add(seq, outcome)
         if isinstance(event, RoundRevealed):
             self.pending.pop(event.prediction_id, None)

@@ -1,5 +1,6 @@
 """A model: what the fold over its events has made of it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from service.events import (
     PredictionsExpired,
     RoundLearned,
     RoundRevealed,
+    RoundsLearned,
 )
 from service.journal.codec import decode_state, encode_state
 from service.learning import feature_kinds, ways
@@ -93,19 +95,23 @@ class Model:
         chosen, score = self.classifier.decide(z)
         return self.labels.label(chosen), score
 
-    def apply(self, event: AnyEvent) -> Outcome | None:
-        """Take in the next event. For a revealed round, what came of it."""
+    def apply(self, event: AnyEvent) -> Outcome | list[Outcome] | None:
+        """Take in the next event. For revealed rounds, what came of them."""
         self.updated_at = event.at
         match event:
             case RoundRevealed():
                 example = self.features.decode(event.features)
                 served = self.labels.index(event.served)
                 stale = self.updates - event.updates_seen
-                return self._learn(event, example, served, event.score, event.predicted_at, stale)
+                return self._learn(
+                    example, event.label, served, event.score, event.at, event.predicted_at, stale
+                )
             case RoundLearned():
-                example = self.features.decode(event.features)
-                served, score = self.classifier.decide(self.features.vector(example))
-                return self._learn(event, example, served, score, event.at, 0)
+                return self._whole_round(self.features.decode(event.features), event.label, event.at)
+            case RoundsLearned():
+                examples = self._examples(event.features, len(event.labels))
+                rounds = zip(examples, event.labels, strict=True)
+                return [self._whole_round(example, label, event.at) for example, label in rounds]
             case DriftDetected():
                 self.drifts_recorded += 1
             case PredictionsExpired():
@@ -119,16 +125,27 @@ class Model:
                 self._begin()
         return None
 
+    def _examples(self, features: Any, count: int) -> Iterable[Any]:
+        if isinstance(features, bytes):
+            block: Array = np.frombuffer(features, dtype="<f8").reshape(count, -1)
+            return block
+        return map(self.features.decode, features)
+
+    def _whole_round(self, example: Any, label: Label, at: int) -> Outcome:
+        served, score = self.classifier.decide(self.features.vector(example))
+        return self._learn(example, label, served, score, at, at, 0)
+
     def _learn(
         self,
-        event: RoundRevealed | RoundLearned,
         example: Any,
+        label: Label,
         served: int,
         score: float,
+        at: int,
         predicted_at: int,
         stale_updates: int,
     ) -> Outcome:
-        truth = self.class_of(event.label)
+        truth = self.class_of(label)
         self.features.absorb(example)
         if self.features.dimension == 0:  # names may be new
             self.classifier.grow(self.features.size())
@@ -139,7 +156,7 @@ class Model:
         self.statistics.observe(
             truth,
             served,
-            at_us=event.at,
+            at_us=at,
             predicted_at_us=predicted_at,
             updated=updated,
             stale_updates=stale_updates,

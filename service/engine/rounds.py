@@ -1,10 +1,11 @@
 """The protocol: predict, reveal, learn. Append first, apply after, then answer."""
 
 from asyncio import Future, get_running_loop
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from service.engine.checks import Sent, check_features, check_label
+from service.engine.checks import Sent, check_label
 from service.engine.clock import Clock, made_at, make_prediction_id
+from service.engine.examples import Examples
 from service.engine.expiry import Expiry
 from service.engine.explanation import Term, explain
 from service.engine.fleet import Fleet
@@ -15,16 +16,14 @@ from service.engine.names import check_name
 from service.engine.outcomes import Outcome, OutcomeLog
 from service.errors import (
     FeedbackConflict,
-    InvalidRequest,
     JournalUnavailable,
     PredictionExpired,
     PredictionIdTaken,
     RevealFirst,
     UnknownPrediction,
 )
-from service.events import DimensionFixed, Label, Prediction, RoundLearned, RoundRevealed
+from service.events import Label, Prediction, RoundLearned, RoundRevealed
 from service.journal.protocol import Appended, Journal, Recorded
-from service.learning.features import BadFeatures
 
 
 class Round(NamedTuple):
@@ -46,22 +45,20 @@ class Rounds:
         journal: Journal,
         fleet: Fleet,
         models: Models,
+        examples: Examples,
         clock: Clock,
         *,
         pending_ttl_seconds: float,
         pending_max: int,
         wait_for_predictions: bool,
-        features_max: int,
-        feature_abs_max: float,
     ) -> None:
         self._journal = journal
         self._fleet = fleet
         self._models = models
+        self._examples = examples
         self._clock = clock
         self._pending_max = pending_max
         self._wait_for_predictions = wait_for_predictions
-        self._features_max = features_max
-        self._feature_abs_max = feature_abs_max
         self._revealing: dict[str, Future[None]] = {}
         self.expiry = Expiry(
             fleet, clock, self._revealing, ttl_seconds=pending_ttl_seconds, pending_max=pending_max
@@ -73,7 +70,7 @@ class Rounds:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
         live = self._fleet.used(name) or await self._models.get_or_create(name)
-        example = await self._read(live, sent)
+        example = await self._examples.read(live, sent)
         model = live.model
         features = model.features.encode(example)
         if prediction_id is not None:
@@ -138,7 +135,7 @@ class Rounds:
         if prediction_id is not None and await self._awaits_label(prediction_id):
             raise _taken(prediction_id)
         live = self._fleet.used(name) or await self._models.get_or_create(name)
-        features = live.model.features.encode(await self._read(live, sent))
+        features = live.model.features.encode(await self._examples.read(live, sent))
         check_label(live.model, label)
         event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
         appended = await self._fleet.append(live, event)
@@ -146,20 +143,6 @@ class Rounds:
             return await self._relearned(event)
         predicted = live.model.labels.label(appended.applied.served)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
-
-    async def _read(self, live: Live, sent: Sent) -> Any:
-        """The example in its canonical form; the first one of all fixes the model's dimension."""
-        check_features(sent, count_max=self._features_max, abs_max=self._feature_abs_max)
-        try:
-            example = live.model.features.read(sent)
-            if live.model.features.dimension is None:
-                await self._fleet.append(
-                    live, DimensionFixed(live.model.name, self._clock.now(), len(example))
-                )
-                example = live.model.features.read(sent)  # another example may have been the first
-        except BadFeatures as error:
-            raise InvalidRequest.at(error.field, error.message) from None
-        return example
 
     async def _keep(self, live: Live, prediction: Prediction) -> None:
         durable = self._journal.put_pending(prediction, wait=self._wait_for_predictions)

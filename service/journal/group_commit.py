@@ -1,4 +1,4 @@
-"""Group commit: one thread that makes whatever has gathered durable in one go.
+"""Group commit: whatever has gathered becomes durable in one go.
 
 While one group is on its way to the disk the next one gathers, so groups grow with the load by
 themselves: a lone client waits for one commit, fifty share one.
@@ -6,96 +6,130 @@ themselves: a lone client waits for one commit, fifty share one.
 
 import asyncio
 import logging
-import queue
-import threading
+import os
+import sys
+from asyncio import Future
+from asyncio.subprocess import PIPE
 from collections.abc import Callable
-from time import perf_counter
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
 from service.errors import Overloaded
+from service.events import AnyEvent
+from service.journal.protocol import Appended
+from service.journal.records import Opening, PendingRecord, Record, Written, decode_written, message
 from service.timings import Timings
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
 GROUP_MAX = 2_000
-"""The most items in one commit, so that no client waits behind an endless group."""
+"""The most records in one commit, so that no client waits behind an endless group."""
+
+GROUPS_UNDER_WAY_MAX = 2
+"""One on its way to the disk, and one that waits in the pipe for its turn."""
+
+UNHURRIED_SECONDS = 0.005
+"""How long records that nobody waits for may gather: a commit costs the same for one as for many."""
 
 
-class GroupCommit(Generic[Item, Result]):
-    """Hands groups of items to `commit` in a thread of its own, and the results to `done` on the loop.
+class Item(NamedTuple):
+    """A record, who waits for it, and the event in it."""
 
-    `commit` returns one result an item, or raises, and then nothing of the group happened. Groups and
-    the items in them keep the order in which they were submitted.
+    record: Record
+    future: Future[Appended] | None
+    event: AnyEvent | None = None
+
+
+class GroupCommit:
+    """Sends groups of records to the writing process, and hands what became of them to `done`.
+
+    Groups and the records in them keep the order in which they were submitted.
     """
 
-    def __init__(
-        self,
-        commit: Callable[[list[Item]], list[Result]],
-        done: Callable[[list[Item], list[Result] | Exception], None],
-        *,
-        queue_max: int,
-    ) -> None:
-        self._commit = commit
+    def __init__(self, done: Callable[[list[Item], Written], None], *, queue_max: int) -> None:
         self._done = done
         self._queue_max = queue_max
-        self._queue: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._queue: list[Item] = []
+        self._under_way: list[list[Item]] = []
+        self._timer: asyncio.Handle | None = None
+        self._idle = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
-        self._stopped = self._loop.create_future()
         self.waiting = 0
         self.commits = Timings()
 
-    def start(self) -> None:
-        self._thread.start()
+    async def start(self, opening: Opening, lock_file: int) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "service.journal.writer_process",
+            stdin=PIPE, stdout=PIPE, pass_fds=[lock_file],
+        )  # fmt: skip
+        assert self._process.stdin is not None
+        self._send = self._process.stdin.write
+        self._send(message(opening))
+        self._answers = asyncio.create_task(self._read_answers())
 
     def submit(self, item: Item) -> None:
         """Queue an item; Overloaded, and nothing queued, when the queue is full."""
         if self.waiting >= self._queue_max:
             raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         self.waiting += 1
-        self._queue.put(item)
+        self._idle.clear()
+        self._queue.append(item)
+        if len(self._under_way) >= GROUPS_UNDER_WAY_MAX:
+            return  # the next one to finish makes room
+        if self._timer is None:
+            hurried = item.future is not None or not isinstance(item.record, PendingRecord)
+            self._schedule(hurried)
+        elif item.future is not None and isinstance(self._timer, asyncio.TimerHandle):
+            self._timer.cancel()
+            self._schedule(hurried=True)
+
+    def _schedule(self, hurried: bool) -> None:
+        """Send what has gathered: at the end of this turn of the loop, or a little later."""
+        if hurried:
+            self._timer = self._loop.call_soon(self._flush)
+        else:
+            self._timer = self._loop.call_later(UNHURRIED_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        while self._queue and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
+            group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
+            self._under_way.append(group)
+            self._send(message([item.record for item in group]))
 
     async def stop(self) -> None:
-        """Commit what is queued, then end the thread."""
-        self._queue.put(None)
-        await self._stopped
-        self._thread.join()
+        """Commit what is queued, then end the process."""
+        if self.waiting:
+            self._flush()
+            await self._idle.wait()
+        self._answers.cancel()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
 
-    def _run(self) -> None:
-        running = True
-        while running:
-            group, running = self._gather()
-            if group:
-                self._loop.call_soon_threadsafe(self._finish, group, self._attempt(group))
-        self._loop.call_soon_threadsafe(self._stopped.set_result, None)
-
-    def _gather(self) -> tuple[list[Item], bool]:
-        """Wait for an item, then take all that are there; False once the end is reached."""
-        group: list[Item] = []
+    async def _read_answers(self) -> None:
+        assert self._process.stdout is not None
+        read = self._process.stdout.readexactly
         try:
-            item = self._queue.get()
-            while item is not None:
-                group.append(item)
-                if len(group) >= GROUP_MAX:
-                    return group, True
-                item = self._queue.get_nowait()
-        except queue.Empty:
-            return group, True
-        return group, False
+            while True:
+                size = int.from_bytes(await read(4), "big")
+                self._finish(decode_written(await read(size)))
+        except asyncio.IncompleteReadError:
+            self._lost()
 
-    def _attempt(self, group: list[Item]) -> list[Result] | Exception:
-        began = perf_counter()
-        try:
-            results = self._commit(group)
-            self.commits.observe(perf_counter() - began)
-            return results
-        except Exception as error:
-            log.error("a group of %d was not committed: %s", len(group), error)
-            return error
-
-    def _finish(self, group: list[Item], results: list[Result] | Exception) -> None:
+    def _finish(self, written: Written) -> None:
+        group = self._under_way.pop(0)
         self.waiting -= len(group)
-        self._done(group, results)
+        if written.failure is None:
+            self.commits.observe(written.seconds)
+        else:
+            log.error("a group of %d was not committed: %s", len(group), written.failure)
+        if self._queue and self._timer is None:
+            self._flush()
+        self._done(group, written)
+        if not self.waiting:
+            self._idle.set()
+
+    def _lost(self) -> None:
+        """What was under way may be on disk or not, and only a fresh start can tell."""
+        log.critical("the process that writes the journal has died: stopping")
+        os._exit(1)

@@ -2,35 +2,58 @@
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from service.errors import DirectoryLocked, DirectoryUnusable
 
+LAST_COMMIT_SECONDS = 10.0
+"""How long the writing process of a service that was killed may take to finish what it was at."""
+
 
 class DirectoryLock:
-    """Held from acquire to release, and let go by the system when the process dies, however it dies."""
+    """Held from acquire to release, and let go by the system when its processes die, however they die."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "lock"
-        self._file = -1
+        self.file = -1
 
     def acquire(self) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise DirectoryUnusable(f"{self._path.parent} cannot be written: {error.strerror}") from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(self._file, 32).decode("ascii", "replace").strip()
-            os.close(self._file)
-            raise DirectoryLocked(
-                f"{self._path.parent} is in use by process {holder or 'unknown'}:"
-                " stop it, or choose another directory with --data"
-            ) from error
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"{os.getpid()}\n".encode())
+        patience_ends = time.monotonic() + LAST_COMMIT_SECONDS
+        while not self._locked():
+            holder = os.pread(self.file, 32, 0).decode("ascii", "replace").strip()
+            if _is_running(holder) or time.monotonic() > patience_ends:
+                os.close(self.file)
+                raise DirectoryLocked(
+                    f"{self._path.parent} is in use by process {holder or 'unknown'}:"
+                    " stop it, or choose another directory with --data"
+                )
+            time.sleep(0.01)
+        os.ftruncate(self.file, 0)
+        os.pwrite(self.file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        os.close(self._file)
+        os.close(self.file)
+
+    def _locked(self) -> bool:
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+def _is_running(process: str) -> bool:
+    """Whether the process that holds a lock is the service itself, and not only what it left behind."""
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,4 +1,4 @@
-"""The embedded journal: one SQLite file, one process, group commit."""
+"""The embedded journal: one SQLite file, one service, group commit."""
 
 import asyncio
 import logging
@@ -11,11 +11,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from service.errors import JournalUnavailable, Overloaded
-from service.events import AnyEvent, Prediction
+from service.errors import JournalUnavailable, Overloaded, UnknownModel
+from service.events import (
+    AnyEvent,
+    ModelCreated,
+    ModelDeleted,
+    ModelImported,
+    ModelReset,
+    Prediction,
+    PredictionsExpired,
+    RoundRevealed,
+)
 from service.journal import reading
 from service.journal.codec import encode
-from service.journal.group_commit import GroupCommit
+from service.journal.group_commit import GroupCommit, Item
 from service.journal.lock import DirectoryLock
 from service.journal.protocol import (
     Appended,
@@ -28,8 +37,21 @@ from service.journal.protocol import (
     Summary,
     Totals,
 )
+from service.journal.records import (
+    MODEL_UNKNOWN,
+    NEW,
+    BirthRecord,
+    DeathRecord,
+    EventRecord,
+    NothingRecord,
+    Opening,
+    PendingRecord,
+    Record,
+    SnapshotRecord,
+    SummariesRecord,
+    Written,
+)
 from service.journal.schema import open_reader, open_writer
-from service.journal.writing import Append, Barrier, Item, Keep, Result, Save, Summarise, Writing
 from service.timings import Timings
 
 P = ParamSpec("P")
@@ -57,50 +79,59 @@ class SqliteJournal:
         self._lock = DirectoryLock(directory)
         self._lock.acquire()
         try:
-            self._connection = open_writer(self._path, durability)
+            open_writer(self._path, durability).close()
         except BaseException:
             self._lock.release()
             raise
-        self._writing = Writing(
-            self._connection, events_kept_max=events_kept_max, expired_remembered_max=expired_remembered_max
-        )
+        self._opening = Opening(str(self._path), durability, events_kept_max, expired_remembered_max)
         self._queue_events_max = queue_events_max
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         self._reader = threading.local()
         self._reader_connections: list[sqlite3.Connection] = []
-        self._unsaved: list[Keep] = []
+        self._unsaved: list[PendingRecord] = []
 
     async def open(self, apply: Apply) -> int:
         self._apply = apply
         self._loop = asyncio.get_running_loop()
-        self._writer = GroupCommit[Item, Result](
-            self._writing.commit, self._committed, queue_max=self._queue_events_max
-        )
-        self._writer.start()
+        self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
+        await self._writer.start(self._opening, self._lock.file)
         return await self._read(reading.newest_time)
 
     async def close(self) -> None:
         await self._writer.stop()
         self._readers.shutdown()
-        for connection in (*self._reader_connections, self._connection):
+        for connection in self._reader_connections:
             connection.close()
         self._lock.release()
 
     def append(self, event: AnyEvent) -> Future[Appended]:
-        future: Future[Appended] = self._loop.create_future()
-        self._writer.submit(Append(event, encode(event), future))
-        return future
+        return self._submit(_record_of(event), event)
 
     def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
-        future: Future[Appended] | None = self._loop.create_future() if wait else None
-        self._writer.submit(Keep(prediction, encode(prediction), future))
-        return future
+        record = PendingRecord(prediction.prediction_id, prediction.model, prediction.at, encode(prediction))
+        if wait:
+            return self._submit(record)
+        self._writer.submit(Item(record, None))
+        return None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
+        s = snapshot
         try:
-            self._writer.submit(Save(snapshot))
+            self._writer.submit(Item(SnapshotRecord(s.model, s.seq, s.version, s.state, s.outcomes), None))
         except Overloaded as error:
-            log.warning("no snapshot of %s: %s", snapshot.model, error)
+            log.warning("no snapshot of %s: %s", s.model, error)
+
+    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
+        rows = [
+            (s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.model)
+            for s in summaries
+        ]
+        return self._submit(SummariesRecord(rows, through))
+
+    def _submit(self, record: Record, event: AnyEvent | None = None) -> Future[Appended]:
+        future: Future[Appended] = self._loop.create_future()
+        self._writer.submit(Item(record, future, event))
+        return future
 
     @property
     def waiting(self) -> int:
@@ -123,11 +154,6 @@ class SqliteJournal:
         await self._settle()
         return await self._read(reading.outcomes, model, seq)
 
-    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
-        future: Future[Appended] = self._loop.create_future()
-        self._writer.submit(Summarise(summaries, through, future))
-        return future
-
     async def unsummarised(self) -> list[str]:
         return await self._read(reading.unsummarised)
 
@@ -143,10 +169,8 @@ class SqliteJournal:
     async def _settle(self) -> None:
         """Wait until what was queued before is on disk, or has failed."""
         if self._writer.waiting:
-            settled: Future[Appended] = self._loop.create_future()
-            self._writer.submit(Barrier(settled))
             with suppress(JournalUnavailable):
-                await settled
+                await self._submit(NothingRecord())
 
     async def _read(
         self, function: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -165,39 +189,54 @@ class SqliteJournal:
 
         return await self._loop.run_in_executor(self._readers, ask)
 
-    def _committed(self, group: list[Item], results: list[Result] | Exception) -> None:
+    def _committed(self, group: list[Item], written: Written) -> None:
         """Apply a durable group in its order and answer those who wait; or tell them that it failed."""
-        if isinstance(results, Exception):
-            self._failed(group, results)
+        if written.failure is not None:
+            self._failed(group, written.failure)
             return
-        for item, result in zip(group, results, strict=True):
-            if isinstance(result, Appended) and result.is_new and isinstance(item, Append):
-                result = Appended(result.seq, True, self._apply(result.seq, item.event))
-            if isinstance(item, Save) or item.future is None or item.future.done():
+        for (_, future, event), (status, seq) in zip(group, written.results, strict=True):
+            is_new = status == NEW
+            applied = self._apply(seq, event) if event is not None and is_new else None
+            if future is None or future.done():
                 continue
-            if isinstance(result, Exception):
-                item.future.set_exception(result)
+            if status == MODEL_UNKNOWN:
+                future.set_exception(UnknownModel("the model was deleted"))
             else:
-                item.future.set_result(result or Appended(0, is_new=True))
+                future.set_result(Appended(seq, is_new, applied))
         if self._unsaved:
             self._retry()
 
-    def _failed(self, group: list[Item], cause: Exception) -> None:
-        for item in group:
-            if isinstance(item, Keep) and item.future is None:
+    def _failed(self, group: list[Item], why: str) -> None:
+        for record, future, _ in group:
+            if isinstance(record, PendingRecord) and future is None:
                 if len(self._unsaved) < self._queue_events_max:
-                    item.retried = True
-                    self._unsaved.append(item)
-            elif not isinstance(item, Save) and item.future is not None and not item.future.done():
-                error = JournalUnavailable(f"the journal cannot be written: {cause}")
-                error.__cause__ = cause
-                item.future.set_exception(error)
+                    record.retried = True
+                    self._unsaved.append(record)
+            elif future is not None and not future.done():
+                future.set_exception(JournalUnavailable(f"the journal cannot be written: {why}"))
 
     def _retry(self) -> None:
         """The journal works again: keep the predictions that it could not keep before."""
         unsaved, self._unsaved = self._unsaved, []
-        for item in unsaved:
+        for record in unsaved:
             try:
-                self._writer.submit(item)
+                self._writer.submit(Item(record, None))
             except Overloaded:
-                self._unsaved.append(item)
+                self._unsaved.append(record)
+
+
+def _record_of(event: AnyEvent) -> Record:
+    """An event with all that the writing process has to know of it."""
+    body = encode(event)
+    match event:
+        case RoundRevealed():
+            return EventRecord(event.model, event.prediction_id, True, None, body)
+        case ModelCreated() | ModelImported():
+            return BirthRecord(event.model, event.at, encode(event.settings), body)
+        case ModelDeleted():
+            return DeathRecord(event.model, body)
+        case PredictionsExpired():
+            return EventRecord(event.model, None, False, event.through, body)
+        case ModelReset():
+            return EventRecord(event.model, None, False, event.at, body)
+    return EventRecord(event.model, getattr(event, "prediction_id", None), False, None, body)

@@ -1,72 +1,33 @@
-"""What one group commit does to the SQLite file. Runs in the writer thread, one transaction a group."""
+"""What one group commit does to the SQLite file: one transaction a group."""
 
 import sqlite3
-from asyncio import Future
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from service.errors import UnknownModel
-from service.events import (
-    AnyEvent,
-    ModelCreated,
-    ModelDeleted,
-    ModelImported,
-    ModelReset,
-    Prediction,
-    PredictionsExpired,
-    RoundRevealed,
+from service.journal.records import (
+    MODEL_UNKNOWN,
+    NEW,
+    REPEATED,
+    BirthRecord,
+    DeathRecord,
+    EventRecord,
+    NothingRecord,
+    PendingRecord,
+    Record,
+    SnapshotRecord,
+    SummariesRecord,
 )
-from service.journal.codec import encode
-from service.journal.protocol import Appended, Snapshot, Summary
 
 MODEL_IDS_MAX = 100_000
 SNAPSHOTS_KEPT = 2
 
-
-@dataclass(slots=True)
-class Append:
-    event: AnyEvent
-    body: bytes
-    future: Future[Appended]
-
-
-@dataclass(slots=True)
-class Keep:
-    """A prediction to keep; `retried` after a commit that failed, when it may have been revealed since."""
-
-    prediction: Prediction
-    body: bytes
-    future: Future[Appended] | None
-    retried: bool = False
-
-
-@dataclass(slots=True)
-class Save:
-    snapshot: Snapshot
-
-
-@dataclass(slots=True)
-class Barrier:
-    """Done when everything queued before it is."""
-
-    future: Future[Appended]
-
-
-@dataclass(slots=True)
-class Summarise:
-    summaries: list[Summary]
-    through: int | None
-    future: Future[Appended]
-
-
-Item = Append | Keep | Save | Barrier | Summarise
-Result = Appended | UnknownModel | None
+Result = tuple[int, int]
+"""NEW, REPEATED or MODEL_UNKNOWN, and the sequence number of an event."""
 
 
 class Writing:
-    """Writes groups of items; keeps the next sequence number and the models' numbers."""
+    """Writes groups of records; keeps the next sequence number and the models' numbers."""
 
     def __init__(
         self, connection: sqlite3.Connection, *, events_kept_max: int, expired_remembered_max: int
@@ -75,78 +36,77 @@ class Writing:
         self._execute = connection.execute
         self._events_kept_max = events_kept_max
         self._expired_remembered_max = expired_remembered_max
-        (self.seq,) = self._execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
+        (self._seq,) = self._execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         self._ids: dict[str, int] = {}
 
-    def commit(self, group: list[Item]) -> list[Result]:
+    def commit(self, group: list[Record]) -> list[Result]:
         """All of the group, durable, or none of it."""
-        seq = self.seq
+        seq = self._seq
         try:
             self._execute("BEGIN IMMEDIATE")
             results = self._write(group)
             self._execute("COMMIT")
         except BaseException:
-            self.seq = seq
+            self._seq = seq
             self._ids.clear()
             if self._connection.in_transaction:
                 self._execute("ROLLBACK")
             raise
         return results
 
-    def _write(self, group: list[Item]) -> list[Result]:
-        results: list[Result] = [None] * len(group)
-        run: list[tuple[int, Append | Keep]] = []  # what can be written together
-        for i, item in enumerate(group):
-            if isinstance(item, Save):
-                self._write_run(run, results)
-                self._save(item.snapshot)
-            elif isinstance(item, Summarise):
-                self._summarise(item.summaries, item.through)
-            elif isinstance(item, Append) and isinstance(
-                item.event, ModelCreated | ModelImported | ModelDeleted
-            ):
-                self._write_run(run, results)
-                results[i] = self._create_or_delete(item.event, item.body)
-            elif not isinstance(item, Barrier):
-                run.append((i, item))
+    def _write(self, group: list[Record]) -> list[Result]:
+        results: list[Result] = [(NEW, 0)] * len(group)
+        run: list[tuple[int, EventRecord | PendingRecord]] = []  # what can be written together
+        for i, record in enumerate(group):
+            match record:
+                case EventRecord() | PendingRecord():
+                    run.append((i, record))
+                    continue
+                case NothingRecord():
+                    continue
+            self._write_run(run, results)
+            match record:
+                case BirthRecord():
+                    results[i] = self._create(record)
+                case DeathRecord():
+                    results[i] = self._delete(record)
+                case SnapshotRecord():
+                    self._save(record)
+                case SummariesRecord():
+                    self._summarise(record)
         self._write_run(run, results)
         return results
 
-    def _write_run(self, run: list[tuple[int, Append | Keep]], results: list[Result]) -> None:
-        """Write a run of events and predictions in few statements, then empty it.
-
-        Few, because each statement lets go of the interpreter lock and has to win it back from a busy loop.
-        """
+    def _write_run(self, run: list[tuple[int, EventRecord | PendingRecord]], results: list[Result]) -> None:
+        """Write a run of events and predictions in few statements, then empty it."""
         events: list[tuple[int, int, str | None, bytes]] = []
         where: list[int] = []  # the place in the group of each of the events
         kept: list[tuple[str, int, int, bytes]] = []
-        for i, item in run:
-            model = self._id((item.event if isinstance(item, Append) else item.prediction).model)
+        revealed: list[tuple[str | None]] = []
+        voided: list[tuple[int, int]] = []
+        for i, record in run:
+            model = self._id(record.model)
             if model is None:
-                results[i] = UnknownModel("the model was deleted")
-            elif isinstance(item, Append):
-                self.seq += 1
-                events.append((self.seq, model, getattr(item.event, "prediction_id", None), item.body))
+                results[i] = (MODEL_UNKNOWN, 0)
+            elif isinstance(record, PendingRecord):
+                if not (record.retried and self._stands_at(record.prediction_id)):
+                    kept.append((record.prediction_id, model, record.at, record.body))
+            else:
+                self._seq += 1
+                events.append((self._seq, model, record.prediction_id, record.body))
                 where.append(i)
-            elif not (item.retried and self._revealed(item.prediction.prediction_id)):
-                kept.append((item.prediction.prediction_id, model, item.prediction.at, item.body))
+                if record.reveals:
+                    revealed.append((record.prediction_id,))
+                if record.voids_through is not None:
+                    voided.append((model, record.voids_through))
         self._many("INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
         new = self._many("INSERT INTO event VALUES", "(?,?,?,?)", events, " ON CONFLICT DO NOTHING")
-        if new == len(events):
-            for i, (seq, *_) in zip(where, events, strict=True):
-                results[i] = Appended(seq, is_new=True)
-        else:
-            for i, (seq, _, prediction_id, _) in zip(where, events, strict=True):
-                stands = seq if prediction_id is None else self._stands_at(prediction_id)
-                results[i] = Appended(stands, is_new=stands == seq)
-        revealed = [(item.event.prediction_id,) for _, item in run
-                    if isinstance(item, Append) and isinstance(item.event, RoundRevealed)]  # fmt: skip
+        for i, (seq, _, prediction_id, _) in zip(where, events, strict=True):
+            stands = seq if new == len(events) or prediction_id is None else self._stands_at(prediction_id)
+            results[i] = (NEW if stands == seq else REPEATED, stands)
         self._many("DELETE FROM pending WHERE prediction_id IN (", "?", revealed, ")")
-        for _, item in run:
-            if isinstance(item, Append) and isinstance(item.event, PredictionsExpired):
-                self._void(item.event.model, item.event.through)
-            elif isinstance(item, Append) and isinstance(item.event, ModelReset):
-                self._void(item.event.model, item.event.at)
+        for model, through in voided:
+            self._void(model, through)
         run.clear()
 
     def _many(self, head: str, row: str, rows: Sequence[Sequence[Any]], tail: str) -> int:
@@ -160,28 +120,31 @@ class Writing:
                 start += size
         return changed
 
-    def _create_or_delete(self, event: ModelCreated | ModelImported | ModelDeleted, body: bytes) -> Result:
-        model = self._id(event.model)
-        if not isinstance(event, ModelDeleted):
-            if model is not None:
-                return Appended(0, is_new=False)
-            cursor = self._execute(
-                "INSERT INTO model (name, created_at, updated_at, settings) VALUES (?,?,?,?)",
-                (event.model, event.at, event.at, encode(event.settings)),
-            )
-            model = cursor.lastrowid
-        elif model is None:
-            return UnknownModel("the model was deleted")
-        else:
-            for table in ("event", "pending", "snapshot", "outcome"):
-                self._execute(f"DELETE FROM {table} WHERE model = ?", (model,))
-            self._execute("DELETE FROM model WHERE id = ?", (model,))
-            self._ids.clear()
-        self.seq += 1
-        self._execute("INSERT INTO event VALUES (?,?,NULL,?)", (self.seq, model, body))
-        return Appended(self.seq, is_new=True)
+    def _create(self, birth: BirthRecord) -> Result:
+        if self._id(birth.model) is not None:
+            return REPEATED, 0
+        cursor = self._execute(
+            "INSERT INTO model (name, created_at, updated_at, settings) VALUES (?,?,?,?)",
+            (birth.model, birth.at, birth.at, birth.settings),
+        )
+        return self._append(cursor.lastrowid, birth.body)
 
-    def _save(self, snapshot: Snapshot) -> None:
+    def _delete(self, death: DeathRecord) -> Result:
+        model = self._id(death.model)
+        if model is None:
+            return MODEL_UNKNOWN, 0
+        for table in ("event", "pending", "snapshot", "outcome"):
+            self._execute(f"DELETE FROM {table} WHERE model = ?", (model,))
+        self._execute("DELETE FROM model WHERE id = ?", (model,))
+        del self._ids[death.model]
+        return self._append(model, death.body)
+
+    def _append(self, model: int | None, body: bytes) -> Result:
+        self._seq += 1
+        self._execute("INSERT INTO event VALUES (?,?,NULL,?)", (self._seq, model, body))
+        return NEW, self._seq
+
+    def _save(self, snapshot: SnapshotRecord) -> None:
         model = self._id(snapshot.model)
         if model is None:
             return
@@ -197,17 +160,14 @@ class Writing:
         )
         self._trim(model, snapshot.version)
 
-    def _summarise(self, summaries: list[Summary], through: int | None) -> None:
+    def _summarise(self, summaries: SummariesRecord) -> None:
         self._connection.executemany(
             "UPDATE model SET updated_at = ?, revealed = ?, mistakes = ?, updates = ?, pending = ?, expired = ?"
             " WHERE name = ?",
-            [
-                (s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.model)
-                for s in summaries
-            ],
+            summaries.rows,
         )
-        if through is not None:
-            self._execute("UPDATE summarised SET through = ?", (through,))
+        if summaries.through is not None:
+            self._execute("UPDATE summarised SET through = ?", (summaries.through,))
 
     def _trim(self, model: int, version: int) -> None:
         """Forget the events that came too long ago, in the steps in which snapshots covered them."""
@@ -219,9 +179,8 @@ class Writing:
             self._execute("DELETE FROM event WHERE model = ? AND seq <= ?", (model, through))
             self._execute("DELETE FROM outcome WHERE model = ? AND through <= ?", (model, through))
 
-    def _void(self, name: str, through: int) -> None:
+    def _void(self, model: int, through: int) -> None:
         """Predictions up to `through` are void; the newest are remembered, to tell them from unknown ones."""
-        model = self._id(name)
         self._execute(
             "UPDATE model SET voided_through = max(voided_through, ?) WHERE id = ?", (through, model)
         )
@@ -242,9 +201,7 @@ class Writing:
             found = self._ids[name] = row[0]
         return found
 
-    def _revealed(self, prediction_id: str) -> bool:
-        return self._stands_at(prediction_id) != 0
-
     def _stands_at(self, prediction_id: str) -> int:
+        """Where the event with this id stands; 0 if there is none."""
         row = self._execute("SELECT seq FROM event WHERE prediction_id = ?", (prediction_id,)).fetchone()
         return row[0] if row else 0

@@ -35,6 +35,9 @@ PROBLEM_SCHEMA = {
 }
 
 
+_LINES = {"schema": {"type": "string", "description": "a JSON object a line"}}
+
+
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that can fail with these statuses."""
     return {
@@ -54,11 +57,37 @@ def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]]) -> dict[str, 
     for path, endpoint in endpoints.items():
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
+    made["paths"]["/stream"] = {"post": STREAM}
     known = made["components"]["schemas"]
     known.update(components, Problem=PROBLEM_SCHEMA)
     for unused in ("HTTPValidationError", "ValidationError"):
         known.pop(unused, None)
     return made
+
+
+STREAM = {
+    "tags": ["rounds"],
+    "summary": "Rounds as lines of JSON, answered line by line.",
+    "description": "Each line is `features` (predict), `prediction_id` and `label` (reveal), or `features` and "
+    "`label` (a whole round), with `model` unless the query has it, and an `id` if a retry must not count "
+    'twice. Answers come in the order of the lines, while they come. A bad line gets `{"error": …}` and '
+    "stops nothing. The body may be gzip.",
+    "operationId": "stream",
+    "parameters": [
+        {
+            "name": "model",
+            "in": "query",
+            "schema": {"type": "string"},
+            "description": "for lines without one",
+        },
+        {"name": "answers", "in": "query", "schema": {"enum": ["all", "summary"], "default": "all"}},
+    ],
+    "requestBody": {"required": True, "content": {"application/x-ndjson": _LINES}},
+    "responses": {
+        "200": {"description": "Answers", "content": {"application/x-ndjson": _LINES}},
+        **{str(status): response for status, response in problems(415, 422, 503).items()},
+    },
+}
 
 
 def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> dict[str, Any]:

@@ -53,6 +53,11 @@ class HttpError(NovikoffError):
 
 def problem(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> tuple[int, bytes]:
     """The status and the body of a problem document."""
+    document = problem_document(code, detail, fields)
+    return document["status"], msgspec.json.encode(document)
+
+
+def problem_document(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> dict[str, Any]:
     status, title = PROBLEMS[code]
     document: dict[str, Any] = {
         "type": f"urn:novikoff:problem:{code}",
@@ -63,7 +68,7 @@ def problem(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> tupl
     }
     if fields:
         document["errors"] = [{"field": f.field, "message": f.message} for f in fields]
-    return status, msgspec.json.encode(document)
+    return document
 
 
 def headers_of(status: int) -> dict[str, str]:

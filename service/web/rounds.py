@@ -8,7 +8,7 @@ import msgspec
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.rounds import Round, Rounds
 from service.errors import InvalidRequest
-from service.events import Label
+from service.events import Label, Prediction
 from service.web.bodies import Header
 from service.web.fast import Endpoint
 
@@ -106,15 +106,9 @@ def endpoints(rounds: Rounds, *, body_bytes_max: int) -> dict[str, Endpoint[Any]
         same features, it is answered as the first time. An unknown model is made with the default settings.
         """
         prediction, terms = await rounds.predict(body.model, body.features, body.id, body.explain)
-        explanation = [Contribution(*term) for term in terms] if body.explain else None
-        answer = PredictAnswer(
-            prediction.prediction_id,
-            prediction.model,
-            prediction.served,
-            prediction.score,
-            prediction.version,
-            explanation,
-        )
+        answer = predict_answer(prediction)
+        if body.explain:
+            answer.explanation = [Contribution(*term) for term in terms]
         return answer, ()
 
     async def feedback(body: FeedbackBody) -> tuple[object, tuple[Header, ...]]:
@@ -124,7 +118,7 @@ def endpoints(rounds: Rounds, *, body_bytes_max: int) -> dict[str, Endpoint[Any]
         durable and applied.
         """
         done = await rounds.reveal(body.prediction_id, check_label(body.label))
-        return FeedbackAnswer(*_fields(done)), REPLAYED if done.replayed else ()
+        return feedback_answer(done), REPLAYED if done.replayed else ()
 
     async def learn(body: LearnBody) -> tuple[object, tuple[Header, ...]]:
         """A whole round in one call: predict, then learn the label.
@@ -132,7 +126,7 @@ def endpoints(rounds: Rounds, *, body_bytes_max: int) -> dict[str, Endpoint[Any]
         With an `id`, a retry is not learned twice.
         """
         done = await rounds.learn(body.model, body.features, check_label(body.label), body.id)
-        return LearnAnswer(*_fields(done), done.outcome.score), REPLAYED if done.replayed else ()
+        return learn_answer(done), REPLAYED if done.replayed else ()
 
     endpoint = partial(Endpoint, body_bytes_max=body_bytes_max)
     return {
@@ -160,16 +154,22 @@ def check_label(label: LabelSent, field: str = "label") -> Label:
     return label
 
 
-def _fields(done: Round) -> tuple[str | None, str, Label | None, Label, bool, bool, int, int, int]:
-    outcome = done.outcome
-    return (
-        done.prediction_id,
-        done.model,
-        done.predicted,
-        done.label,
-        outcome.mistake,
-        outcome.updated,
-        outcome.version,
-        outcome.rounds,
-        outcome.mistakes,
-    )
+def predict_answer(prediction: Prediction) -> PredictAnswer:
+    p = prediction
+    return PredictAnswer(p.prediction_id, p.model, p.served, p.score, p.version)
+
+
+def feedback_answer(done: Round) -> FeedbackAnswer:
+    o = done.outcome
+    return FeedbackAnswer(
+        done.prediction_id, done.model, done.predicted, done.label,
+        o.mistake, o.updated, o.version, o.rounds, o.mistakes,
+    )  # fmt: skip
+
+
+def learn_answer(done: Round) -> LearnAnswer:
+    o = done.outcome
+    return LearnAnswer(
+        done.prediction_id, done.model, done.predicted, done.label,
+        o.mistake, o.updated, o.version, o.rounds, o.mistakes, o.score,
+    )  # fmt: skip

@@ -114,8 +114,8 @@ def test_a_full_disk_answers_503_changes_nothing_and_passes(start: Callable[...,
         service.learn("m", [1.0, float(i)], -1)
     waiting = service.predict("m", [1.0, 1.0])["prediction_id"]
     before = service.stats("m"), service.get("/models/m/weights")
-    # No file may grow beyond one byte: to the database it is a full disk.
-    pid = service.process.pid
+    # No file may grow beyond one byte: to the process that writes the database it is a full disk.
+    pid = service.writer_pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, hard))
     for path, body in (

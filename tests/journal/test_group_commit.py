@@ -1,60 +1,107 @@
-"""Group commit: order, groups, failure, and a queue that is bounded."""
+"""Group commit: order, groups that grow with the load, failure, and a queue that is bounded."""
 
 import asyncio
-import threading
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from service.errors import Overloaded
-from service.journal.group_commit import GroupCommit
+from service.journal.group_commit import GROUP_MAX, GroupCommit, Item
+from service.journal.records import NEW, BirthRecord, EventRecord, Opening, PendingRecord, Written
+from service.journal.schema import open_writer
+
+Groups = list[tuple[list[Item], Written]]
 
 
-async def test_what_gathers_during_a_commit_goes_into_the_next_one() -> None:
-    first_began, first_may_end = threading.Event(), threading.Event()
-    groups: list[list[int]] = []
-    finished: list[int] = []
-
-    def commit(group: list[int]) -> list[int]:
-        groups.append(group)
-        if len(groups) == 1:
-            first_began.set()
-            first_may_end.wait(30)
-        return [-item for item in group]
-
-    def done(group: list[int], results: list[int] | Exception) -> None:
-        assert results == [-item for item in group]
-        finished.extend(group)
-
-    writer = GroupCommit[int, int](commit, done, queue_max=100)
-    writer.start()
-    writer.submit(0)
-    await asyncio.to_thread(first_began.wait, 30)
-    for item in range(1, 51):
-        writer.submit(item)
-    assert writer.waiting == 51
-    first_may_end.set()
+@asynccontextmanager
+async def writer_at(path: Path, groups: Groups, *, queue_max: int = 10_000) -> AsyncIterator[GroupCommit]:
+    open_writer(path, "power").close()
+    writer = GroupCommit(lambda group, written: groups.append((group, written)), queue_max=queue_max)
+    lock = os.open(path.parent / "lock", os.O_RDWR | os.O_CREAT)
+    await writer.start(Opening(str(path), "power", 100, 100), lock)
+    yield writer
     await writer.stop()
-    assert groups == [[0], list(range(1, 51))]
-    assert finished == list(range(51)) and writer.waiting == 0
+    os.close(lock)
 
 
-async def test_a_full_queue_refuses_and_a_failure_is_told() -> None:
-    may_go_on = threading.Event()
-    told: list[tuple[list[int], object]] = []
+def waited_for(record: BirthRecord | EventRecord) -> Item:
+    return Item(record, asyncio.get_running_loop().create_future())
 
-    def commit(group: list[int]) -> list[int]:
-        may_go_on.wait(30)
-        if group[0] == 1:
-            raise OSError("no space left")
-        return group
 
-    writer = GroupCommit[int, int](commit, lambda group, results: told.append((group, results)), queue_max=3)
-    writer.start()
-    for item in (1, 2, 3):
-        writer.submit(item)
-    with pytest.raises(Overloaded):
-        writer.submit(4)
-    may_go_on.set()
-    await writer.stop()
-    assert [item for group, _ in told for item in group] == [1, 2, 3]
-    assert isinstance(told[0][1], OSError)
+def event(number: int) -> EventRecord:
+    return EventRecord("m", None, False, None, str(number).encode())
+
+
+async def test_what_gathers_during_a_commit_goes_into_the_next_one(tmp_path: Path) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        for number in range(3):
+            await asyncio.sleep(0)
+            writer.submit(waited_for(event(number)))
+        for number in range(3, GROUP_MAX + 500):
+            writer.submit(waited_for(event(number)))
+    assert 2 <= len(groups) <= 6, "they were gathered"
+    assert max(len(group) for group, _ in groups) <= GROUP_MAX
+    results = [result for _, written in groups for result in written.results]
+    assert results == [(NEW, seq) for seq in range(1, GROUP_MAX + 502)], "in the order of submission"
+    rows = (
+        sqlite3.connect(tmp_path / "journal.sqlite").execute("SELECT body FROM event ORDER BY seq").fetchall()
+    )
+    assert [body for (body,) in rows[1:]] == [str(number).encode() for number in range(GROUP_MAX + 500)]
+
+
+async def test_records_that_nobody_waits_for_gather_until_somebody_does(tmp_path: Path) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        while not groups:
+            await asyncio.sleep(0)
+        for number in range(5):
+            writer.submit(Item(PendingRecord(f"p{number}", "m", number, b"body"), None))
+        assert writer.waiting == 5 and len(groups) == 1
+        last = waited_for(event(0))
+        writer.submit(last)
+        while len(groups) < 2:
+            await asyncio.sleep(0)
+        assert len(groups[1][0]) == 6
+        writer.submit(Item(PendingRecord("alone", "m", 9, b"body"), None))
+        while len(groups) < 3:
+            await asyncio.sleep(0.001)
+        assert writer.waiting == 0
+
+
+async def test_a_full_queue_refuses(tmp_path: Path) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups, queue_max=3) as writer:
+        for record in (BirthRecord("m", 1, b"{}", b"birth"), event(1), event(2)):
+            writer.submit(waited_for(record))
+        with pytest.raises(Overloaded):
+            writer.submit(waited_for(event(3)))
+    assert sum(len(group) for group, _ in groups) == 3
+
+
+async def test_a_failed_group_is_told_as_a_whole_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    groups: Groups = []
+    async with writer_at(path, groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        while not groups:
+            await asyncio.sleep(0)
+        thief = sqlite3.connect(path, isolation_level=None)
+        thief.execute("DROP TABLE snapshot")  # not touched by events
+        thief.execute("ALTER TABLE event RENAME TO hidden")
+        writer.submit(waited_for(event(1)))
+        while len(groups) < 2:
+            await asyncio.sleep(0)
+        failure = groups[1][1].failure
+        assert failure is not None and "event" in failure
+        thief.execute("ALTER TABLE hidden RENAME TO event")
+        thief.close()
+        writer.submit(waited_for(event(2)))
+    assert groups[2][1].failure is None and groups[2][1].results == [(NEW, 2)]
+    assert writer.commits.count == 2

@@ -1,0 +1,99 @@
+"""What the journal's process is told and what it answers: plain records, the events in them already encoded.
+
+A message is its length in four bytes, then MessagePack.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class EventRecord(msgspec.Struct, array_like=True, tag="event"):
+    """An event of an existing model. `voids_through`: predictions up to that time are void with it."""
+
+    model: str
+    prediction_id: str | None
+    reveals: bool
+    voids_through: int | None
+    body: bytes
+
+
+class BirthRecord(msgspec.Struct, array_like=True, tag="birth"):
+    """The first event of a model."""
+
+    model: str
+    at: int
+    settings: bytes
+    body: bytes
+
+
+class DeathRecord(msgspec.Struct, array_like=True, tag="death"):
+    """The last event of a model: all it had goes."""
+
+    model: str
+    body: bytes
+
+
+class PendingRecord(msgspec.Struct, array_like=True, tag="pending"):
+    """A prediction to keep; `retried` after a commit that failed, when it may have been revealed since."""
+
+    prediction_id: str
+    model: str
+    at: int
+    body: bytes
+    retried: bool = False
+
+
+class SnapshotRecord(msgspec.Struct, array_like=True, tag="snapshot"):
+    model: str
+    seq: int
+    version: int
+    state: bytes
+    outcomes: bytes
+
+
+class SummariesRecord(msgspec.Struct, array_like=True, tag="summaries"):
+    """Rows of updated_at, revealed, mistakes, updates, pending, expired, model."""
+
+    rows: list[tuple[int, int, int, int, int, int, str]]
+    through: int | None
+
+
+class NothingRecord(msgspec.Struct, array_like=True, tag="nothing"):
+    """Done when everything before it is."""
+
+
+Record = (
+    EventRecord | BirthRecord | DeathRecord | PendingRecord | SnapshotRecord | SummariesRecord | NothingRecord
+)
+
+NEW, REPEATED, MODEL_UNKNOWN = range(3)
+"""What became of a record."""
+
+
+class Written(msgspec.Struct, array_like=True):
+    """What became of each record of a group and, for events, where it stands; or why nothing was written."""
+
+    results: list[tuple[int, int]]
+    seconds: float
+    failure: str | None = None
+
+
+class Opening(msgspec.Struct, array_like=True):
+    """The first message: what to write to and how."""
+
+    path: str
+    durability: str
+    events_kept_max: int
+    expired_remembered_max: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+decode_group = msgspec.msgpack.Decoder(list[Record]).decode
+decode_written = msgspec.msgpack.Decoder(Written).decode
+decode_opening = msgspec.msgpack.Decoder(Opening).decode
+
+
+def message(content: Any) -> bytes:
+    body = _encode(content)
+    return len(body).to_bytes(4, "big") + body
