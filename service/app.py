@@ -134,10 +134,11 @@ def create_app(settings: Settings) -> Application:
         engine.rounds,
         engine.blocks,
         line_bytes_max=settings.line_bytes_max,
+        upload_bytes_max=settings.upload_bytes_max,
         streams_max=settings.streams_max,
     )
     app = Application(
-        rounds.endpoints(engine.rounds, body_bytes_max=settings.body_bytes_max),
+        rounds.endpoints(engine.rounds, body_bytes_max=settings.body_bytes_max, items_max=settings.items_max),
         streaming,
         traffic=traffic,
         on_stop=follow.stop,

@@ -65,6 +65,9 @@ class Settings(BaseSettings):
 
     streams_max: int = Field(100, ge=0, description="streams that may be open at the same time")
     line_bytes_max: int = Field(1_048_576, ge=256, description="the longest line of a stream")
+    items_max: int = Field(
+        1_000, ge=1, le=100_000, description="requests that may be sent as one, as `items`"
+    )
     jobs_max: int = Field(1, ge=1, le=64, description="fits that may run at the same time, a process each")
     upload_bytes_max: int = Field(
         67_108_864, ge=256, description="the largest body that brings a model or the examples of a fit"

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from service.engine.live import Live
 from service.engine.model import born
@@ -188,11 +189,13 @@ class Fleet:
         self.loaded[live.model.name] = live
         self.owner.update(dict.fromkeys(live.pending, live))
         self.changed(live)
-        if len(self.loaded) > self._loaded_max:
-            idle = next((old for old in self.loaded.values() if old.is_idle and old is not live), None)
-            if idle is not None:
+        excess = len(self.loaded) - self._loaded_max
+        if excess > 0:
+            finished = self._journal.finished
+            idle = (old for old in self.loaded.values() if old is not live and old.is_idle(finished))
+            for old in list(islice(idle, excess)):
                 with suppress(Overloaded):  # then it stays a little longer
-                    self._unload(idle)
+                    self._unload(old)
 
     def _unload(self, live: Live) -> None:
         name = live.model.name

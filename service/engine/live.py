@@ -21,6 +21,7 @@ class Live:
         "pins",
         "seq",
         "since_snapshot",
+        "submitted",
         "tick",
     )
 
@@ -33,6 +34,8 @@ class Live:
         self.drifts_reported = model.drifts_recorded
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
+        self.submitted = 0
+        """The journal's count of records after its latest prediction."""
         self.pins = 0
         """How many requests are under way with it."""
         self.dropped = 0
@@ -91,10 +94,12 @@ class Live:
             self.expired,
         )
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it may be unloaded: nobody works with it, and the journal has all there is to know."""
-        return not self.pins and not self.dropped
+    def is_idle(self, finished: int) -> bool:
+        """Whether it may be unloaded: nobody works with it, and the journal has all there is to know.
+
+        `finished` counts the records that the journal is done with.
+        """
+        return not self.pins and not self.dropped and self.submitted <= finished
 
     @property
     def expired(self) -> int:

@@ -53,8 +53,13 @@ class GroupCommit:
         self._timer: asyncio.Handle | None = None
         self._idle = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.waiting = 0
+        self.submitted = 0
+        self.finished = 0
         self.commits = Timings()
+
+    @property
+    def waiting(self) -> int:
+        return self.submitted - self.finished
 
     async def start(self, opening: Opening, lock_file: int) -> None:
         self._process = await asyncio.create_subprocess_exec(
@@ -70,7 +75,7 @@ class GroupCommit:
         """Queue an item; Overloaded, and nothing queued, when the queue is full."""
         if self.waiting >= self._queue_max:
             raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
-        self.waiting += 1
+        self.submitted += 1
         self._idle.clear()
         self._queue.append(item)
         if len(self._under_way) >= GROUPS_UNDER_WAY_MAX:
@@ -118,7 +123,7 @@ class GroupCommit:
 
     def _finish(self, written: Written) -> None:
         group = self._under_way.pop(0)
-        self.waiting -= len(group)
+        self.finished += len(group)
         if written.failure is None:
             self.commits.observe(written.seconds)
         else:

@@ -101,6 +101,16 @@ class Journal(Protocol):
     A prediction id is revealed at most once, whoever asks and however often.
     """
 
+    @property
+    def submitted(self) -> int:
+        """How many records were handed to the journal so far."""
+        ...
+
+    @property
+    def finished(self) -> int:
+        """How many of them, from the first, are on disk or have failed."""
+        ...
+
     async def open(self, apply: Apply) -> int:
         """Begin; the time of the newest event (microseconds), 0 for an empty journal."""
         ...

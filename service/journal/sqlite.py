@@ -139,6 +139,14 @@ class SqliteJournal:
         return self._writer.waiting
 
     @property
+    def submitted(self) -> int:
+        return self._writer.submitted
+
+    @property
+    def finished(self) -> int:
+        return self._writer.finished
+
+    @property
     def commits(self) -> Timings:
         """How long group commits took."""
         return self._writer.commits

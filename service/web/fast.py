@@ -4,21 +4,30 @@ No router, no middleware and no request object stand between the server and the 
 FastAPI route that does nothing takes longer than predicting does.
 """
 
+import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
 from service.errors import FieldError, InvalidRequest, NovikoffError
 from service.web.bodies import Header, Receive, Scope, Send, read_body
-from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem
+from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
 
 Body = TypeVar("Body")
 
 JSON: Header = (b"content-type", b"application/json")
 PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
+
+
+ITEMS_UNKNOWN = "unknown field `items`"
+"""What the decoder says of a request that is several in one."""
+
+
+class Items(msgspec.Struct, forbid_unknown_fields=True):
+    items: list[msgspec.Raw]
 
 
 class Endpoint(Generic[Body]):
@@ -35,6 +44,7 @@ class Endpoint(Generic[Body]):
         handle: Callable[[Body], Awaitable[tuple[object, tuple[Header, ...]]]],
         *,
         body_bytes_max: int,
+        items_max: int,
         statuses: tuple[int, ...] = (),
         replays: bool = False,
     ) -> None:
@@ -44,6 +54,7 @@ class Endpoint(Generic[Body]):
         self.statuses = statuses
         self.replays = replays
         self._decode = msgspec.json.Decoder(body).decode
+        self._items_max = items_max
         self._encode = msgspec.json.Encoder().encode
         self._handle = handle
         self._body_bytes_max = body_bytes_max
@@ -55,16 +66,38 @@ class Endpoint(Generic[Body]):
         try:
             body = await read_body(scope, receive, self._body_bytes_max)
             try:
-                request = self._decode(body)
+                answer, more = await self._handle(self._decode(body))
             except msgspec.MsgspecError as error:
-                raise_problem(error)
-            answer, more = await self._handle(request)
+                if ITEMS_UNKNOWN not in str(error):
+                    raise_problem(error)
+                answer, more = await self._many(body), ()
             content = self._encode(answer)
             headers = (JSON, *more)
         except Exception as error:
             status, headers, content = as_problem(error)
         await respond(send, status, headers, content)
         return status
+
+    async def _many(self, body: bytes) -> dict[str, list[object]]:
+        """Several requests in one: an answer each, in their order; a bad one spoils only itself."""
+        try:
+            items = msgspec.json.decode(body, type=Items).items
+        except msgspec.MsgspecError as error:
+            raise_problem(error)
+        if len(items) > self._items_max:
+            raise InvalidRequest.at("items", f"at most {self._items_max} are taken at once")
+        # Each runs up to its journal entry before the next begins: they keep their order and share a commit.
+        return {"items": await asyncio.gather(*map(self._one_of_many, items))}
+
+    async def _one_of_many(self, item: msgspec.Raw) -> object:
+        try:
+            try:
+                answer, _ = await self._handle(self._decode(item))
+            except msgspec.MsgspecError as error:
+                raise_problem(error)
+        except Exception as error:
+            return {"error": document_of(error)}
+        return answer
 
 
 async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
@@ -73,13 +106,26 @@ async def respond(send: Send, status: int, headers: tuple[Header, ...], content:
     await send({"type": "http.response.body", "body": content})
 
 
+async def respond_with(send: Send, error: Exception) -> int:
+    """Tell a client of an error; the status."""
+    status, headers, content = as_problem(error)
+    await respond(send, status, headers, content)
+    return status
+
+
 def as_problem(error: Exception) -> tuple[int, tuple[Header, ...], bytes]:
     """The status, the headers and the content that tell a client of an error."""
+    document = document_of(error)
+    status = document["status"]
+    more = ((name.encode(), value.encode()) for name, value in headers_of(status).items())
+    return status, (PROBLEM, *more), msgspec.json.encode(document)
+
+
+def document_of(error: Exception) -> dict[str, Any]:
+    """The problem document of any error."""
     if isinstance(error, NovikoffError):
-        status, content = problem(error.code, error.detail, error.fields)
-    else:
-        status, content = problem(*internal_error(error))
-    return status, (PROBLEM, *((k.encode(), v.encode()) for k, v in headers_of(status).items())), content
+        return problem_document(error.code, error.detail, error.fields)
+    return problem_document(*internal_error(error))
 
 
 _PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)

@@ -80,19 +80,31 @@ STREAM = {
             "schema": {"type": "string"},
             "description": "for lines without one",
         },
+        {
+            "name": "label",
+            "in": "query",
+            "schema": {"type": "string", "default": "label"},
+            "description": "the column of the label in an Arrow stream",
+        },
         {"name": "answers", "in": "query", "schema": {"enum": ["all", "summary"], "default": "all"}},
     ],
-    "requestBody": {"required": True, "content": {"application/x-ndjson": _LINES}},
+    "requestBody": {
+        "required": True,
+        "content": {"application/x-ndjson": _LINES, "application/vnd.apache.arrow.stream": {}},
+    },
     "responses": {
         "200": {"description": "Answers", "content": {"application/x-ndjson": _LINES}},
-        **{str(status): response for status, response in problems(415, 422, 503).items()},
+        **{str(status): response for status, response in problems(400, 404, 413, 415, 422, 503).items()},
     },
 }
 
 
 def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> dict[str, Any]:
     summary, _, description = (endpoint.help or "").partition("\n")
-    success: dict[str, Any] = {"description": "Done", "content": {"application/json": {"schema": answer}}}
+    success: dict[str, Any] = {
+        "description": "Done",
+        "content": {"application/json": {"schema": _or_many(answer)}},
+    }
     if endpoint.replays:
         success["headers"] = {
             "Idempotent-Replay": {
@@ -105,9 +117,22 @@ def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> di
         "summary": summary,
         "description": description.strip(),
         "operationId": path.strip("/"),
-        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _or_many(body)}}},
         "responses": {
             "200": success,
             **{str(k): v for k, v in problems(400, 404, 409, *endpoint.statuses, 413, 415, 422, 503).items()},
         },
     }
+
+
+def _or_many(schema: Any) -> dict[str, Any]:
+    """One of these, or an object with many as its items."""
+    many = {
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "items": {"type": "array", "items": {}, "description": "many in one, each such an object"}
+        },
+        "additionalProperties": False,
+    }
+    return {"anyOf": [schema, many]}

@@ -96,7 +96,7 @@ class LearnAnswer(FeedbackAnswer):
     score: float
 
 
-def endpoints(rounds: Rounds, *, body_bytes_max: int) -> dict[str, Endpoint[Any]]:
+def endpoints(rounds: Rounds, *, body_bytes_max: int, items_max: int) -> dict[str, Endpoint[Any]]:
     """The three routes by their paths."""
 
     async def predict(body: PredictBody) -> tuple[object, tuple[Header, ...]]:
@@ -128,7 +128,7 @@ def endpoints(rounds: Rounds, *, body_bytes_max: int) -> dict[str, Endpoint[Any]
         done = await rounds.learn(body.model, body.features, check_label(body.label), body.id)
         return learn_answer(done), REPLAYED if done.replayed else ()
 
-    endpoint = partial(Endpoint, body_bytes_max=body_bytes_max)
+    endpoint = partial(Endpoint, body_bytes_max=body_bytes_max, items_max=items_max)
     return {
         "/predict": endpoint(PredictBody, PredictAnswer, predict, statuses=(410,)),
         "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),

@@ -7,7 +7,7 @@ models; before anything that depends on them, they are learned. So the learning 
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
@@ -16,9 +16,10 @@ from service.engine.blocks import Blocks
 from service.engine.rounds import Rounds
 from service.errors import InvalidRequest, NovikoffError, Overloaded
 from service.events import Label
-from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of
-from service.web.fast import as_problem, raise_problem, respond
-from service.web.problems import HttpError, internal_error, problem_document
+from service.web.arrow import ARROW, batches
+from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read_body
+from service.web.fast import JSON, document_of, raise_problem, respond, respond_with
+from service.web.problems import HttpError
 from service.web.rounds import (
     FeaturesSent,
     LabelSent,
@@ -59,55 +60,80 @@ class Tally:
     first_errors: list[dict[str, Any]] = field(default_factory=list)
 
 
+class Query(NamedTuple):
+    """The default model, which answers are wanted, and the column of the label in Arrow streams."""
+
+    model: str | None
+    answers: str
+    label: str
+
+
 class StreamEndpoint:
     """The route as a plain ASGI endpoint: both directions flow at the same time, memory is bounded."""
 
-    def __init__(self, rounds: Rounds, blocks: Blocks, *, line_bytes_max: int, streams_max: int) -> None:
+    def __init__(
+        self,
+        rounds: Rounds,
+        blocks: Blocks,
+        *,
+        line_bytes_max: int,
+        upload_bytes_max: int,
+        streams_max: int,
+    ) -> None:
         self._rounds = rounds
         self._blocks = blocks
         self._line_bytes_max = line_bytes_max
+        self._upload_bytes_max = upload_bytes_max
         self._streams_max = streams_max
         self._open = 0
         self._decode = msgspec.json.Decoder(Line).decode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        try:
-            default_model, summary = self._read_head(scope)
-        except NovikoffError as error:
-            status, headers, content = as_problem(error)
-            await respond(send, status, headers, content)
-            return status
+        if self._open >= self._streams_max:
+            return await respond_with(send, Overloaded(f"{self._open} streams are open; try again later"))
         self._open += 1
         try:
-            await send({"type": "http.response.start", "status": 200,
-                        "headers": [(b"content-type", b"application/json" if summary else NDJSON)]})  # fmt: skip
-            tally = Tally()
-            async for lines in self._chunks(scope, receive):
-                answers = await self._answer(lines, default_model, tally)
-                if not summary:
-                    body = b"".join([_encode(answer) + b"\n" for answer in answers])
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-            await send({"type": "http.response.body", "body": _encode(tally) if summary else b""})
+            query = _query(scope)
+            if media_type_of(scope["headers"]) == ARROW:
+                return await self._take_arrow(scope, receive, send, query)
+            return await self._take_lines(scope, receive, send, query)
+        except NovikoffError as error:
+            return await respond_with(send, error)
         finally:
             self._open -= 1
-        return 200
 
-    def _read_head(self, scope: Scope) -> tuple[str | None, bool]:
-        """The default model and whether only a summary is wanted."""
-        if self._open >= self._streams_max:
-            raise Overloaded(f"{self._open} streams are open; try again later")
+    async def _take_lines(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
         if media_type_of(scope["headers"]) != NDJSON:
             raise HttpError(
-                "unsupported-media-type", "send the lines with content-type: application/x-ndjson"
+                "unsupported-media-type",
+                f"send lines with content-type: {NDJSON.decode()}, or columns with {ARROW.decode()}",
             )
-        query = parse_qs(scope["query_string"].decode("ascii", "replace"))
-        unknown = sorted(query.keys() - {"model", "answers"})
-        if unknown:
-            raise InvalidRequest.at(unknown[0][:200], "is not known here")
-        answers = query.get("answers", ["all"])[0]
-        if answers not in ("all", "summary"):
-            raise InvalidRequest.at("answers", "must be all or summary")
-        return query.get("model", [None])[0], answers == "summary"
+        summary = query.answers == "summary"
+        media_type = b"application/json" if summary else NDJSON
+        head = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media_type)]}
+        await send(head)
+        tally = Tally()
+        async for lines in self._chunks(scope, receive):
+            answers = await self._answer(lines, query.model, tally)
+            if not summary:
+                body = b"".join([_encode(answer) + b"\n" for answer in answers])
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": _encode(tally) if summary else b""})
+        return 200
+
+    async def _take_arrow(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
+        """Whole rounds as columns; what came of them is told as a summary. The first bad batch ends it."""
+        if query.model is None:
+            raise InvalidRequest.at("model", "is missing in the query")
+        body = await read_body(scope, receive, self._upload_bytes_max, frozenset({ARROW}))
+        tally = Tally()
+        for block, labels in batches(body, query.label):
+            _, outcomes = await self._blocks.learn_arrays(query.model, block, labels)
+            tally.lines += len(outcomes)
+            tally.revealed += len(outcomes)
+            tally.mistakes += sum(outcome.mistake for outcome in outcomes)
+        await respond(send, 200, (JSON,), _encode(tally))
+        return 200
 
     async def _chunks(self, scope: Scope, receive: Receive) -> AsyncIterator[list[bytes | None]]:
         """The lines as they come, None for one that is too long."""
@@ -195,9 +221,7 @@ class StreamEndpoint:
     def _told(self, answer: Any, tally: Tally) -> Any:
         """An answer as its line says it, and counted."""
         if isinstance(answer, Exception):
-            known = isinstance(answer, NovikoffError)
-            code, detail = (answer.code, answer.detail) if known else internal_error(answer)  # type: ignore[attr-defined]
-            told = {"error": problem_document(code, detail, answer.fields if known else ())}  # type: ignore[attr-defined]
+            told = {"error": document_of(answer)}
             tally.errors += 1
             if len(tally.first_errors) < ERRORS_TOLD_MAX:
                 tally.first_errors.append(told["error"])
@@ -208,6 +232,18 @@ class StreamEndpoint:
         else:
             tally.predicted += 1
         return answer
+
+
+def _query(scope: Scope) -> Query:
+    given = parse_qs(scope["query_string"].decode("ascii", "replace"))
+    unknown = sorted(given.keys() - set(Query._fields))
+    if unknown:
+        raise InvalidRequest.at(unknown[0][:200], "is not known here")
+    answers = given.get("answers", ["all"])[0]
+    if answers not in ("all", "summary"):
+        raise InvalidRequest.at("answers", "must be all or summary")
+    model = given["model"][0] if "model" in given else None
+    return Query(model, answers, given.get("label", ["label"])[0])
 
 
 async def _body(scope: Scope, receive: Receive) -> AsyncIterator[bytes]:

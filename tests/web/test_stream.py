@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from tests.running import Service, problem_of
@@ -192,3 +193,58 @@ def test_classes_past_the_cap_are_refused_within_a_block(start: Callable[..., Se
     answers = send(service, [{"model": "m", "features": [1.0], "label": f"c{i % 5}"} for i in range(10)])
     assert [("error" in answer) for answer in answers] == [False, False, False, True, True] * 2
     service.assert_replay_equals_live("m")
+
+
+def arrow_of(columns: dict[str, Any], batch_rows: int = 1000) -> bytes:
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=batch_rows)
+    return sink.getvalue().to_pybytes()
+
+
+def post_arrow(service: Service, body: bytes, query: str) -> httpx.Response:
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+    return service.client.post(f"/stream{query}", content=body, headers=headers)
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_arrow_columns_are_learned_as_lines_are(service: Service, name: str, as_list: bool) -> None:
+    send(service, [{"model": f"{name}a", "features": example(i), "label": label(i)} for i in range(2500)])
+    rows = [example(i) for i in range(2500)]
+    labels = [label(i) for i in range(2500)]
+    if as_list:
+        columns: dict[str, Any] = {"features": pa.array(rows, pa.list_(pa.float64(), 3)), "label": labels}
+    else:
+        columns = {"truth": labels, **{f"x{k}": [row[k] for row in rows] for k in range(3)}}
+    answer = post_arrow(service, arrow_of(columns), f"?model={name}b" + ("" if as_list else "&label=truth"))
+    assert answer.status_code == 200, answer.text
+    assert (
+        answer.json()["revealed"] == 2500
+        and answer.json()["mistakes"] == service.stats(f"{name}a")["mistakes"]
+    )
+    assert service.weights(f"{name}a") == service.weights(f"{name}b")
+    service.assert_replay_equals_live(f"{name}b")
+
+
+def test_bad_arrow_is_refused_and_changes_nothing(service: Service, name: str) -> None:
+    service.learn(name, [1.0, 2.0], 1)
+    good = {"a": [1.0, 2.0], "b": [3.0, 4.0], "label": [1, -1]}
+    cases = [
+        (b"nonsense", 400),
+        (arrow_of({"a": [1.0], "b": [2.0]}), 422),
+        (arrow_of({**good, "label": [1, 5]}), 422),
+        (arrow_of({**good, "label": [1, None]}), 422),
+        (arrow_of({**good, "a": [1.0, None]}), 422),
+        (arrow_of({**good, "a": [1.0, float("nan")]}), 422),
+        (arrow_of({**good, "a": [1.0, 1e200]}), 422),
+        (arrow_of({**good, "a": ["x", "y"]}), 422),
+        (arrow_of({**good, "c": [1.0, 1.0]}), 422),
+        (arrow_of({"label": [1, -1]}), 422),
+        (arrow_of({"features": [[1.0, 2.0], [3.0]], "label": [1, -1]}), 422),
+    ]
+    for body, status in cases:
+        answer = post_arrow(service, body, f"?model={name}")
+        assert problem_of(answer)[0] == status, answer.text
+    assert problem_of(post_arrow(service, arrow_of(good), ""))[0] == 422
+    assert service.stats(name)["rounds"]["revealed"] == 1
