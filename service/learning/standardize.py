@@ -18,8 +18,7 @@ def _scaled(values: Array, variance: Array) -> Array:
     [1.5, 0.0, 1e+100]
     """
     deviation = np.sqrt(variance)
-    varied = deviation > 1e-150  # a quotient of features and this is still a number
-    quotient = np.divide(values, deviation, out=np.zeros(len(values)), where=varied)
+    quotient = np.divide(values, deviation, out=np.zeros(len(values)), where=deviation > 0)
     return np.clip(quotient, -LARGEST, LARGEST)
 
 

@@ -16,6 +16,7 @@ from service.journal.protocol import Listed, Page, Summary, Totals
 from service.web.answers import timestamp
 from service.web.models import Limit, ModelName, Prefix
 from service.web.openapi import problems
+from service.web.report_cache import ReportCache
 from service.web.stats_schema import StatsAnswer, StatsPage
 
 Sort = Literal["name", "rounds", "error_rate", "mistakes", "updated_at"]
@@ -70,6 +71,7 @@ def report(live: Live, now: int, fields: frozenset[str] = FIELDS) -> dict[str, A
 
 def router(models: Models, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["statistics"], responses=problems(422, 503))
+    reports_kept = ReportCache(report)
 
     @routes.get("/stats", response_model=StatsPage, responses={304: {"description": "As you have it"}})
     async def page(
@@ -87,7 +89,9 @@ def router(models: Models, clock: Clock) -> APIRouter:
         wanted = _wanted(fields)
         asked = Page(prefix, sort, _after(cursor), limit + 1)
         listed = await models.page(asked)
-        reports = [report(await models.get(line.model), clock.now(), wanted) for line in listed[:limit]]
+        reports = [
+            reports_kept.get(await models.get(line.model), clock.now(), wanted) for line in listed[:limit]
+        ]
         answer = {
             "totals": sums(await models.totals(prefix)),
             "models": reports,
@@ -103,7 +107,9 @@ def router(models: Models, clock: Clock) -> APIRouter:
     async def one(model: ModelName, fields: Fields = None, if_none_match: IfNoneMatch = None) -> Response:
         """The statistics of one model."""
         wanted = _wanted(fields)
-        return unless_known(_encode(report(await models.get(model), clock.now(), wanted)), if_none_match)
+        return unless_known(
+            bytes(reports_kept.get(await models.get(model), clock.now(), wanted)), if_none_match
+        )
 
     return routes
 

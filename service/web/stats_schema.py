@@ -36,7 +36,7 @@ class Windows(BaseModel):
 class Cell(BaseModel):
     """How often the label of the column was served where that of the row was true."""
 
-    truth: int
+    true: int
     served: int
     count: int
 

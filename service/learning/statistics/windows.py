@@ -149,11 +149,8 @@ class Clock:
         for name, start in starts.items():
             # A minute or half hour never straddles the start of a finer window: all that it holds had left
             # that window before it came there.
-            tallies = [tally for begins, tally in held if begins >= start]
-            answer[name] = (
-                sum([tally >> 32 for tally in tallies]),
-                sum([t & MISTAKES_MASK for t in tallies]),
-            )
+            tally = sum([tally for begins, tally in held if begins >= start])
+            answer[name] = (tally >> 32, tally & MISTAKES_MASK)
         return answer
 
     def state(self) -> list[Any]:
