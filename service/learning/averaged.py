@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from service.learning.linear import Linear
+from service.learning.packing import packed, unpacked
 from service.learning.perceptron import sign
 from service.learning.vectors import Array, Vector, room_for
 
@@ -58,9 +59,9 @@ class Averaged(Linear):
         self._seen = 0
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "lag": self._lag.copy(), "seen": self._seen}
+        return {**super().state(), "lag": packed(self._lag), "seen": self._seen}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        self._lag_room = self._lag = np.array(state["lag"])
+        self._lag_room = self._lag = unpacked(state["lag"])
         self._seen = state["seen"]

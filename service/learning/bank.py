@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from service.learning.learner import Learner
+from service.learning.packing import unpacked
 from service.learning.vectors import Array, Indices, Vector, room_for
 
 
@@ -79,5 +80,5 @@ class Bank:
         self._room = np.zeros((len(self.learners), self.size))
         for learner, row, kept in zip(self.learners, self._room, state["learners"], strict=True):
             learner.restore(kept)
-            row[:] = kept["weights"]
+            row[:] = unpacked(kept["weights"])
         self._lodge(0)

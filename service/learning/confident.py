@@ -42,7 +42,7 @@ class Confident(Linear):
         self._covariance.grow(len(weights))
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "covariance": self._covariance.values()}
+        return {**super().state(), "covariance": self._covariance.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)

@@ -5,10 +5,11 @@ positive, every entry of it within [-1, 1]; both are kept where rounding would l
 """
 
 from math import sqrt
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from service.learning.packing import packed, unpacked
 from service.learning.vectors import Array, Indices, Vector, dot, room_for
 
 FINEST = float(np.finfo(np.float64).eps)
@@ -33,9 +34,9 @@ class Covariance(Protocol):
 
     def grow(self, size: int) -> None: ...
 
-    def values(self) -> Array: ...
+    def state(self) -> Any: ...
 
-    def restore(self, values: Array) -> None: ...
+    def restore(self, state: Any) -> None: ...
 
 
 class Diagonal:
@@ -64,12 +65,12 @@ class Diagonal:
         self._room = room_for(self._room, size, fill=1.0)
         self._size = size
 
-    def values(self) -> Array:
-        return self._room[: self._size].copy()
+    def state(self) -> Any:
+        return packed(self._room[: self._size], fill=1.0)
 
-    def restore(self, values: Array) -> None:
-        self._room = np.array(values)
-        self._size = len(values)
+    def restore(self, state: Any) -> None:
+        self._room = unpacked(state, fill=1.0)
+        self._size = len(self._room)
 
 
 class Full:
@@ -97,8 +98,8 @@ class Full:
         new = np.arange(known, size)
         self._matrix[new, new] = 1.0
 
-    def values(self) -> Array:
+    def state(self) -> Any:
         return self._matrix.copy()
 
-    def restore(self, values: Array) -> None:
-        self._room = self._matrix = np.array(values)
+    def restore(self, state: Any) -> None:
+        self._room = self._matrix = np.array(state)

@@ -26,7 +26,7 @@ class Dense:
         self.dimension_max = dimension_max
 
     def read(self, sent: Any) -> Array:
-        if not isinstance(sent, Sequence) or isinstance(sent, str | bytes):
+        if type(sent) is not list and (not isinstance(sent, Sequence) or isinstance(sent, str | bytes)):
             raise BadFeatures("features", "this model takes a list of numbers, not names")
         count = len(sent)
         if self.dimension is not None and count != self.dimension:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning.packing import packed, unpacked
 from service.learning.vectors import Array, Vector, room_for
 
 
@@ -38,8 +39,8 @@ class Linear:
         self._room = self._weights = np.array(weights)
 
     def state(self) -> dict[str, Any]:
-        return {"weights": self._weights.copy(), "updates": self.updates}
+        return {"weights": packed(self._weights), "updates": self.updates}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._room = self._weights = np.array(state["weights"])
+        self._room = self._weights = unpacked(state["weights"])
         self.updates = state["updates"]

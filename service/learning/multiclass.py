@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning.packing import packed, unpacked
 from service.learning.perceptron import learning_rate
 from service.learning.vectors import Array, Vector, room_for
 
@@ -72,9 +73,9 @@ class Multiclass:
         self._room = np.array(rows)
 
     def state(self) -> dict[str, Any]:
-        return {"weights": self.rows().copy(), "updates": self.updates}
+        return {"weights": packed(self.rows()), "updates": self.updates}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._room = np.array(state["weights"])
+        self._room = unpacked(state["weights"])
         self._classes, self._size = self._room.shape
         self.updates = state["updates"]

@@ -82,13 +82,13 @@ class OneVsOne:
         return weights
 
     def state(self) -> dict[str, Any]:
-        return {**self._bank.state(), "classes": self._classes, "pairs": self._pairs.copy(),
+        return {**self._bank.state(), "classes": self._classes, "pairs": self._pairs.tolist(),
                 "updates": self.updates}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         self._bank.restore(state)
         self._classes = state["classes"]
-        self._pairs = np.array(state["pairs"], dtype=np.int64)
+        self._pairs = np.array(state["pairs"], dtype=np.int64).reshape(-1, 2)
         self._rows = _unpaired(self._classes)
         first, second = self._pairs.T
         self._rows[first, second] = self._rows[second, first] = np.arange(len(self._pairs))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning.packing import packed, unpacked
 from service.learning.vectors import LARGEST, Array, Vector, room_for
 
 
@@ -110,9 +111,9 @@ class Scaled:
         return size
 
     def state(self) -> dict[str, Any]:
-        return {"seen": self._seen, "kept": self._kept[:, : self._size].copy()}
+        return {"seen": self._seen, "kept": packed(self._kept[:, : self._size])}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._seen = state["seen"]
-        self._kept = np.array(state["kept"])
+        self._kept = unpacked(state["kept"])
         self._size = self._kept.shape[1]

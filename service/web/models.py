@@ -10,6 +10,7 @@ from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.models import Models
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.engine.onnx_export import export_onnx
 from service.engine.transfer import export_model, import_model
 from service.errors import InvalidRequest
 from service.events import AnyEvent
@@ -25,7 +26,7 @@ ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX,
 Prefix = Annotated[str, Query(alias="model", max_length=128, description="only models whose names begin so")]
 After = Annotated[str | None, Query(alias="cursor", max_length=128, description="`next` of the page before")]
 AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
-Form = Annotated[Literal["novikoff", "sklearn"], Query(alias="format")]
+Form = Annotated[Literal["novikoff", "sklearn", "onnx"], Query(alias="format")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
 
 
@@ -126,8 +127,11 @@ def router(models: Models, limits: ModelLimits) -> APIRouter:
 
     @routes.get("/models/{model}/export", responses=problems(404))
     async def export(model: ModelName, form: Form = "novikoff") -> Response:
-        """All that a model is, as JSON. `sklearn`: coef_, intercept_ and classes_ of a linear model."""
-        return Json(_export((await models.get(model)).model, form))
+        """All that a model is, as JSON; or a linear model for scikit-learn (JSON) or ONNX."""
+        exported = (await models.get(model)).model
+        if form == "onnx":
+            return Response(export_onnx(exported), media_type="application/octet-stream")
+        return Json(_export(exported, form))
 
     @routes.put("/models/{model}", status_code=201, response_model=ModelAnswer,
                 responses=problems(400, 409, 413, 415))  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import SGDClassifier
@@ -192,3 +193,23 @@ def test_scikit_learn_loads_an_export(service: Service, name: str) -> None:
         422,
         "invalid-request",
     )
+
+
+@pytest.mark.parametrize("labels", [["bad", "good"], [-1, 1], ["a", "b", "c"]])
+def test_onnxruntime_runs_an_export(service: Service, name: str, labels: list[Any]) -> None:
+    rng = np.random.default_rng(3)
+    service.create(name, labels=labels, learner={"algorithm": "arow"}, features={"standardize": True})
+    points = rng.normal(size=(150, 4)) * 3 + 1
+    for i, x in enumerate(points[:100].tolist()):
+        service.learn(name, x, labels[i % len(labels)])
+    content = service.client.get(f"/models/{name}/export?format=onnx").content
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    predicted, scores = session.run(None, {"features": points[100:].astype(np.float32)})
+    for x, label, score in zip(points[100:].tolist(), predicted.tolist(), scores, strict=True):
+        answer = service.predict(name, x)
+        assert answer["label"] == label
+        assert score.max() == pytest.approx(
+            abs(answer["score"]) if len(labels) == 2 else answer["score"], rel=1e-3
+        )
+    service.create(f"{name}h", features="hashed")
+    assert problem_of(service.client.get(f"/models/{name}h/export?format=onnx")) == (422, "invalid-request")
