@@ -29,9 +29,11 @@ class Expiry:
 
     def push_out(self, live: Live) -> None:
         """Make room: the oldest go first, but none whose label is just arriving."""
-        excess = len(live.pending) - self._pending_max
-        oldest = (p for p in live.pending.values() if p.prediction_id not in self._revealing)
-        self._drop(live, [prediction for prediction, _ in zip(oldest, range(excess), strict=False)])
+        while len(live.pending) > self._pending_max:
+            oldest = next((p for p in live.pending.values() if p.prediction_id not in self._revealing), None)
+            if oldest is None:
+                return
+            self._drop(live, [oldest])
 
     async def sweep(self) -> None:
         """Give up what is due, and record all that was given up."""

@@ -40,7 +40,8 @@ class Dense:
         if example.dtype.kind not in "fiub" or example.ndim != 1:
             return _numbers(sent)
         example = example.astype(np.float64, copy=False)
-        if not np.maximum.reduce(np.abs(example)) <= LARGEST:  # nor is it when it is not a number
+        # No number is too large if their squares add up to no more; and a sum with a NaN is not less either.
+        if not np.dot(example, example) <= LARGEST:
             return _numbers(sent)
         return example
 
