@@ -1,7 +1,7 @@
 """create_app(settings): the only wiring."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from time import perf_counter
 from typing import Any
@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from service import logs
 from service.engine.engine import Engine, Rules
 from service.journal.sqlite import SqliteJournal
 from service.settings import Settings
@@ -22,6 +23,7 @@ from service.web import (
     models,
     openapi,
     problems,
+    request_ids,
     rounds,
     stats,
     stream,
@@ -68,11 +70,14 @@ class Application(FastAPI):
             return
         began = perf_counter()
         endpoint = self._endpoints.get(scope["path"]) if scope["method"] == "POST" else None
+        request_id = request_ids.sent(scope["headers"])
         if endpoint is not None:
+            if request_id is not None:
+                send = request_ids.identified(send, request_id)
             status = await endpoint(scope, receive, send)
             self._traffic.observe("POST", scope["path"], status, perf_counter() - began)
             return
-        watched = Watched(send)
+        watched = Watched(request_ids.identified(send, request_id or logs.new_request_id().encode()))
         await self._call_slowly(scope, receive, watched)
         route = getattr(scope.get("route"), "path", "unknown")
         self._traffic.observe(scope["method"], route, watched.status, perf_counter() - began)
@@ -88,7 +93,10 @@ class Application(FastAPI):
             except HttpError as error:
                 await respond(send, *as_problem(error))
                 return
-        await super().__call__(scope, receive, send)
+        with suppress(
+            Exception
+        ):  # the app has logged and answered it, and raises it for servers that do neither
+            await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         if self._document is None:
@@ -129,7 +137,13 @@ def create_app(settings: Settings) -> Application:
 
     traffic = Traffic()
     follow = feed.Feed(engine.models, engine.fleet, engine.clock, clients_max=settings.feeds_max)
-    collector = metrics.Collector(engine.fleet, journal, traffic, models_max=settings.metrics_models_max)
+    collector = metrics.Collector(
+        engine.fleet,
+        journal,
+        traffic,
+        models_max=settings.metrics_models_max,
+        queue_events_max=settings.queue_events_max,
+    )
     streaming = stream.StreamEndpoint(
         engine.rounds,
         engine.blocks,

@@ -1,16 +1,27 @@
 """The command line."""
 
+import logging
 import sys
+from importlib.metadata import version
 from pathlib import Path
+from socket import socket
+from time import monotonic
 from types import FrameType
 from typing import Annotated
 
 import typer
 import uvicorn
 
+from service import logs
 from service.app import create_app
+from service.commands.doctor.command import doctor
+from service.commands.replay.command import replay
+from service.commands.top import top
+from service.commands.transfer import export_model, import_model
 from service.errors import StartError
 from service.settings import Settings, load_settings
+
+log = logging.getLogger(__name__)
 
 cli = typer.Typer(
     help="Online learning over HTTP: predict, reveal, update.",
@@ -37,21 +48,33 @@ def serve(
 ) -> None:
     """Run the service. All other settings are environment variables: see the README."""
     settings = load_settings(host=host, port=port, data=data)
+    logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     Server(settings).run()
 
 
+cli.command()(replay)
+cli.command()(top)
+cli.command("export")(export_model)
+cli.command("import")(import_model)
+cli.command()(doctor)
+
+
 class Server(uvicorn.Server):
-    """uvicorn, set up for this service: no access log, and exit status 0 when told to stop."""
+    """uvicorn, set up for this service: a line for its start and one for its end, exit status 0 when told to stop."""
 
     def __init__(self, settings: Settings) -> None:
+        self._app = create_app(settings)
+        self._settings = settings
         super().__init__(
             uvicorn.Config(
-                create_app(settings),
+                self._app,
                 host=settings.host,
                 port=settings.port,
-                log_level=settings.log_level,
+                log_config=None,  # service.logs has seen to it
                 access_log=False,
+                reset_contextvars=True,  # or the id of a request could stay with its connection
+                proxy_headers=False,
                 server_header=False,
                 date_header=False,
                 lifespan="on",
@@ -59,9 +82,30 @@ class Server(uvicorn.Server):
             )
         )
 
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        began = monotonic()
+        await super().startup(sockets)
+        if not self.started:
+            return
+        self._started_at = monotonic()
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        fields = {
+            "version": version("novikoff"),
+            "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+            "data": str(self._settings.data.absolute()),
+            "durability": self._settings.durability,
+            "seconds": round(self._started_at - began, 3),
+        }
+        log.info("running on %s with version %s", fields["address"], fields["version"], extra=fields)
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        log.info("stopped", extra={"ran_seconds": round(monotonic() - self._started_at, 3)})
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # uvicorn would raise the signal again in the end, and the process would die of it.
         self.should_exit = True
+        self._app.on_stop()
 
 
 def main() -> None:

@@ -24,6 +24,12 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the least serious messages that are logged"
     )
+    log_format: Literal["console", "json"] = Field(
+        "console", description="lines for people, or a JSON object a line"
+    )
+    log_features: bool = Field(
+        False, description="whether lines about errors may quote what clients have sent"
+    )
     shutdown_seconds: float = Field(
         20.0,
         gt=0,

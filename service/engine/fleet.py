@@ -109,7 +109,8 @@ class Fleet:
         live.drifts_reported = count = model.statistics.drift_count
         resets = model.version - model.revealed
         key = f"drift:{model.name}:{model.created_at}:{resets}:{count}"
-        log.warning("drift: the error of %s rose at round %d", model.name, model.revealed)
+        fields = {"model": model.name, "round": model.revealed, "drifts": count}
+        log.warning("drift: the error of %s rose at round %d", model.name, model.revealed, extra=fields)
         with suppress(Overloaded):
             recorded = self._journal.append(DriftDetected(model.name, at, key, model.revealed))
             live.pins += 1

@@ -17,6 +17,7 @@ from service.errors import Overloaded
 from service.events import AnyEvent
 from service.journal.protocol import Appended
 from service.journal.records import Opening, PendingRecord, Record, Written, decode_written, message
+from service.logs import Seldom
 from service.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,9 @@ class GroupCommit:
         self.submitted = 0
         self.finished = 0
         self.commits = Timings()
+        self.failures = 0
+        self._is_failing = False
+        self._failures_told = Seldom()
 
     @property
     def waiting(self) -> int:
@@ -126,13 +130,23 @@ class GroupCommit:
         self.finished += len(group)
         if written.failure is None:
             self.commits.observe(written.seconds)
+            if self._is_failing:
+                self._is_failing = False
+                log.info("the journal can be written again")
         else:
-            log.error("a group of %d was not committed: %s", len(group), written.failure)
+            self._failed(len(group), written.failure)
         if self._queue and self._timer is None:
             self._flush()
         self._done(group, written)
         if not self.waiting:
             self._idle.set()
+
+    def _failed(self, events: int, why: str) -> None:
+        self.failures += 1
+        self._is_failing = True
+        if (held_back := self._failures_told.turn()) is not None:
+            fields = {"events": events, "others": held_back}
+            log.error("the journal cannot be written: %s", why, extra=fields)
 
     def _lost(self) -> None:
         """What was under way may be on disk or not, and only a fresh start can tell."""

@@ -52,6 +52,7 @@ from service.journal.records import (
     Written,
 )
 from service.journal.schema import open_reader, open_writer
+from service.logs import Seldom
 from service.timings import Timings
 
 P = ParamSpec("P")
@@ -89,6 +90,7 @@ class SqliteJournal:
         self._reader = threading.local()
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
+        self._failures_told = Seldom()
 
     async def open(self, apply: Apply) -> int:
         self._apply = apply
@@ -151,6 +153,11 @@ class SqliteJournal:
         """How long group commits took."""
         return self._writer.commits
 
+    @property
+    def failures(self) -> int:
+        """How many group commits failed."""
+        return self._writer.failures
+
     async def find(self, prediction_id: str) -> Prediction | Recorded | None:
         return await self._read(reading.find, prediction_id)
 
@@ -193,6 +200,8 @@ class SqliteJournal:
                     self._reader_connections.append(connection)
                 return function(connection, *args, **kwargs)
             except sqlite3.Error as error:
+                if (held_back := self._failures_told.turn()) is not None:
+                    log.error("the journal cannot be read: %s", error, extra={"others": held_back})
                 raise JournalUnavailable(f"the journal cannot be read: {error}") from error
 
         return await self._loop.run_in_executor(self._readers, ask)

@@ -41,7 +41,8 @@ class Dense:
             return _numbers(sent)
         example = example.astype(np.float64, copy=False)
         # No number is too large if their squares add up to no more; and a sum with a NaN is not less either.
-        if not np.dot(example, example) <= LARGEST:
+        # Unlike dot, vdot does not warn when they add up to infinity.
+        if not np.vdot(example, example) <= LARGEST:
             return _numbers(sent)
         return example
 

@@ -62,6 +62,7 @@ class Endpoint(Generic[Body]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer a request; the status that it was answered with."""
         status = 200
+        body = b""
         headers: tuple[Header, ...]
         try:
             body = await read_body(scope, receive, self._body_bytes_max)
@@ -74,7 +75,7 @@ class Endpoint(Generic[Body]):
             content = self._encode(answer)
             headers = (JSON, *more)
         except Exception as error:
-            status, headers, content = as_problem(error)
+            status, headers, content = as_problem(error, body)
         await respond(send, status, headers, content)
         return status
 
@@ -96,7 +97,7 @@ class Endpoint(Generic[Body]):
             except msgspec.MsgspecError as error:
                 raise_problem(error)
         except Exception as error:
-            return {"error": document_of(error)}
+            return {"error": document_of(error, bytes(item))}
         return answer
 
 
@@ -113,19 +114,19 @@ async def respond_with(send: Send, error: Exception) -> int:
     return status
 
 
-def as_problem(error: Exception) -> tuple[int, tuple[Header, ...], bytes]:
+def as_problem(error: Exception, sent: bytes = b"") -> tuple[int, tuple[Header, ...], bytes]:
     """The status, the headers and the content that tell a client of an error."""
-    document = document_of(error)
+    document = document_of(error, sent)
     status = document["status"]
     more = ((name.encode(), value.encode()) for name, value in headers_of(status).items())
     return status, (PROBLEM, *more), msgspec.json.encode(document)
 
 
-def document_of(error: Exception) -> dict[str, Any]:
-    """The problem document of any error."""
+def document_of(error: Exception, sent: bytes = b"") -> dict[str, Any]:
+    """The problem document of any error; what was `sent` is for the log, if the log may have it."""
     if isinstance(error, NovikoffError):
         return problem_document(error.code, error.detail, error.fields)
-    return problem_document(*internal_error(error))
+    return problem_document(*internal_error(error, sent))
 
 
 _PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from heapq import nlargest
+from importlib.metadata import version
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
@@ -9,6 +10,7 @@ from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
+    InfoMetricFamily,
     Metric,
 )
 
@@ -22,11 +24,20 @@ from service.web.traffic import Traffic
 class Collector:
     """Figures of the busiest loaded models, of the journal and of the requests."""
 
-    def __init__(self, fleet: Fleet, journal: SqliteJournal, traffic: Traffic, *, models_max: int) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        journal: SqliteJournal,
+        traffic: Traffic,
+        *,
+        models_max: int,
+        queue_events_max: int,
+    ) -> None:
         self._fleet = fleet
         self._journal = journal
         self._traffic = traffic
         self._models_max = models_max
+        self._queue_events_max = queue_events_max
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -37,6 +48,7 @@ class Collector:
         return []
 
     def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
         yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(self._fleet.loaded))
         yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.",
                                 len(self._fleet.owner))  # fmt: skip
@@ -58,6 +70,13 @@ class Collector:
     def _of_journal(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.waiting
+        )
+        yield GaugeMetricFamily(
+            "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
+            self._queue_events_max,
+        )  # fmt: skip
+        yield CounterMetricFamily(
+            "novikoff_journal_failures", "Group commits that failed.", self._journal.failures
         )
         commits = HistogramMetricFamily(
             "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
@@ -95,6 +114,8 @@ _FIGURES = (
     (CounterMetricFamily, "drifts", "How often the error rose.", lambda live: live.model.statistics.drift_count),
     (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.", _drift_state),
     (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda live: len(live.pending)),
+    (GaugeMetricFamily, "oldest_pending_timestamp_seconds", "When the oldest of them was made.",
+     lambda live: next((p.at / 1e6 for p in live.pending.values()), None)),
     (GaugeMetricFamily, "ewma_error_rate", "The exponentially weighted error rate.",
      lambda live: live.model.statistics.ewma_error_rate),
     (GaugeMetricFamily, "label_delay_p50_seconds", "Half of the labels came within this.", _delay("p50")),

@@ -7,7 +7,9 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
+from service import logs
 from service.errors import FieldError, NovikoffError
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,8 @@ PROBLEMS: dict[str, tuple[int, str]] = {
 }
 """Every code with its status and its title."""
 
+_overloads = logs.Seldom()
+
 _CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed", 400: "malformed-json"}
 
 
@@ -59,6 +63,8 @@ def problem(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> tupl
 
 def problem_document(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> dict[str, Any]:
     status, title = PROBLEMS[code]
+    if code == "overloaded" and (held_back := _overloads.turn()) is not None:
+        log.warning("overloaded: %s", detail, extra={"others": held_back})
     document: dict[str, Any] = {
         "type": f"urn:novikoff:problem:{code}",
         "title": title,
@@ -83,10 +89,12 @@ def respond(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> Resp
     return Response(body, status, headers_of(status), MEDIA_TYPE)
 
 
-def internal_error(error: Exception) -> tuple[str, str]:
+def internal_error(error: Exception, sent: bytes = b"") -> tuple[str, str]:
     """The code and the detail that a client gets of an error that nobody foresaw."""
-    log.error("unforeseen: %s", error, exc_info=error)
-    return "internal-error", "the service has logged what happened"
+    request_id = logs.request_id.get() or logs.new_request_id()
+    fields = {"request_id": request_id, "sent": sent}
+    log.error("unforeseen: %s", type(error).__name__, exc_info=error, extra=fields)
+    return "internal-error", f"the service has logged what happened, as request {request_id}"
 
 
 def install(app: FastAPI) -> None:
@@ -104,15 +112,22 @@ def install(app: FastAPI) -> None:
         return respond("invalid-request", "; ".join(f"{f.field}: {f.message}" for f in fields), fields)
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
+    async def http(request: Request, error: HTTPException) -> Response:
         answer = respond(_CODE_OF_STATUS.get(error.status_code, "internal-error"), str(error.detail))
-        for name, value in (error.headers or {}).items():
-            answer.headers[name] = value
+        if error.status_code == 405:
+            answer.headers["allow"] = ", ".join(sorted(_methods(app, request)))
         return answer
 
     @app.exception_handler(Exception)
     async def unforeseen(_: Request, error: Exception) -> Response:
         return respond(*internal_error(error))
+
+
+def _methods(app: FastAPI, request: Request) -> set[str]:
+    """The methods that this path takes: each has a route of its own."""
+    paths: dict[str, dict[str, Any]] = app.openapi()["paths"]
+    matching = (path for path in paths if compile_path(path)[0].match(request.url.path))
+    return {method.upper() for path in matching for method in paths[path]}
 
 
 def _field(error: dict[str, Any]) -> str:

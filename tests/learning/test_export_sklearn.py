@@ -68,6 +68,9 @@ def test_two_classes_under_one_vs_all_become_a_single_row() -> None:
     estimator = loaded(exported)
     for sent, _ in dense_rounds(50, 2, seed=8):
         assert estimator.predict([sent])[0] == "ab"[model.predict(sent)[0]]
+        z = model.features.vector(model.read(sent))
+        difference = z.dot(model.weights(1)) - z.dot(model.weights(0))
+        assert estimator.decision_function([sent])[0] == pytest.approx(difference, rel=1e-9, abs=1e-9)
 
 
 def test_the_intercept_is_the_weight_of_the_bias_times_its_constant() -> None:

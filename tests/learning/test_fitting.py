@@ -224,6 +224,18 @@ def test_the_same_seed_gives_the_same_result_to_the_bit(algorithm: str, order: s
     assert (states[0] == states[2]) == (order == "given")
 
 
+def test_every_shuffled_pass_has_an_order_of_its_own() -> None:
+    data = points(60, 2, spread=0.9)
+    fitted, by_hand = classifier(), classifier()
+    fit(fitted, data, algorithm="online", order="shuffled", seed=5, passes_max=2)
+    generator = np.random.Generator(np.random.PCG64(5))
+    train = generator.permutation(60)
+    for order in (generator.permutation(60), generator.permutation(60)):
+        for i in train[order]:
+            by_hand.learn(data[0][i], data[1][i], by_hand.decide(data[0][i])[0])
+    assert encode_state(fitted.state()) == encode_state(by_hand.state())
+
+
 @pytest.mark.parametrize("learner", ["averaged", "pa1", "arow", "scw"])
 def test_any_learner_goes_on_from_the_fitted_weights(learner: str) -> None:
     data = points(60, 2, spread=0.1)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.learning.rounds import Model
+from tests.learning.rounds import LEARNERS, PAIRS, WAYS, Model, named_rounds
 
 
 def a_million_names() -> Iterator[tuple[dict[str, Any], int]]:
@@ -47,3 +47,23 @@ def test_learning_names_one_by_one_is_not_quadratic() -> None:
         place = base
     assert moves < 20
     assert len(model.weights(0)) == 3001
+
+
+@pytest.mark.parametrize(
+    ("learner", "way"),
+    [pair for pair in PAIRS if not pair[0].endswith("full") and not pair[1].endswith("appearing")],
+)
+def test_the_state_of_a_large_model_is_as_large_as_what_it_has_learned(learner: str, way: str) -> None:
+    name, classes, _ = WAYS[way]
+    rounds = named_rounds(40, WAYS[way][2])
+
+    def build() -> Model:
+        return Model(LEARNERS[learner], name, classes, {"kind": "hashed", "standardize": True}, 1.0)
+
+    model = build().run(rounds[:20])
+    data = model.to_bytes()
+    assert len(data) < 100_000 < 8 * 2**18
+    restored = build()
+    restored.restore(data)
+    restored.classes = model.classes
+    assert restored.run(rounds[20:]).to_bytes() == model.run(rounds[20:]).to_bytes()

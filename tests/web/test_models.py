@@ -154,3 +154,10 @@ def test_the_document_describes_every_route_and_its_problems(service: Service) -
         "responses"
     ].keys()
     assert service.client.get("/docs").status_code == 200
+
+
+def test_a_wrong_method_is_told_all_the_right_ones(service: Service) -> None:
+    answer = service.client.patch("/models")
+    assert problem_of(answer) == (405, "method-not-allowed")
+    assert answer.headers["allow"] == "GET, POST"
+    assert service.client.patch("/models/m").headers["allow"] == "DELETE, GET, PUT"

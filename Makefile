@@ -1,0 +1,71 @@
+# `make` lists what there is. Needs Python 3.11 or newer and nothing else: everything goes into .venv.
+
+PYTHON ?= python3
+WORKERS ?= auto
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check bench constraints clean
+
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, with its data in ./data
+	@exec $(BIN)/novikoff serve
+
+test: check ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal $(ARGS)
+
+check: $(VENV)/.installed-dev ## the static checks alone
+	$(call run,ruff check,$(BIN)/ruff check .)
+	$(call run,ruff format,$(BIN)/ruff format --check .)
+	$(call run,mypy,$(BIN)/mypy --strict)
+	$(call run,import-linter,$(BIN)/lint-imports --no-logo)
+	$(call run,hadolint,$(BIN)/hadolint Dockerfile)
+	$(call run,compose schema,$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml)
+
+bench: $(VENV)/.installed-bench ## measure the service beside its peers; ARGS=--quick only tries the harness
+	@$(BIN)/python -m bench $(ARGS)
+
+# With the oldest Python that is supported: the newest versions that it can have suit the others too.
+constraints: ## pin the newest versions of everything in constraints.txt; needs Python 3.11
+	@$(PYTHON) -c 'import sys; sys.exit("pins are made with Python 3.11: make constraints PYTHON=python3.11" \
+	    if sys.version_info[:2] != (3, 11) else 0)'
+	@clean=$$(mktemp -d) && trap 'rm -rf "$$clean"' EXIT && $(PYTHON) -m venv "$$clean" && \
+	    "$$clean"/bin/python -m pip --disable-pip-version-check --quiet install '.[dev]' && \
+	    "$$clean"/bin/python -m pip freeze --exclude novikoff > "$$clean"/pins && \
+	    { echo '# What the tests were run with. Made by `make constraints`.'; cat "$$clean"/pins; } > constraints.txt
+
+clean: ## remove .venv and every cache; never ./data
+	@rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null || \
+	    { echo "Python 3.11 or newer is needed, and there is no $(PYTHON)." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, and $(PYTHON) is %d.%d:" \
+	    " name another with make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@echo "making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing ..."
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing, with what the tests need ..."
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed-dev bench/requirements.txt
+	@echo "installing, with what the benchmarks compare with ..."
+	@$(PIP) install -c constraints.txt -r bench/requirements.txt
+	@touch $@
+
+# run: one line a check, and its output only if it fails.
+run = @printf '  %-16s' '$(1)'; if out=$$($(2) 2>&1); then echo ok; else echo failed; echo "$$out"; exit 1; fi

@@ -1,0 +1,1 @@
+"""The figures, a module for each kind. Every `measure` yields figures as it gets them."""

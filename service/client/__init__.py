@@ -1,0 +1,29 @@
+"""Python clients of the service: the same calls, waiting (`Client`) or awaited (`AsyncClient`).
+
+    with Client("http://127.0.0.1:8000") as client:
+        prediction = client.predict("spam", [1.0, 0.0, 2.5])
+        client.feedback(prediction.prediction_id, 1)
+
+A call that was cut off is repeated where that is safe, so a restart of the service goes unnoticed: a reveal
+counts once however often it is sent, and predictions and whole rounds carry an id for the same reason.
+"""
+
+from service.client.answers import Learned, ModelInfo, Outcome, Prediction, Stats, Weights
+from service.client.asynchronous import AsyncClient
+from service.client.problems import Refused, Unreachable
+from service.client.remote_model import RemoteModel
+from service.client.waiting import Client
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Learned",
+    "ModelInfo",
+    "Outcome",
+    "Prediction",
+    "Refused",
+    "RemoteModel",
+    "Stats",
+    "Unreachable",
+    "Weights",
+]

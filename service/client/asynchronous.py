@@ -1,0 +1,127 @@
+"""The client whose calls are awaited. `Client` says what each does."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Self
+
+import httpx
+
+from service.client import calls
+from service.client.answers import (
+    Fleet,
+    Label,
+    Learned,
+    ModelInfo,
+    ModelLine,
+    Outcome,
+    Prediction,
+    Stats,
+    Weights,
+)
+from service.client.attempts import Attempts, Pause
+from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
+from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
+from service.client.problems import Refused
+
+
+class AsyncClient:
+    """Like `Client`, for use in `async with`; many calls may be under way at once."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        key: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._http = httpx.AsyncClient(**options(url, key, timeout_seconds), transport=transport)
+        self._retry_seconds = retry_seconds
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def predict(
+        self, model: str, features: Features, *, id: str | None = None, explain: int = 0
+    ) -> Prediction:
+        return await self._send(calls.predict(model, features, id, explain))
+
+    async def feedback(self, prediction_id: str, label: Label) -> Outcome:
+        return await self._send(calls.feedback(prediction_id, label))
+
+    async def learn(self, model: str, features: Features, label: Label, *, id: str | None = None) -> Learned:
+        return await self._send(calls.learn(model, features, label, id))
+
+    async def learn_many(
+        self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True
+    ) -> AsyncIterator[Learned]:
+        async for answer in self.stream(calls.whole_rounds(examples, safe=safe), model=model):
+            if isinstance(answer, Refused):
+                raise answer
+            assert isinstance(answer, Learned)
+            yield answer
+
+    async def stream(
+        self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
+    ) -> AsyncIterator[Streamed]:
+        for lines_sent in calls.chunks(lines, chunk):
+            for answer in await self._send(calls.stream(lines_sent, model)):
+                yield answer
+
+    async def create_model(self, model: str, **settings: Any) -> ModelInfo:
+        return await self._send(calls.create_model(model, settings))
+
+    async def get_model(self, model: str) -> ModelInfo:
+        return await self._send(calls.get_model(model))
+
+    async def list_models(self, prefix: str = "", *, page: int = 1000) -> AsyncIterator[ModelLine]:
+        cursor = None
+        while True:
+            listed = await self._send(calls.list_models(prefix, cursor, page))
+            for line in listed.models:
+                yield line
+            if (cursor := listed.next) is None:
+                return
+
+    async def reset_model(self, model: str) -> ModelInfo:
+        return await self._send(calls.reset_model(model))
+
+    async def delete_model(self, model: str) -> None:
+        await self._send(calls.delete_model(model))
+
+    async def export_model(self, model: str, *, format: str = "novikoff") -> bytes:
+        return await self._send(calls.export_model(model, format))
+
+    async def import_model(self, model: str, export: bytes) -> ModelInfo:
+        return await self._send(calls.import_model(model, export))
+
+    async def weights(self, model: str) -> Weights:
+        return await self._send(calls.weights(model))
+
+    async def stats(self, model: str) -> Stats:
+        return await self._send(calls.stats(model))
+
+    async def fleet(
+        self, prefix: str = "", *, sort: str = "name", limit: int = 100, cursor: str | None = None
+    ) -> Fleet:
+        return await self._send(calls.fleet(prefix, sort, limit, cursor))
+
+    async def _send(self, call: Call[Answer]) -> Answer:
+        attempts = Attempts(call, self._retry_seconds)
+        while True:
+            try:
+                response = await self._http.request(**call.request)
+            except httpx.TransportError as error:
+                answer: Answer | Pause = attempts.failed(error)
+            else:
+                answer = attempts.answered(response)
+            if not isinstance(answer, Pause):
+                return answer
+            await asyncio.sleep(answer.seconds)

@@ -1,0 +1,89 @@
+"""When to try again, and when to give up: shared by both clients, so nothing here waits or sends."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Generic
+
+import httpx
+
+from service.client.calls import Answer, Call
+from service.client.problems import Unreachable, refusal
+
+NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""Failures before anything was sent: any call may be tried again after them."""
+
+COME_AGAIN = frozenset({429, 502, 503, 504})
+"""Statuses of a service, or of a proxy before it, that is busy, starting or stopping."""
+
+FIRST_PAUSE_SECONDS = 0.05
+PAUSE_SECONDS_MAX = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait so long, then send it again."""
+
+    seconds: float
+
+
+class Attempts(Generic[Answer]):
+    """One call and its repetitions, for at most `retry_seconds`.
+
+    After each try, ask `answered` or `failed`: they give the answer, or a pause before the next try, or raise
+    what the caller shall see.
+    """
+
+    def __init__(
+        self, call: Call[Answer], retry_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._call = call
+        self._clock = clock
+        self._deadline = clock() + retry_seconds
+        self._tries = 0
+
+    def answered(self, response: httpx.Response) -> Answer | Pause:
+        if response.is_success:
+            return self._call.read(response)
+        error = refusal(response)
+        if response.status_code in COME_AGAIN and self._call.repeatable:
+            return self._pause(error, retry_after_seconds(response.headers.get("retry-after")))
+        raise error
+
+    def failed(self, cause: httpx.TransportError) -> Pause:
+        words = str(cause) or type(cause).__name__
+        error = Unreachable(f"no answer to {self._call.method} {self._call.path}: {words}")
+        error.__cause__ = cause
+        if self._call.repeatable or isinstance(cause, NEVER_SENT):
+            return self._pause(error, 0.0)
+        raise error
+
+    def _pause(self, error: Exception, at_least_seconds: float) -> Pause:
+        """The next pause, twice as long as the last and a little random; or `error` if time is up."""
+        self._tries += 1
+        longest = min(FIRST_PAUSE_SECONDS * 2**self._tries, PAUSE_SECONDS_MAX)
+        seconds = max(at_least_seconds, random.uniform(longest / 2, longest))
+        if self._clock() + seconds > self._deadline:
+            raise error
+        return Pause(seconds)
+
+
+def retry_after_seconds(header: str | None) -> float:
+    """How long `Retry-After` asks to wait; 0 if it says nothing that can be understood.
+
+    >>> retry_after_seconds("2"), retry_after_seconds(None), retry_after_seconds("soon")
+    (2.0, 0.0, 0.0)
+    >>> retry_after_seconds("Wed, 21 Oct 2015 07:28:00 GMT")
+    0.0
+    """
+    try:
+        return max(0.0, float(header or 0))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(header or "") - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return 0.0

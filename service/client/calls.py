@@ -1,0 +1,233 @@
+"""Every request of the API as data: what both clients send, and how they read what comes back."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from service.client.answers import (
+    Fleet,
+    Label,
+    Learned,
+    ModelInfo,
+    ModelPage,
+    Outcome,
+    Prediction,
+    Stats,
+    StatsLine,
+    Weights,
+)
+from service.client.problems import Refused, refusal_of
+
+Answer = TypeVar("Answer")
+
+Features = Sequence[float] | Mapping[str, Any]
+"""A list for models with dense features, a dictionary for those with named or hashed ones."""
+
+
+Line = Mapping[str, Any]
+"""`features` (predict), `prediction_id` and `label` (reveal), or `features` and `label` (a whole round)."""
+
+Streamed = Prediction | Outcome | Refused
+"""What comes of a line."""
+
+CHUNK_LINES = 250
+"""Lines in one request. Few enough that their answers fit into the buffers of a connection: the service
+answers while it is still being sent to, and httpx listens only afterwards."""
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and scalars of numpy as JSON has them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """A request. `repeatable` if sending it twice does no more than sending it once."""
+
+    method: str
+    path: str
+    answer: type[Answer]
+    body: bytes | None = None
+    params: dict[str, str] | None = None
+    repeatable: bool = True
+    media_type: str = "application/json"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The request as httpx takes it."""
+        return {
+            "method": self.method,
+            "url": self.path,
+            "content": self.body,
+            "params": self.params,
+            "headers": {"content-type": self.media_type} if self.body is not None else None,
+        }
+
+    def read(self, response: httpx.Response) -> Answer:
+        answer = msgspec.json.decode(response.content or b"null", type=self.answer)
+        if isinstance(answer, Outcome) and response.headers.get("idempotent-replay") == "true":
+            return msgspec.structs.replace(answer, replayed=True)
+        return answer
+
+
+def make_id() -> str:
+    """An id for a round: unique, and sorted by time, which journals like.
+
+    It has 33 characters, so that it is never taken for one that the service made.
+
+    >>> len(make_id()), make_id() != make_id()
+    (33, True)
+    """
+    return f"c{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+
+
+# Rounds
+
+
+def predict(model: str, features: Features, id: str | None, explain: int) -> Call[Prediction]:
+    body: dict[str, Any] = {"model": model, "features": features, "id": id or make_id()}
+    if explain:
+        body["explain"] = explain
+    return _post("/predict", body, Prediction)
+
+
+def feedback(prediction_id: str, label: Label) -> Call[Outcome]:
+    return _post("/feedback", {"prediction_id": prediction_id, "label": label}, Outcome)
+
+
+def learn(model: str, features: Features, label: Label, id: str | None) -> Call[Learned]:
+    body = {"model": model, "features": features, "label": label, "id": id or make_id()}
+    return _post("/learn", body, Learned)
+
+
+class Stream(Call[list[Streamed]]):
+    """Lines of rounds, answered line by line."""
+
+    def read(self, response: httpx.Response) -> list[Streamed]:
+        return [_streamed(line) for line in response.content.splitlines()]
+
+
+def stream(lines: list[Line], model: str | None) -> Stream:
+    return Stream(
+        "POST",
+        "/stream",
+        list,
+        b"\n".join(map(_encode, lines)),
+        _params(model=model),
+        repeatable=all(line.get("id") or line.get("prediction_id") for line in lines),
+        media_type="application/x-ndjson",
+    )
+
+
+def _streamed(line: bytes) -> Streamed:
+    """The answer of a line: an error in its place, if it was a bad one.
+
+    >>> _streamed(b'{"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}}')
+    Refused('no such label')
+    """
+    fields = msgspec.json.decode(line, type=dict[str, Any])
+    if "error" in fields:
+        return refusal_of(fields["error"])
+    if "mistake" not in fields:
+        return msgspec.convert(fields, Prediction)
+    return msgspec.convert(fields, Learned if "score" in fields else Outcome)
+
+
+def whole_rounds(examples: Iterable[tuple[Features, Label]], *, safe: bool) -> Iterator[Line]:
+    """Lines for whole rounds; with an id each if they shall be safe to repeat."""
+    for features, label in examples:
+        line = {"features": features, "label": label}
+        yield {**line, "id": make_id()} if safe else line
+
+
+def chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
+    """
+    >>> [len(chunk) for chunk in chunks([{}] * 5, 2)]
+    [2, 2, 1]
+    """
+    rest = iter(lines)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+# Models. What makes, resets or deletes one is not repeated: between two tries somebody else may have come.
+
+
+def create_model(model: str, settings: Mapping[str, Any]) -> Call[ModelInfo]:
+    return _post("/models", {"model": model, **settings}, ModelInfo, repeatable=False)
+
+
+def get_model(model: str) -> Call[ModelInfo]:
+    return Call("GET", _path(model), ModelInfo)
+
+
+def list_models(prefix: str, cursor: str | None, limit: int) -> Call[ModelPage]:
+    return Call("GET", "/models", ModelPage, params=_params(model=prefix, cursor=cursor, limit=limit))
+
+
+def reset_model(model: str) -> Call[ModelInfo]:
+    return Call("POST", f"{_path(model)}/reset", ModelInfo, repeatable=False)
+
+
+def delete_model(model: str) -> Call[None]:
+    return Call("DELETE", _path(model), type(None), repeatable=False)
+
+
+class Bytes(Call[bytes]):
+    """A file, as it comes."""
+
+    def read(self, response: httpx.Response) -> bytes:
+        return response.content
+
+
+def export_model(model: str, format: str) -> Bytes:
+    return Bytes("GET", f"{_path(model)}/export", bytes, params=_params(format=format))
+
+
+def import_model(model: str, export: bytes) -> Call[ModelInfo]:
+    return Call("PUT", _path(model), ModelInfo, export, repeatable=False)
+
+
+def weights(model: str) -> Call[Weights]:
+    return Call("GET", f"{_path(model)}/weights", Weights)
+
+
+# Statistics
+
+
+def stats(model: str) -> Call[Stats]:
+    return Call("GET", f"/stats/{quote(model, safe='')}", Stats)
+
+
+def fleet(prefix: str, sort: str, limit: int, cursor: str | None) -> Call[Fleet]:
+    fields = ",".join(field.name for field in msgspec.structs.fields(StatsLine))
+    params = _params(model=prefix, sort=sort, limit=limit, cursor=cursor, fields=fields)
+    return Call("GET", "/stats", Fleet, params=params)
+
+
+def _post(path: str, body: dict[str, Any], answer: type[Answer], *, repeatable: bool = True) -> Call[Answer]:
+    return Call("POST", path, answer, _encode(body), repeatable=repeatable)
+
+
+def _path(model: str) -> str:
+    return f"/models/{quote(model, safe='')}"
+
+
+def _params(**params: object) -> dict[str, str]:
+    """
+    >>> _params(limit=5, cursor=None, model="")
+    {'limit': '5'}
+    """
+    return {name: str(value) for name, value in params.items() if value not in (None, "")}

@@ -1,0 +1,58 @@
+"""What can go wrong for a client.
+
+NovikoffError
+├── Refused        the service said no: `code`, `status`, `detail`, `fields`
+└── Unreachable    there was no answer at all, as long as it was tried
+"""
+
+from typing import Any
+
+import httpx
+import msgspec
+
+from service.errors import FieldError, NovikoffError
+
+
+class _Document(msgspec.Struct):
+    code: str
+    status: int = 0
+    detail: str = ""
+    errors: tuple[FieldError, ...] = ()
+
+
+class Refused(NovikoffError):
+    """A problem document of the service. `code` is stable: tell problems apart by it, not by the words."""
+
+    def __init__(self, code: str, status: int, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
+        super().__init__(detail, fields)
+        self.code = code
+        self.status = status
+
+    def __str__(self) -> str:
+        return f"{self.detail} ({self.code}, {self.status})"
+
+
+class Unreachable(NovikoffError):
+    code = "unreachable"
+
+
+def refusal_of(document: dict[str, Any]) -> Refused:
+    """The error that a problem document stands for."""
+    known = msgspec.convert(document, _Document)
+    return Refused(known.code, known.status, known.detail, known.errors)
+
+
+def refusal(response: httpx.Response) -> Refused:
+    """The error that an answer stands for, even if a proxy made it that knows nothing of problems.
+
+    >>> str(refusal(httpx.Response(410, json={"code": "prediction-expired", "detail": "too late"})))
+    'too late (prediction-expired, 410)'
+    >>> str(refusal(httpx.Response(502, text="<h1>Bad gateway</h1>")))
+    'Bad Gateway (http-502, 502)'
+    """
+    status = response.status_code
+    try:
+        document = msgspec.json.decode(response.content, type=_Document)
+    except msgspec.MsgspecError:
+        return Refused(f"http-{status}", status, response.reason_phrase or "an unknown status")
+    return Refused(document.code, status, document.detail, document.errors)

@@ -1,0 +1,128 @@
+"""A model of the service as River knows models, so that River's own evaluation drives it."""
+
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.client.answers import Label
+from service.client.calls import Features
+from service.client.problems import Refused
+from service.client.waiting import Client
+
+WAITING_MAX = 10_000
+GONE = frozenset({"unknown-prediction", "prediction-expired"})
+
+
+class RemoteModel:
+    """`predict_one` and `learn_one`, on a model of the service.
+
+        model = RemoteModel(client, "phishing")
+        evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+
+    Learning an example that was predicted before reveals that prediction, so the service's statistics are
+    about the predictions that were served, however late the labels came. Another example is learned as a
+    whole round.
+
+    A model with named or hashed features gets the dictionaries as they are. One with dense features gets
+    lists, in the order of `names`; without it, in the alphabetical order of the first example's names, which
+    is the same for every client. A name that an example lacks is 0.
+    """
+
+    def __init__(self, client: Client, model: str, *, names: Sequence[Any] | None = None) -> None:
+        self.client = client
+        self.model = model
+        self._names = None if names is None else {name: i for i, name in enumerate(names)}
+        self._is_dense: bool | None = None
+        self._waiting: OrderedDict[object, deque[str]] = OrderedDict()
+        self._waiting_count = 0
+        _tell_river()
+
+    def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
+        features = self._features(x)
+        prediction = self.client.predict(self.model, features)
+        self._remember(_key(features), prediction.prediction_id)
+        return prediction.label
+
+    def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
+        features = self._features(x)
+        prediction_id = self._recall(_key(features))
+        if prediction_id is not None:
+            try:
+                self.client.feedback(prediction_id, y)
+                return
+            except Refused as refused:
+                if refused.code not in GONE:
+                    raise
+        self.client.learn(self.model, features, y)
+
+    # What River asks of a classifier
+
+    _supervised = True
+    _multiclass = True
+
+    def _features(self, x: Mapping[Any, Any]) -> Features:
+        if self._is_dense is None:
+            self._is_dense = self._kind() == "dense"
+        if not self._is_dense:
+            return {str(name): value for name, value in x.items()}
+        if self._names is None:
+            self._names = {name: i for i, name in enumerate(sorted(x, key=str))}
+        return in_order(x, self._names)
+
+    def _kind(self) -> str:
+        try:
+            return self.client.get_model(self.model).features_kind
+        except Refused as refused:
+            if refused.code != "unknown-model":
+                raise
+            return "dense"  # as the service makes a model by itself
+
+    def _remember(self, key: object, prediction_id: str) -> None:
+        self._waiting.setdefault(key, deque()).append(prediction_id)
+        self._waiting_count += 1
+        if self._waiting_count > WAITING_MAX:
+            self._recall(next(iter(self._waiting)))
+
+    def _recall(self, key: object) -> str | None:
+        """The oldest prediction of this example that waits for its label."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return None
+        prediction_id = waiting.popleft()
+        self._waiting_count -= 1
+        if not waiting:
+            del self._waiting[key]
+        return prediction_id
+
+
+def in_order(x: Mapping[Any, Any], names: Mapping[Any, int]) -> list[float]:
+    """The values of a dictionary as a list, each where `names` says.
+
+    >>> in_order({"b": 2, "a": True}, {"a": 0, "b": 1, "c": 2})
+    [1.0, 2.0, 0.0]
+    >>> in_order({"z": 1}, {"a": 0})
+    Traceback (most recent call last):
+    ValueError: the model has dense features, and 'z' is not one of them
+    """
+    values = [0.0] * len(names)
+    for name, value in x.items():
+        if name not in names:
+            raise ValueError(f"the model has dense features, and {name!r} is not one of them")
+        try:
+            values[names[name]] = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"the model has dense features, and {name!r} is no number: {value!r}") from None
+    return values
+
+
+def _key(features: Features) -> object:
+    """Equal features have equal keys."""
+    return repr(sorted(features.items())) if isinstance(features, Mapping) else tuple(features)
+
+
+def _tell_river() -> None:
+    """River's metrics ask whether a model is a classifier by its type. Without River there is no one to tell."""
+    river = sys.modules.get("river.base")
+    if river is not None:
+        river.Classifier.register(RemoteModel)

@@ -1,0 +1,152 @@
+"""The client whose calls wait for their answers."""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import httpx
+
+from service.client import calls
+from service.client.answers import (
+    Fleet,
+    Label,
+    Learned,
+    ModelInfo,
+    ModelLine,
+    Outcome,
+    Prediction,
+    Stats,
+    Weights,
+)
+from service.client.attempts import Attempts, Pause
+from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
+from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
+from service.client.problems import Refused
+
+
+class Client:
+    """Talks to one service over connections that are kept open. Use it in `with`, or `close` it.
+
+    `timeout_seconds` bounds one try, `retry_seconds` all tries of a call that is safe to repeat. Threads may
+    share a client.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        key: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._http = httpx.Client(**options(url, key, timeout_seconds), transport=transport)
+        self._retry_seconds = retry_seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def predict(
+        self, model: str, features: Features, *, id: str | None = None, explain: int = 0
+    ) -> Prediction:
+        """Ask for a label; reveal the true one later by its `prediction_id`.
+
+        `explain` asks for so many of the largest terms of the score.
+        """
+        return self._send(calls.predict(model, features, id, explain))
+
+    def feedback(self, prediction_id: str, label: Label) -> Outcome:
+        """Reveal the true label of a prediction: the model learns it, once."""
+        return self._send(calls.feedback(prediction_id, label))
+
+    def learn(self, model: str, features: Features, label: Label, *, id: str | None = None) -> Learned:
+        """A whole round at once: the prediction as it would have been, then the label is learned."""
+        return self._send(calls.learn(model, features, label, id))
+
+    def learn_many(
+        self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True
+    ) -> Iterator[Learned]:
+        """Whole rounds in the order of the examples, many in one request.
+
+        Refused is raised for one that is bad; those sent together with it are learned all the same. Unless
+        `safe`, rounds have no ids and are many times faster, but are not repeated when the connection fails.
+        """
+        for answer in self.stream(calls.whole_rounds(examples, safe=safe), model=model):
+            if isinstance(answer, Refused):
+                raise answer
+            assert isinstance(answer, Learned)
+            yield answer
+
+    def stream(
+        self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
+    ) -> Iterator[Streamed]:
+        """Predictions, reveals and whole rounds, each answered in its place; `model` is for lines without one.
+
+        Lines are sent `chunk` at a time, and answered when so many have come or there are no more. A bad
+        line is answered with Refused and stops nothing. A chunk that was cut off is repeated if each of its
+        lines has an id.
+        """
+        for lines_sent in calls.chunks(lines, chunk):
+            yield from self._send(calls.stream(lines_sent, model))
+
+    def create_model(self, model: str, **settings: Any) -> ModelInfo:
+        """Make a model with chosen settings; Refused with `model-exists` if there is one of this name."""
+        return self._send(calls.create_model(model, settings))
+
+    def get_model(self, model: str) -> ModelInfo:
+        return self._send(calls.get_model(model))
+
+    def list_models(self, prefix: str = "", *, page: int = 1000) -> Iterator[ModelLine]:
+        """All models whose names begin so, by name, asked for `page` at a time."""
+        cursor = None
+        while True:
+            listed = self._send(calls.list_models(prefix, cursor, page))
+            yield from listed.models
+            if (cursor := listed.next) is None:
+                return
+
+    def reset_model(self, model: str) -> ModelInfo:
+        """Back to the start: no weights, no statistics; predictions not yet revealed are void."""
+        return self._send(calls.reset_model(model))
+
+    def delete_model(self, model: str) -> None:
+        self._send(calls.delete_model(model))
+
+    def export_model(self, model: str, *, format: str = "novikoff") -> bytes:
+        """All that the model is, as JSON. `sklearn` and `onnx`: what others need of a linear model."""
+        return self._send(calls.export_model(model, format))
+
+    def import_model(self, model: str, export: bytes) -> ModelInfo:
+        """Make a model from an export: the same predictions, to the bit."""
+        return self._send(calls.import_model(model, export))
+
+    def weights(self, model: str) -> Weights:
+        return self._send(calls.weights(model))
+
+    def stats(self, model: str) -> Stats:
+        return self._send(calls.stats(model))
+
+    def fleet(
+        self, prefix: str = "", *, sort: str = "name", limit: int = 100, cursor: str | None = None
+    ) -> Fleet:
+        """A page of models with their main figures, and sums over all of them."""
+        return self._send(calls.fleet(prefix, sort, limit, cursor))
+
+    def _send(self, call: Call[Answer]) -> Answer:
+        attempts = Attempts(call, self._retry_seconds)
+        while True:
+            try:
+                response = self._http.request(**call.request)
+            except httpx.TransportError as error:
+                answer: Answer | Pause = attempts.failed(error)
+            else:
+                answer = attempts.answered(response)
+            if not isinstance(answer, Pause):
+                return answer
+            time.sleep(answer.seconds)

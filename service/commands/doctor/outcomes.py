@@ -1,0 +1,88 @@
+"""The pages of outcomes, from which a retry gets its first answer again."""
+
+import sqlite3
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.commands.doctor.findings import Finding, Repair
+from service.engine.live import Live
+from service.engine.outcomes import COLUMNS, Outcome, OutcomeLog
+from service.events import RoundLearned, RoundRevealed
+from service.journal.protocol import Recorded
+
+BYTES_OF_OUTCOME = 8 * COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    through: int
+    version: int
+    body: bytes
+
+    def log(self) -> OutcomeLog:
+        """Its outcomes; none if it is damaged."""
+        return OutcomeLog(b"" if len(self.body) % BYTES_OF_OUTCOME else self.body)
+
+
+def examine_outcomes(
+    number: int,
+    name: str,
+    events: list[Recorded],
+    pages: dict[int, Page],
+    live: Live,
+    began_at: int,
+    newest_snapshot: int,
+) -> Iterator[Finding]:
+    """Whether every round that a snapshot covers has its outcome, the same as in the replay."""
+    logs = {through: page.log() for through, page in pages.items()}
+    places = sorted({*logs, newest_snapshot} if newest_snapshot else logs)
+    lost: dict[int, int] = defaultdict(int)
+    for seq in _rounds(events):
+        if seq > newest_snapshot:
+            break
+        place = places[bisect_left(places, seq)]
+        found = logs[place].find(seq) if place in logs else None
+        if found is None or (seq > began_at and found != live.outcomes.find(seq)):
+            lost[place] += 1
+    for place, count in lost.items():
+        before = places[places.index(place) - 1] if place != places[0] else 0
+        can_be_told = before >= began_at or began_at <= events[0].seq
+        yield Finding(
+            name,
+            f"the outcomes of {count} rounds up to event {place} are missing or wrong: retries get no answer",
+            "--repair writes them anew from the replay." if can_be_told else "",
+            _rewrite(number, place, _between(events, live, before, place)) if can_be_told else None,
+        )
+
+
+def _rounds(events: list[Recorded]) -> Iterator[int]:
+    """The rounds that can be retried: those with an id."""
+    for recorded in events:
+        event = recorded.event
+        if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
+            yield recorded.seq
+
+
+def _between(events: list[Recorded], live: Live, after: int, through: int) -> list[tuple[int, Outcome]]:
+    found = ((seq, live.outcomes.find(seq)) for seq in _rounds(events) if after < seq <= through)
+    return [(seq, outcome) for seq, outcome in found if outcome is not None]
+
+
+def _rewrite(number: int, through: int, outcomes: list[tuple[int, Outcome]]) -> Repair:
+    log = OutcomeLog()
+    for seq, outcome in outcomes:
+        log.add(seq, outcome)
+    version = outcomes[-1][1].version
+
+    def repair(connection: sqlite3.Connection) -> None:
+        changed = connection.execute(
+            "UPDATE outcome SET body = ? WHERE model = ? AND through = ?", (log.tobytes(), number, through)
+        ).rowcount
+        if not changed:
+            connection.execute(
+                "INSERT INTO outcome VALUES (?,?,?,?)", (number, through, version, log.tobytes())
+            )
+
+    return repair

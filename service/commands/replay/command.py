@@ -1,0 +1,184 @@
+"""The command: from its options to the final table."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+from rich.logging import RichHandler
+
+from service.client import AsyncClient, ModelInfo, Refused
+from service.client.answers import Label
+from service.commands.console import CommandFailed, Key, err, failures_told, out
+from service.commands.replay import options, shape
+from service.commands.replay.interrupting import Interrupt
+from service.commands.replay.plot import error_plot
+from service.commands.replay.progress import Tally, bar, summary
+from service.commands.replay.rounds import Rounds
+from service.commands.replay.source import Source, Survey
+from service.commands.target import connected
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    model: str
+    settings: dict[str, Any]
+    delay: int
+    fast: bool
+    resume: bool
+    run: str
+    plot: Path | None
+
+
+def replay(
+    file: options.File,
+    model: options.Model,
+    url: options.Service = None,
+    key: Key = None,
+    data: options.Data = None,
+    format: options.FormatChoice = None,
+    label: options.LabelColumn = None,
+    features: options.FeatureColumns = None,
+    settings: options.ModelSettings = None,
+    delay: options.Delay = 0,
+    fast: options.Fast = False,
+    resume: options.Resume = False,
+    run: options.Run = "",
+    plot: options.Plot = None,
+) -> None:
+    """Play a file's examples to a model, one round each, and show how it did.
+
+    A replay may be run twice: a row that was learned is not learned again.
+    One that broke off, or was stopped with Ctrl-C, goes on with --resume.
+    With --fast, rows have no ids: --resume then goes by their count alone.
+    """
+    with failures_told():
+        if resume and url is None and data is None:
+            raise CommandFailed("--resume needs --url or --data: otherwise nothing was kept")
+        if fast and delay:
+            raise CommandFailed("--fast sends whole rounds, and --delay needs two halves")
+        plan = Plan(model, _settings(settings), delay, fast, resume, run, plot)
+        with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
+            asyncio.run(_run(plan, source, connected(url, key, data), interrupt))
+    if interrupt.is_set:
+        raise typer.Exit(INTERRUPTED)
+
+
+async def _run(
+    plan: Plan, source: Source, connection: AbstractAsyncContextManager[AsyncClient], interrupt: Interrupt
+) -> None:
+    async with connection as client:
+        info = await _find(client, plan.model)
+        # The rows of a stream may come slowly: do not wait for many of them without need.
+        survey = None if source.is_stream and info is not None else source.survey()
+        out.print(_described(source, survey), soft_wrap=True)
+        is_new = info is None
+        if info is None:
+            assert survey is not None
+            info = await _make(client, plan, source, survey)
+        skipped = (await client.stats(plan.model)).rounds.revealed if plan.resume else 0
+        out.print(_introduced(info, is_new, skipped), soft_wrap=True)
+        rounds = Rounds(client, plan.model, _shape(info, source), run=plan.run, delay=plan.delay)
+        examples = interrupt.reading(source.examples())
+        await rounds.skip(examples, skipped, by_count=plan.fast)
+        tally = Tally()
+        try:
+            with bar(survey.rows if survey else None, skipped, tally) as advance, _logs_above():
+                play = rounds.play_fast if plan.fast else rounds.play
+                async for outcome in play(examples, lambda: interrupt.is_set):
+                    tally.add(outcome)
+                    advance()
+        finally:
+            stats = await client.stats(plan.model)
+            out.print(summary(stats, tally, is_complete=not interrupt.is_set))
+        if plan.plot is not None:
+            plan.plot.write_text(error_plot(f"{plan.model}: error", stats.curve.rounds, stats.curve.mistakes))
+
+
+async def _find(client: AsyncClient, model: str) -> ModelInfo | None:
+    try:
+        return await client.get_model(model)
+    except Refused as refused:
+        if refused.code != "unknown-model":
+            raise
+        return None
+
+
+async def _make(client: AsyncClient, plan: Plan, source: Source, survey: Survey) -> ModelInfo:
+    """A model with the labels and the kind of features that the file has, unless told otherwise."""
+    is_plain = survey.is_plain and source.format != "svmlight"
+    guess = {"labels": guess_labels(survey.labels), "features": "dense" if is_plain else "named"}
+    return await client.create_model(plan.model, **guess | plan.settings)
+
+
+def guess_labels(seen: list[Label]) -> list[Label] | None:
+    """The labels of a model for such examples; None lets the classes appear as they are revealed.
+
+    >>> guess_labels([0, 1]), guess_labels([1]), guess_labels(["a", "b", "c"])
+    ([0, 1], [-1, 1], None)
+    """
+    if len(seen) == 2:
+        return seen
+    return [-1, 1] if seen in ([-1], [1]) else None
+
+
+def _shape(info: ModelInfo, source: Source) -> shape.Shape:
+    if info.features_kind != "dense":
+        return shape.by_name
+    if source.format != "svmlight":
+        return shape.by_order(source.first)
+    dimension = info.dimension or info.settings["features"]["dimension"]
+    if not dimension:
+        raise CommandFailed(
+            f"{info.model} has dense features, and an svmlight file does not say how many:"
+            """ make it with --settings '{"features": {"kind": "dense", "dimension": …}}'"""
+        )
+    return shape.by_index(dimension)
+
+
+@contextmanager
+def _logs_above() -> Iterator[None]:
+    """Warnings of a service within this process, such as a drift, above the bar."""
+    handler = RichHandler(console=err, show_time=False, show_path=False, markup=False)
+    log = logging.getLogger("service")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+def _described(source: Source, survey: Survey | None) -> str:
+    guessed = " (guessed)" if source.layout.is_guess else ""
+    label = f"label `{source.layout.label}`{guessed}"
+    if survey is None:
+        return f"{source.file}: {source.format}, rows as they come, {len(source.first):,} features, {label}"
+    rows = "rows as they come" if survey.rows is None else f"{survey.rows:,} rows"
+    shown = ", ".join(repr(label) for label in survey.labels[:5])
+    more = f" and {len(survey.labels) - 5} more" if len(survey.labels) > 5 else ""
+    return f"{source.file}: {source.format}, {rows}, {survey.features:,} features, {label}: {shown}{more}"
+
+
+def _introduced(info: ModelInfo, is_new: bool, skipped: int) -> str:
+    made = "made now" if is_new else f"there already, version {info.version}"
+    going_on = f"; going on after row {skipped:,}" if skipped else ""
+    algorithm = info.settings["learner"]["algorithm"]
+    return f"{info.model}: {made}, {algorithm}, {info.features_kind} features{going_on}"
+
+
+def _names(features: str | None) -> list[str]:
+    return [name.strip() for name in features.split(",")] if features else []
+
+
+def _settings(text: str | None) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise CommandFailed(f"--settings is not a JSON object: {error}") from None

@@ -1,0 +1,39 @@
+"""The options of the command, each with what its help says."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+
+class Format(StrEnum):
+    csv = "csv"
+    jsonl = "jsonl"
+    svmlight = "svmlight"
+    parquet = "parquet"
+
+
+File = Annotated[str, Argument(metavar="FILE", help="The examples; - is standard input. May be gzipped.")]
+Model = Annotated[str, Option(metavar="NAME", help="The model that learns; made if there is none.")]
+Service = Annotated[str | None, Option(metavar="URL", help="A running service. Without it, one runs here.")]
+Data = Annotated[
+    Path | None, Option(metavar="DIR", help="Without --url: where it is kept. Without it, nothing is.")
+]
+FormatChoice = Annotated[Format | None, Option(help="By default told by the file's name.")]
+LabelColumn = Annotated[
+    str | None, Option(metavar="NAME", help="By default label, y, target, class, outcome, or the last one.")
+]
+FeatureColumns = Annotated[
+    str | None, Option(metavar="NAMES", help="With commas between. By default all but the label.")
+]
+ModelSettings = Annotated[
+    str | None, Option(metavar="JSON", help="""Of a model that is made: '{"features": "named"}'.""")
+]
+Delay = Annotated[int, Option(min=0, metavar="N", help="Reveal each label only N predictions later.")]
+Fast = Annotated[
+    bool, Option("--fast", help="Many rounds a request, without ids: run twice, they are learned twice.")
+]
+Resume = Annotated[bool, Option("--resume", help="Go on after the model's last round.")]
+Run = Annotated[str, Option(metavar="NAME", help="Under another name, all rounds are new ones.")]
+Plot = Annotated[Path | None, Option(metavar="FILE", help="Draw the error over the rounds as SVG.")]

@@ -1,0 +1,106 @@
+"""What a replay shows while it runs and when it is over."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from service.client import Outcome, Stats
+from service.client.answers import Bound
+from service.commands.console import err
+
+
+class Tally:
+    """What this replay did: rounds, those that were known before, and how long it took."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.repeated = 0
+        self.seconds = 0.0
+        self.last: Outcome | None = None
+        self._began = perf_counter()
+
+    def add(self, outcome: Outcome) -> None:
+        self.last = outcome
+        self.rounds += 1
+        self.repeated += outcome.replayed
+        self.seconds = perf_counter() - self._began
+
+    @property
+    def pace(self) -> float:
+        """Rounds a second."""
+        return self.rounds / self.seconds if self.seconds else 0.0
+
+
+class Figures(ProgressColumn):
+    """The model's figures as of the last round."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__()
+        self._tally = tally
+
+    def render(self, task: Task) -> Text:
+        last = self._tally.last
+        if last is None:
+            return Text("")
+        return Text(
+            f"{task.completed:,.0f} rounds  {self._tally.pace:,.0f}/s"
+            f"  error {last.mistakes / last.rounds:.4f}  {last.mistakes:,} mistakes"
+        )
+
+
+@contextmanager
+def bar(total: int | None, skipped: int, tally: Tally) -> Iterator[Callable[[], None]]:
+    """A bar on standard error, if that is a terminal, and how to advance it; gone in the end."""
+    columns = (SpinnerColumn(), BarColumn(), Figures(tally), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("", total=total, completed=skipped)
+        yield lambda: progress.advance(task)
+
+
+def summary(stats: Stats, tally: Tally, *, is_complete: bool) -> Table:
+    """The model after the replay, and the replay itself."""
+    table = Table(title=stats.model, title_justify="left", show_header=False)
+    table.add_column(style="dim")
+    table.add_column()
+    baselines = stats.baselines
+    rows = {
+        "rounds": f"{stats.rounds.revealed:,}" + ("" if is_complete else " so far"),
+        "mistakes": f"{stats.mistakes:,}",
+        "error rate": _rate(stats.error_rate),
+        "of the last 1,000": _rate(stats.windows.last_1000.error_rate),
+        "of the majority class": _rate(baselines.majority_error_rate),
+        "of the label before": _rate(baselines.no_change_error_rate),
+        "updates": f"{stats.updates:,}",
+        "mistake bound": in_words(stats.bound, stats.mistakes),
+        "drifts": f"{stats.drift.count:,}",
+        "this replay": f"{tally.rounds:,} rounds in {tally.seconds:.1f} s, {tally.pace:,.0f}/s",
+    }
+    if stats.rounds.pending:
+        rows["waiting for labels"] = f"{stats.rounds.pending:,}"
+    if tally.repeated:
+        rows["of those known before"] = f"{tally.repeated:,}, not learned again (--run NAME makes them new)"
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def in_words(bound: Bound, mistakes: int) -> str:
+    """
+    >>> none = dict.fromkeys(Bound.__struct_fields__)
+    >>> in_words(Bound(**none | {"verdict": "within", "mistake_bound": 1024.5}), 101)
+    'within: 101 of at most 1,024'
+    >>> in_words(Bound(**none | {"verdict": "unknown", "why": "no margin is declared"}), 101)
+    'unknown: no margin is declared'
+    """
+    verdict = bound.verdict.replace("_", " ")
+    if bound.mistake_bound is not None:
+        return f"{verdict}: {mistakes:,} of at most {int(bound.mistake_bound):,}"
+    return f"{verdict}: {bound.why}" if bound.why else verdict
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.4f}"

@@ -1,0 +1,112 @@
+"""The examples of a file, and what a look at all of them tells."""
+
+from collections.abc import Iterator, Sequence, Set
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import NamedTuple
+
+from service.client.answers import Label
+from service.commands.console import CommandFailed
+from service.commands.replay.formats import FORMATS, Record
+from service.commands.replay.layout import Layout, Raw, choose
+from service.commands.replay.opening import guess_format, open_examples
+from service.commands.replay.shape import is_plain
+
+PEEKED_ROWS = 1_000
+LABELS_MAX = 1_000
+NAMES_MAX = 1_000_000
+
+
+class Example(NamedTuple):
+    row: int
+    features: Raw
+    label: Label
+
+
+@dataclass(slots=True)
+class Survey:
+    """`rows` is None if only the first were looked at. `is_plain` if lists of numbers can hold the features."""
+
+    rows: int | None
+    labels: list[Label]
+    features: int
+    is_plain: bool
+
+
+class Source:
+    """A file's examples in their order. Standard input can be gone through once, a file again and again."""
+
+    def __init__(self, file: str, format: str | None, label: str | None, features: Sequence[str]) -> None:
+        self.file = file
+        self._stream = open_examples(file)
+        try:
+            self.format = format or guess_format(file, self._stream)
+            self._records = FORMATS[self.format](self._stream)
+            self._peeked = list(islice(self._records, 1))
+            if not self._peeked:
+                raise CommandFailed(f"{file} has no examples")
+            self.layout: Layout = choose(self._peeked[0], label, features)
+            self.first: Raw = next(self._split(iter(self._peeked))).features
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._stream.close()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether its end is not known, and may be far."""
+        return self.file == "-"
+
+    def examples(self) -> Iterator[Example]:
+        yield from self._split(chain(self._peeked, self._records))
+
+    def survey(self) -> Survey:
+        """A look at the whole file, or at the beginning of standard input."""
+        if self.is_stream:
+            self._peeked += islice(self._records, PEEKED_ROWS - len(self._peeked))
+            survey = _survey(self._split(iter(self._peeked)))
+            survey.rows = None
+            return survey
+        with closing(open_examples(self.file)) as stream:
+            return _survey(self._split(FORMATS[self.format](stream)))
+
+    def _split(self, records: Iterator[Record]) -> Iterator[Example]:
+        for row, record in enumerate(records, 1):
+            try:
+                yield Example(row, *self.layout.split(record))
+            except CommandFailed as error:
+                raise CommandFailed(f"row {row}: {error}") from None
+
+
+def _survey(examples: Iterator[Example]) -> Survey:
+    first = next(examples)
+    survey = Survey(0, [], len(first.features), is_plain=True)
+    names = set(_names(first.features))
+    labels: dict[tuple[type, Label], Label] = {}
+    for example in chain([first], examples):
+        survey.rows = example.row
+        if len(labels) < LABELS_MAX:
+            labels[type(example.label), example.label] = example.label
+        if survey.is_plain:
+            survey.is_plain = is_plain(example.features) and _names(example.features) == names
+        if len(names) < NAMES_MAX:
+            names |= _names(example.features)
+    survey.features = len(names) or len(first.features)
+    survey.labels = sorted(labels.values(), key=_order)
+    return survey
+
+
+def _names(features: Raw) -> Set[str]:
+    return features.keys() if isinstance(features, dict) else frozenset()
+
+
+def _order(label: Label) -> tuple[str, float, str]:
+    """
+    >>> sorted(["b", 10, 9, "a", True], key=_order)
+    [True, 9, 10, 'a', 'b']
+    """
+    number = label if isinstance(label, int) else 0
+    return type(label).__name__, number, str(label)

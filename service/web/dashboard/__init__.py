@@ -1,0 +1,96 @@
+"""`/`: the page for people. Plain files, read once; a policy under which nothing but them can run."""
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request, Response
+
+from service.web.problems import HttpError
+
+FILES = Path(__file__).parent
+INDEX = "index.html"
+
+MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        # A name can never become markup: the browser itself refuses innerHTML and the like.
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+
+HEADERS = {
+    "cache-control": "no-cache",  # kept by the browser, and asked about by ETag
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+class File(NamedTuple):
+    content: bytes
+    media_type: str
+    etag: str
+
+
+def read_files() -> dict[str, File]:
+    """All files of the page by name.
+
+    >>> read_files()["index.html"].media_type
+    'text/html; charset=utf-8'
+    """
+    files = {}
+    for path in sorted(FILES.iterdir()):
+        if path.suffix in MEDIA_TYPES:
+            content = path.read_bytes()
+            etag = f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
+            files[path.name] = File(content, MEDIA_TYPES[path.suffix], etag)
+    return files
+
+
+def router() -> APIRouter:
+    routes = APIRouter(include_in_schema=False)
+    files = read_files()
+
+    @routes.api_route("/", methods=["GET", "HEAD"])
+    async def index(request: Request) -> Response:
+        return answer(files[INDEX], request.headers.get("if-none-match"))
+
+    @routes.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    async def favicon(request: Request) -> Response:
+        """Browsers ask for it on their own, on /docs for one."""
+        return answer(files["favicon.svg"], request.headers.get("if-none-match"))
+
+    @routes.api_route("/dashboard/{name}", methods=["GET", "HEAD"])
+    async def file(name: str, request: Request) -> Response:
+        if name not in files:
+            raise HttpError("not-found", "the page has no such file")
+        return answer(files[name], request.headers.get("if-none-match"))
+
+    return routes
+
+
+def answer(file: File, if_none_match: str | None) -> Response:
+    """The file, or 304 if the browser has it already."""
+    headers = {**HEADERS, "etag": file.etag}
+    known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
+    if file.etag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, headers=headers, media_type=file.media_type)

@@ -1,0 +1,53 @@
+// Requests to the service: problems become exceptions, and a 401 asks the person for a key.
+
+import { askForKey, currentKey } from "./key.js";
+
+/** What the service refused, in its own words. */
+export class Problem extends Error {
+  constructor(status, code, detail) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** The answer, if it is a good one. Paths are relative to the page, so that a prefix before it does no harm. */
+export async function request(path, { headers = {}, ...options } = {}) {
+  for (;;) {
+    const key = currentKey();
+    const answer = await fetch(new URL(path, document.baseURI), {
+      ...options,
+      headers: key ? { ...headers, Authorization: `Bearer ${key}` } : headers,
+      credentials: "same-origin",
+    });
+    if (answer.ok) return answer;
+    const problem = await problemOf(answer);
+    if (answer.status !== 401 || !(await askForKey(key))) throw problem;
+  }
+}
+
+export async function getJson(path, options) {
+  return (await request(path, options)).json();
+}
+
+export async function postJson(path, body) {
+  const answer = await request(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  return answer.json();
+}
+
+export function modelPath(root, name) {
+  return `${root}/${encodeURIComponent(name)}`;
+}
+
+async function problemOf(answer) {
+  try {
+    const { code, detail } = await answer.json();
+    return new Problem(answer.status, code, detail ?? answer.statusText);
+  } catch {
+    return new Problem(answer.status, "unknown", `the service answered ${answer.status}`);
+  }
+}

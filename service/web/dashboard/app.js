@@ -1,0 +1,70 @@
+// Which view is shown, by the part of the address after #.
+
+import { openFleet } from "./fleet.js";
+import { allowAsking, installKey } from "./key.js";
+import { openModel } from "./model.js";
+
+const main = document.getElementById("main");
+
+let view = null;
+let fleetAddress = "#/";
+
+/** "#/models/spam" → the model; "#/?sort=rounds" → the fleet, so sorted. */
+function parse(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const [place, name] = path.split("/");
+  return place === "models" && name
+    ? { name: decodeName(name) }
+    : { query: new URLSearchParams(query ?? "") };
+}
+
+function decodeName(name) {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function show() {
+  const { name, query } = parse(location.hash);
+  if (name === undefined && view?.follow) {
+    view.follow(query);
+    return;
+  }
+  const isFirst = view === null;
+  view?.close();
+  allowAsking();
+  if (name === undefined) {
+    view = openFleet(main, query, (address) => (fleetAddress = address));
+    document.title = "Novikoff";
+  } else {
+    view = openModel(main, name, () => fleetAddress);
+    document.title = `${name} · Novikoff`;
+  }
+  window.scrollTo(0, 0);
+  if (!isFirst) main.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+function reopen() {
+  view?.close();
+  view = null;
+  show();
+}
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+
+document.addEventListener("keydown", (event) => {
+  const search = document.getElementById("search");
+  const isTyping = event.target.closest?.("input, textarea, select");
+  if (event.key !== "/" || isTyping || !search || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  search.focus();
+});
+
+window.addEventListener("hashchange", show);
+installKey(reopen);
+show();

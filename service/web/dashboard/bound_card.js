@@ -1,0 +1,146 @@
+// Mistakes against the bound, with the verdict in words.
+
+import { Chart } from "./chart.js";
+import { card, h, setText } from "./dom.js";
+import { NOTHING, count, percent, plural, real, shortCount } from "./format.js";
+
+const NEAR = 10;
+const TITLES = {
+  within: "Within the bound",
+  exceeded: "The declared margin is refuted",
+  unknown: "No verdict yet",
+  not_applicable: "The bound does not apply",
+};
+
+/** What the verdict means, as sentences. */
+export function verdictInWords({ bound, updates }) {
+  const learned = `The model has learned from ${plural(updates, "mistake")}.`;
+  const allowed = bound.mistake_bound === null ? "finitely many" : atMost(bound.mistake_bound);
+  switch (bound.verdict) {
+    case "exceeded":
+      return [
+        learned,
+        `No plane separates what was revealed with a margin above ${real(bound.margin_ceiling)},`,
+        `so the declared margin of ${real(bound.gamma)} cannot be right.`,
+      ].join(" ");
+    case "within":
+      return [
+        learned,
+        bound.gamma_source === "declared"
+          ? `If a plane separates the stream with the declared margin of ${real(bound.gamma)},`
+          : `If the margin of ${real(bound.gamma)} seen lately holds for the whole stream,`,
+        `there can never be more than ${allowed}. ${sentence(bound.why)}`,
+      ].join(" ");
+    case "not_applicable":
+      return `No theorem bounds the mistakes of this model: ${plain(bound.why ?? "it does not apply")}.`;
+    default:
+      return `${learned} ${sentence(bound.why)}`;
+  }
+}
+
+function atMost(bound) {
+  return bound < 1e7 ? count(Math.floor(bound)) : real(bound);
+}
+
+function sentence(text) {
+  return text ? `${text[0].toUpperCase()}${plain(text.slice(1))}.` : "";
+}
+
+/** The service marks code in its sentences. */
+function plain(text) {
+  return text.replaceAll("`", "");
+}
+
+export class BoundCard {
+  #verdict = h("p", { class: "verdict" });
+  #words = h("p", { class: "words" });
+  #chart = new Chart();
+  #used = h("p", { class: "used" });
+  #facts = new Map();
+  element;
+
+  constructor() {
+    this.element = card(
+      "Mistakes against the bound",
+      "side",
+      this.#verdict,
+      this.#words,
+      this.#chart.element,
+      this.#used,
+      h(
+        "dl",
+        { class: "facts" },
+        this.#fact("radius", "Longest example, R"),
+        this.#fact("norm", "Length of the weights"),
+        this.#fact("ceiling", "Margin ceiling"),
+        this.#fact("margin", "Margin, γ"),
+        this.#fact("late", "Updates a label comes late, on average"),
+      ),
+    );
+  }
+
+  #fact(key, name) {
+    const value = h("dd");
+    this.#facts.set(key, value);
+    return h("div", {}, h("dt", {}, name), value);
+  }
+
+  show(stats) {
+    const { bound, updates } = stats;
+    this.#verdict.dataset.verdict = bound.verdict;
+    setText(this.#verdict, TITLES[bound.verdict] ?? bound.verdict);
+    setText(this.#words, verdictInWords(stats));
+    const values = {
+      radius: real(bound.R),
+      norm: real(bound.weight_norm),
+      ceiling: real(bound.margin_ceiling),
+      margin: bound.gamma === null ? NOTHING : `${real(bound.gamma)}, ${bound.gamma_source}`,
+      late: real(bound.stale_updates_mean),
+    };
+    for (const [key, text] of Object.entries(values)) {
+      setText(this.#facts.get(key), text);
+      this.#facts.get(key).parentElement.hidden = text === NOTHING;
+    }
+    this.#draw(stats, bound.verdict === "exceeded" ? null : bound.mistake_bound, updates);
+  }
+
+  #draw({ curve, rounds, mistakes }, limit, updates) {
+    const isNear = limit !== null && limit <= NEAR * Math.max(mistakes, 1);
+    setText(this.#used, this.#usedText(limit, updates, isNear));
+    const xMax = Math.max(rounds.revealed, 1);
+    this.#chart.draw({
+      series: [
+        {
+          name: "Mistakes",
+          kind: "mistakes",
+          points: curve.rounds.map((round, i) => [round, curve.mistakes[i]]),
+        },
+        {
+          name: "Bound",
+          kind: "bound",
+          points: isNear
+            ? [
+                [0, limit],
+                [xMax, limit],
+              ]
+            : [],
+        },
+      ],
+      xMax,
+      yMax: Math.max(4, mistakes * 1.1, isNear ? limit * 1.1 : 0),
+      nameX: "Round",
+      formatX: shortCount,
+      formatY: shortCount,
+      formatValue: { x: count, y: count },
+      title: "Mistakes over rounds",
+      text: `${plural(mistakes, "mistake")} in ${plural(rounds.revealed, "round")}.`,
+    });
+  }
+
+  #usedText(limit, updates, isNear) {
+    if (limit === null) return "";
+    const share = updates / limit;
+    const used = share > 0 && share < 0.0001 ? "less than 0.01%" : percent(share);
+    return `${used} of ${atMost(limit)} used${isNear ? "" : "; the bound is far above this chart"}`;
+  }
+}

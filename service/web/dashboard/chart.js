@@ -1,0 +1,172 @@
+// Line charts in SVG: scales, axes, lines, marks. They know nothing about learning.
+
+import { h, s, setText } from "./dom.js";
+import { ChartCursor } from "./chart_cursor.js";
+
+const MARGIN = { left: 46, right: 14, top: 14, bottom: 26 };
+
+/** Round numbers from 0 to at most `max`, about `about` of them. */
+export function ticks(max, about = 4) {
+  if (!(max > 0)) return [0];
+  const raw = max / about;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999);
+  const marks = [];
+  for (let i = 0; i * step <= max * 1.0001; i += 1) marks.push(i * step);
+  return marks;
+}
+
+/** An SVG path through points that are already in pixels. */
+export function path(points) {
+  return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+}
+
+/** A chart that fills its place. `draw` takes:
+ * xMax, yMax; series: [{name, kind, points: [[x, y]]}]; marks: [{x, text}]; formatX, formatY, nameX; title, text. */
+export class Chart {
+  #plot = s("svg", { role: "img" });
+  #tip = h("div", { class: "tip", role: "status", hidden: true });
+  #drawn = null;
+  #cursor;
+
+  constructor() {
+    this.element = h("div", { class: "chart", role: "group", tabindex: "0" }, this.#plot, this.#tip);
+    this.#cursor = new ChartCursor(this.element, this.#tip);
+    new ResizeObserver(() => this.#render()).observe(this.element);
+  }
+
+  draw(spec) {
+    this.#drawn = spec;
+    this.#render();
+  }
+
+  #render() {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (!width || !height || !this.#drawn) return;
+    const spec = this.#drawn;
+    const scale = scales(spec, width, height);
+    this.#plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.element.setAttribute("aria-label", `${spec.title}; left and right arrow keys read values`);
+    this.#plot.setAttribute("aria-label", `${spec.title}. ${spec.text}`);
+    this.#plot.replaceChildren(
+      s("title", {}, spec.title),
+      s("desc", {}, spec.text),
+      axes(spec, scale),
+      lines(spec.series, scale),
+      ...(spec.marks ?? []).map((mark) => markAt(mark, scale)),
+      this.#cursor.layer(spec, scale),
+    );
+  }
+}
+
+function scales(spec, width, height) {
+  const { left, right, top, bottom } = MARGIN;
+  const inner = { left, top, right: width - right, bottom: height - bottom };
+  return {
+    inner,
+    x: (value) => left + (value / (spec.xMax || 1)) * (inner.right - left),
+    y: (value) => inner.bottom - (value / (spec.yMax || 1)) * (inner.bottom - top),
+    xAt: (pixel) => ((pixel - left) / (inner.right - left)) * spec.xMax,
+  };
+}
+
+function axes(spec, { inner, x, y }) {
+  const group = s("g", { class: "axes" });
+  for (const value of ticks(spec.yMax, Math.max(2, Math.floor((inner.bottom - inner.top) / 36)))) {
+    group.append(
+      s("line", {
+        x1: inner.left,
+        x2: inner.right,
+        y1: y(value),
+        y2: y(value),
+        class: value ? "grid" : "base",
+      }),
+      s("text", { x: inner.left - 8, y: y(value), dy: "0.32em", "text-anchor": "end" }, spec.formatY(value)),
+    );
+  }
+  const marks = ticks(spec.xMax, Math.max(2, Math.floor((inner.right - inner.left) / 110)));
+  for (const value of marks) {
+    const anchor = value === 0 ? "start" : x(value) > inner.right - 24 ? "end" : "middle";
+    group.append(
+      s("text", { x: x(value), y: inner.bottom + 18, "text-anchor": anchor }, spec.formatX(value)),
+    );
+  }
+  return group;
+}
+
+/** What is above the top is cut off there. */
+function lines(series, scale) {
+  const { left, top, right, bottom } = scale.inner;
+  const [width, height] = [right - left + MARGIN.right, bottom - top + 2];
+  const window = { x: left, y: top, width, height, viewBox: `${left} ${top} ${width} ${height}` };
+  return s(
+    "svg",
+    window,
+    series.map((each) => line(each, scale)),
+  );
+}
+
+function line({ kind, points }, { x, y, inner }) {
+  const placed = points.map(([px, py]) => [x(px), y(py)]);
+  if (!placed.length) return s("g");
+  const d = path(placed);
+  const group = s("g", { class: `series ${kind}` }, s("path", { class: "line", d }));
+  if (kind === "recent" || kind === "mistakes") {
+    const [first, last] = [placed[0], placed.at(-1)];
+    group.prepend(
+      s("path", { class: "area", d: `${d}L${last[0]} ${inner.bottom}L${first[0]} ${inner.bottom}Z` }),
+    );
+  }
+  return group;
+}
+
+function markAt({ x: value, text }, { x, inner }) {
+  const at = x(value);
+  const near = at > (inner.left + inner.right) / 2;
+  return s(
+    "g",
+    { class: "mark" },
+    s("line", { x1: at, x2: at, y1: inner.top, y2: inner.bottom }),
+    s(
+      "text",
+      { x: at + (near ? -6 : 6), y: inner.top + 4, dy: "0.32em", "text-anchor": near ? "end" : "start" },
+      text,
+    ),
+  );
+}
+
+/** A small line without axes, for a row of a table. */
+export function sparkline(points, { width = 112, height = 26, yMax }) {
+  const xMin = points[0]?.[0] ?? 0;
+  const span = (points.at(-1)?.[0] ?? 0) - xMin || 1;
+  const placed = points.map(([x, y]) => [
+    1 + ((x - xMin) / span) * (width - 5),
+    height - 2 - Math.min(1, y / (yMax || 1)) * (height - 5),
+  ]);
+  const drawing = s("svg", {
+    class: "sparkline",
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    "aria-hidden": "true",
+  });
+  if (placed.length < 2) return drawing;
+  const [lastX, lastY] = placed.at(-1);
+  drawing.append(s("path", { d: path(placed) }), s("circle", { cx: lastX, cy: lastY, r: 2 }));
+  return drawing;
+}
+
+/** The names of lines beside their colours. Update by calling again: texts change, elements stay. */
+export class Legend {
+  element = h("ul", { class: "legend" });
+
+  show(series) {
+    const shown = series.filter(({ points }) => points.length);
+    while (this.element.children.length > shown.length) this.element.lastChild.remove();
+    shown.forEach(({ name, kind }, i) => {
+      const item = this.element.children[i] ?? this.element.appendChild(h("li"));
+      item.className = kind;
+      setText(item, name);
+    });
+  }
+}

@@ -1,0 +1,67 @@
+// From the curve of mistakes over rounds to rates of error. The curve has at most 512 points.
+
+const WINDOW_MIN = 32;
+const WINDOWS = 40;
+const NEAR = 4;
+
+/** How many rounds "recent" means on a chart of so many. */
+export function windowOf(rounds) {
+  const wanted = Math.max(WINDOW_MIN, rounds / WINDOWS);
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= wanted);
+}
+
+/** [[round, mistakes / round], …] over all rounds so far. */
+export function cumulativeRate({ rounds, mistakes }) {
+  const points = [];
+  for (let i = 0; i < rounds.length; i += 1) {
+    if (rounds[i] > 0) points.push([rounds[i], mistakes[i] / rounds[i]]);
+  }
+  return points;
+}
+
+/** [[round, share of mistakes among the `window` rounds before], …]. */
+export function trailingRate({ rounds, mistakes }, window) {
+  const points = [];
+  let behind = 0;
+  for (let i = 0; i < rounds.length; i += 1) {
+    const from = rounds[i] - window;
+    if (from < 0) continue;
+    while (rounds[behind + 1] <= from) behind += 1;
+    const width = rounds[behind + 1] - rounds[behind];
+    const part = width > 0 ? (from - rounds[behind]) / width : 0;
+    const before = mistakes[behind] + part * ((mistakes[behind + 1] ?? mistakes[behind]) - mistakes[behind]);
+    points.push([rounds[i], (mistakes[i] - before) / window]);
+  }
+  return points;
+}
+
+/** [[round, bound / round], …]: no more than this may be wrong, where that is below `yMax`. */
+export function boundRate(bound, rounds, yMax) {
+  const from = bound / yMax;
+  if (bound === null || !(from < rounds)) return [];
+  return Array.from({ length: 65 }, (_, i) => from + ((rounds - from) * i) / 64).map((t) => [t, bound / t]);
+}
+
+/** A top for the axis that the first few rounds, where every rate is wild, do not decide. A bound that would
+ * be just above it comes into sight. */
+export function topOf(series, rounds, bound = null) {
+  const settled = series
+    .flat()
+    .filter(([round]) => round >= Math.min(rounds, Math.max(WINDOW_MIN, rounds / 20)));
+  const highest = Math.max(0.02, ...settled.map(([, rate]) => rate));
+  const limit = bound === null || bound / rounds > NEAR * highest ? 0 : (1.4 * bound) / rounds;
+  return Math.min(1, Math.max(highest * 1.15, limit));
+}
+
+/** A curve with the present added, for what the feed tells between two readings of the whole. */
+export function extend(curve, round, mistakes) {
+  const last = curve.rounds.at(-1) ?? 0;
+  if (round < last) return { rounds: [0, round], mistakes: [0, mistakes] };
+  if (round === last) return curve;
+  const keep = (_, i) => curve.rounds.length < 512 || i % 2 === 0;
+  return {
+    rounds: [...curve.rounds.filter(keep), round],
+    mistakes: [...curve.mistakes.filter(keep), mistakes],
+  };
+}

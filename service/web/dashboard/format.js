@@ -1,0 +1,104 @@
+// How numbers, times and labels are written. What is not known yet is a dash.
+
+export const NOTHING = "–";
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
+/** 8123 → 8,123 */
+export function count(number) {
+  return isNothing(number) ? NOTHING : whole.format(number);
+}
+
+/** 8123 → 8.1K, for the axes of charts. */
+export function shortCount(number) {
+  return compact.format(number);
+}
+
+/** 0.0507 → 5.07% */
+export function percent(ratio, digits = 2) {
+  return isNothing(ratio) ? NOTHING : `${(100 * ratio).toFixed(digits)}%`;
+}
+
+/** Three significant digits: 0.0983, 12.4, 508,000, 1.2e9. */
+export function real(number) {
+  if (isNothing(number)) return NOTHING;
+  const size = Math.abs(number);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return number.toExponential(2).replace("e+", "e");
+  return number.toLocaleString("en", { maximumSignificantDigits: size >= 1000 ? 4 : 3 });
+}
+
+/** A number with its sign, and the right minus; with so many decimals that numbers below each other line up. */
+export function signed(number, decimals = null) {
+  if (isNothing(number)) return NOTHING;
+  const size = Math.abs(number);
+  const text = decimals === null || (size && size < 10 ** -decimals) ? real(size) : size.toFixed(decimals);
+  return number === 0 ? text : `${number < 0 ? "−" : "+"}${text}`;
+}
+
+/** How many decimals show three digits of a number, or null if none would do: 9.94 → 2, 0.02 → 4, 2e9 → null. */
+export function decimalsFor(number) {
+  const decimals = 2 - Math.floor(Math.log10(number || 1));
+  return decimals > 6 || decimals < -4 ? null : Math.max(0, decimals);
+}
+
+/** −1 to 1 with two decimals. */
+export function score(number) {
+  return isNothing(number) ? NOTHING : number.toFixed(2).replace("-", "−");
+}
+
+const UNITS = [
+  ["d", 86400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+  ["ms", 1e-3],
+];
+
+/** Seconds in the unit that suits them: 0.0032 → 3.2 ms, 5400 → 1.5 h. */
+export function duration(seconds) {
+  if (isNothing(seconds)) return NOTHING;
+  if (seconds < 5e-5) return "0 ms";
+  const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? UNITS.at(-1);
+  const amount = seconds / size;
+  return `${amount < 10 ? Number(amount.toFixed(1)) : Math.round(amount)} ${unit}`;
+}
+
+/** How long ago, in one unit. */
+export function ago(time, now = Date.now()) {
+  const seconds = Math.max(0, (now - Date.parse(time)) / 1000);
+  if (seconds < 2) return "just now";
+  const [unit, size] = UNITS.find(([, size]) => seconds >= size);
+  return `${Math.floor(seconds / size)} ${unit} ago`;
+}
+
+export function clockTime(time) {
+  return clock.format(new Date(time));
+}
+
+export function dateTime(time) {
+  return moment.format(new Date(time));
+}
+
+/** A label as text. A string that could be taken for a number or a truth value gets quotes. */
+export function labelText(label) {
+  if (label === null || label === undefined) return NOTHING;
+  if (typeof label !== "string") return String(label).replace("-", "−");
+  return /^(|true|false|null|[-−+.\d]+)$/.test(label) ? `“${label}”` : label;
+}
+
+/** A feature as text: dense ones have a place, others a name. */
+export function featureText(feature) {
+  return typeof feature === "number" ? `x[${feature}]` : feature;
+}
+
+/** 1 mistake, 2 mistakes */
+export function plural(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+function isNothing(number) {
+  return number === null || number === undefined || Number.isNaN(number);
+}

@@ -1,0 +1,186 @@
+// One model: everything /stats says about it, as it happens.
+
+import { getJson, modelPath } from "./api.js";
+import { BoundCard } from "./bound_card.js";
+import { ConfusionCard } from "./confusion_card.js";
+import { h, setText } from "./dom.js";
+import { ErrorCard } from "./error_card.js";
+import { Feed } from "./feed.js";
+import { BaselinesCard, DelayCard, WindowsCard } from "./figures.js";
+import { ago, count, dateTime, percent, plural } from "./format.js";
+import { showState } from "./live.js";
+import { notice, refusal } from "./notice.js";
+import { SettingsCard } from "./settings_card.js";
+import { Tiles } from "./tiles.js";
+import { TrailCard } from "./trail_card.js";
+import { TryCard } from "./try_card.js";
+import { WeightsCard } from "./weights_card.js";
+
+// The windows of a minute, an hour and a day move on even if nothing happens.
+const QUIET_MS = 10000;
+
+/** Show a model in `main`; `back` is the address of the fleet it was chosen from. */
+export function openModel(main, name, back) {
+  const view = new ModelView(main, name, back);
+  view.open();
+  return view;
+}
+
+class ModelView {
+  #main;
+  #name;
+  #back;
+  #feed;
+  #timer = null;
+  #shownAt = -Infinity;
+  #stats = null;
+  #isClosed = false;
+  #header;
+  #tiles = new Tiles("This model", [
+    "Recent error",
+    "Error rate",
+    "Mistakes",
+    "Rounds",
+    "Updates",
+    "Pending",
+  ]);
+  #cards;
+
+  constructor(main, name, back) {
+    this.#main = main;
+    this.#name = name;
+    this.#back = back;
+    this.#header = new Header(name, back);
+    const weights = new WeightsCard(name);
+    const settings = new SettingsCard(name);
+    this.#cards = [
+      new ErrorCard(),
+      new BoundCard(),
+      new ConfusionCard(),
+      new WindowsCard(),
+      weights,
+      new TryCard(name, weights, settings),
+      new BaselinesCard(),
+      new DelayCard(),
+      new TrailCard(name),
+      settings,
+    ];
+    const path = `feed?${new URLSearchParams({ model: name })}`;
+    this.#feed = new Feed(path, (event, data) => this.#frame(event, data), showState);
+  }
+
+  open() {
+    this.#main.replaceChildren(this.#header.element);
+    this.#shownAt = performance.now();
+    this.#feed.start();
+    this.#timer = setInterval(() => this.#tick(), 1000);
+    this.#load();
+  }
+
+  close() {
+    this.#isClosed = true;
+    this.#feed.stop();
+    clearInterval(this.#timer);
+    for (const card of this.#cards) card.close?.();
+  }
+
+  async #load() {
+    try {
+      this.#show(await getJson(modelPath("stats", this.#name)));
+    } catch (error) {
+      if (error.status) this.#refused(error);
+    }
+  }
+
+  #frame(event, data) {
+    if (event === "refused") this.#refused(data);
+    else if (data.deleted) this.#gone("This model was deleted", `${this.#name} is no more.`);
+    else this.#show(data);
+  }
+
+  #show(stats) {
+    if (this.#isClosed || (this.#stats && stats.updated_at < this.#stats.updated_at)) return;
+    if (!this.#stats) {
+      const cards = this.#cards.map((card) => card.element);
+      this.#main.append(this.#tiles.element, h("div", { class: "cards" }, cards));
+    }
+    this.#stats = stats;
+    this.#shownAt = performance.now();
+    this.#header.show(stats);
+    this.#tiles.show(
+      [
+        percent(stats.ewma_error_rate),
+        percent(stats.error_rate),
+        count(stats.mistakes),
+        count(stats.rounds.revealed),
+        count(stats.updates),
+        count(stats.rounds.pending),
+      ],
+      [
+        "exponentially weighted",
+        "over all rounds",
+        "labels served wrong",
+        "labels revealed",
+        "times the weights moved",
+        stats.rounds.expired ? `${count(stats.rounds.expired)} expired` : "wait for a label",
+      ],
+    );
+    for (const card of this.#cards) card.show(stats);
+  }
+
+  #tick() {
+    this.#header.tick();
+    if (performance.now() - this.#shownAt > QUIET_MS && !document.hidden) {
+      this.#shownAt = performance.now();
+      this.#load();
+    }
+  }
+
+  #refused(error) {
+    if (error.status === 404 || error.status === 422)
+      this.#gone("There is no such model", `No model is called ${this.#name}.`);
+    else if (!this.#isClosed) this.#main.replaceChildren(refusal(error));
+  }
+
+  #gone(title, text) {
+    if (this.#isClosed) return;
+    this.close();
+    this.#main.replaceChildren(notice(title, text, h("a", { href: this.#back() }, "All models")));
+  }
+}
+
+class Header {
+  #badge = h("span", { class: "badge" });
+  #about = h("span");
+  #changed = h("time");
+  #stats = null;
+
+  constructor(name, back) {
+    this.element = h(
+      "div",
+      { class: "page-head" },
+      h("p", { class: "crumb" }, h("a", { href: back() }, "All models")),
+      h("h1", { tabindex: "-1" }, name),
+      h("p", { class: "about" }, this.#badge, this.#about, this.#changed),
+    );
+  }
+
+  show(stats) {
+    this.#stats = stats;
+    const { state, count: times } = stats.drift;
+    this.#badge.dataset.state = state;
+    setText(this.#badge, state === "stable" ? "" : state);
+    const drifts = times ? `${plural(times, "drift")} so far` : "no drift so far";
+    setText(
+      this.#about,
+      `${stats.algorithm} · ${plural(stats.confusion.labels.length, "class", "classes")} · ${drifts} · `,
+    );
+    this.#changed.dateTime = stats.updated_at;
+    this.#changed.title = dateTime(stats.updated_at);
+    this.tick();
+  }
+
+  tick() {
+    if (this.#stats) setText(this.#changed, `changed ${ago(this.#stats.updated_at)}`);
+  }
+}

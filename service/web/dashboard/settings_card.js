@@ -1,0 +1,52 @@
+// What the model is made of.
+
+import { getJson, modelPath } from "./api.js";
+import { card, h } from "./dom.js";
+import { labelText } from "./format.js";
+
+export class SettingsCard {
+  #name;
+  #list = h("dl", { class: "facts settings" });
+  #asked = null;
+  /** What /models says of this model, once it is known: settings, dimension. */
+  value = null;
+  element = card("Settings", "side", this.#list);
+
+  constructor(name) {
+    this.#name = name;
+  }
+
+  /** Settings never change, but a model may be made anew under the same name. */
+  async show({ created_at: created }) {
+    if (this.#asked === created) return;
+    this.#asked = created;
+    try {
+      this.value = await getJson(modelPath("models", this.#name));
+      const { settings, dimension } = this.value;
+      const facts = flatten({
+        ...settings,
+        labels: settings.labels ?? "as they are revealed",
+        dimension: dimension || null,
+      });
+      this.#list.replaceChildren(
+        ...facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))),
+      );
+    } catch {
+      this.#asked = null;
+    }
+  }
+}
+
+/** {learner: {eta0: 1}} → [["learner.eta0", "1"]] */
+function flatten(settings, prefix = "") {
+  return Object.entries(settings).flatMap(([key, value]) => {
+    if (value !== null && typeof value === "object" && !Array.isArray(value))
+      return flatten(value, `${prefix}${key}.`);
+    return value === null || value.length === 0 ? [] : [[prefix + key.replaceAll("_", " "), asText(value)]];
+  });
+}
+
+function asText(value) {
+  if (Array.isArray(value)) return value.map(labelText).join(", ");
+  return typeof value === "boolean" ? (value ? "yes" : "no") : labelText(value);
+}

@@ -1,0 +1,190 @@
+// Try it: type features, see what the model says, reveal what was true, see the weights move.
+
+import { postJson } from "./api.js";
+import { card, h } from "./dom.js";
+import { exampleFor, parseFeatures, parseLabel } from "./features.js";
+import { labelText, plural, signed } from "./format.js";
+import { WeightBars } from "./weight_bars.js";
+import { loadWeights, moves } from "./weights.js";
+
+const BUTTONS_MAX = 12;
+const TERMS = 6;
+// Enough of the weights to see what moved, without reading all of a large model.
+const READ_MAX = 1000;
+const READ_MAX_OF_MANY = 50;
+const MANY_CLASSES = 20;
+
+export class TryCard {
+  #name;
+  #weights;
+  #settings;
+  #labels = [];
+  #features = h("textarea", {
+    id: "features",
+    rows: "2",
+    spellcheck: "false",
+    autocomplete: "off",
+    "aria-describedby": "features-help",
+    placeholder: "1.0, 2.5",
+    onkeydown: (event) => this.#press(event),
+  });
+  #example = h(
+    "button",
+    { type: "button", class: "quiet", onclick: () => this.#fillIn() },
+    "Fill in an example",
+  );
+  #error = h("p", { class: "error", role: "alert" });
+  #answer = h("div", { class: "answer", "aria-live": "polite" });
+  element;
+
+  constructor(name, weights, settings) {
+    this.#name = name;
+    this.#weights = weights;
+    this.#settings = settings;
+    const form = h(
+      "form",
+      { onsubmit: (event) => this.#predict(event) },
+      h("label", { for: "features" }, "Features"),
+      this.#features,
+      h(
+        "p",
+        { id: "features-help", class: "help" },
+        "Numbers with commas between, names with values such as free=1, or JSON.",
+      ),
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { class: "primary", type: "submit" }, "Predict"),
+        this.#example,
+      ),
+      this.#error,
+    );
+    this.element = card("Try it", "half try", form, this.#answer);
+  }
+
+  show({ confusion }) {
+    this.#labels = confusion.labels;
+  }
+
+  #press(event) {
+    if (event.key !== "Enter" || event.shiftKey) return;
+    event.preventDefault();
+    this.#features.form.requestSubmit();
+  }
+
+  #fillIn() {
+    const weights = this.#weights.current?.classes[0]?.weights ?? [];
+    if (this.#settings.value) this.#features.value = exampleFor(this.#settings.value, weights);
+    this.#features.focus();
+  }
+
+  async #predict(event) {
+    event.preventDefault();
+    await this.#attempt(async () => {
+      const features = parseFeatures(this.#features.value);
+      const made = await postJson("predict", { model: this.#name, features, explain: TERMS });
+      this.#answer.replaceChildren(
+        h(
+          "p",
+          { class: "says" },
+          "The model says ",
+          h("strong", {}, labelText(made.label)),
+          ` with a score of ${signed(made.score)}.`,
+        ),
+        ...this.#explanation(made.explanation ?? []),
+        h("p", { class: "ask" }, "What was it really?"),
+        this.#reveals(made.prediction_id),
+      );
+    });
+  }
+
+  #explanation(terms) {
+    if (!terms.length) return [];
+    const bars = new WeightBars("What the score is made of", "Weight × value");
+    bars.show(terms.map(({ feature, contribution }) => ({ key: feature, feature, weight: contribution })));
+    return [h("p", { class: "help" }, "Made of weight × value:"), bars.element];
+  }
+
+  #reveals(id) {
+    const reveal = (label) => this.#reveal(id, label);
+    const buttons = this.#labels
+      .slice(0, BUTTONS_MAX)
+      .map((label) =>
+        h(
+          "button",
+          { type: "button", title: String(label), onclick: () => reveal(label) },
+          h("span", { class: "label" }, labelText(label)),
+        ),
+      );
+    const isOpen = this.#settings.value?.settings.labels === null || this.#labels.length > BUTTONS_MAX;
+    return h(
+      "div",
+      { class: "reveals", role: "group", "aria-label": "True label" },
+      buttons,
+      isOpen ? this.#other(reveal) : null,
+    );
+  }
+
+  #other(reveal) {
+    const input = h("input", {
+      type: "text",
+      placeholder: "Another label",
+      "aria-label": "Another label",
+      maxlength: "256",
+    });
+    const send = (event) => {
+      event.preventDefault();
+      if (input.value.trim()) reveal(parseLabel(input.value, this.#labels));
+    };
+    return h("form", { class: "other", onsubmit: send }, input, h("button", { type: "submit" }, "Reveal"));
+  }
+
+  async #reveal(id, label) {
+    await this.#attempt(async () => {
+      const most = this.#labels.length > MANY_CLASSES ? READ_MAX_OF_MANY : READ_MAX;
+      const before = await loadWeights(this.#name, most);
+      const outcome = await postJson("feedback", { prediction_id: id, label });
+      const after = await loadWeights(this.#name, most);
+      const moved = outcome.updated ? moves(before, after, TERMS) : [];
+      this.#answer.replaceChildren(
+        h(
+          "p",
+          { class: outcome.mistake ? "says wrong" : "says" },
+          h("strong", {}, outcome.mistake ? "A mistake. " : "Right. "),
+          this.#outcome(outcome),
+        ),
+        ...this.#moved(moved, after),
+      );
+      this.#features.focus({ preventScroll: true });
+    });
+  }
+
+  #outcome({ updated, label, rounds, mistakes }) {
+    const did = updated ? "The weights moved" : "The weights stay as they are";
+    return `${labelText(label)} was true. ${did}: ${plural(mistakes, "mistake")} in ${plural(rounds, "round")}.`;
+  }
+
+  #moved(items, after) {
+    if (!items.length) return [];
+    const bars = new WeightBars("Weights before and after", "Before and after");
+    const isMany = after.classes.length > 1;
+    const rows = items.map((item) => ({
+      ...item,
+      key: `${item.label} ${item.feature}`,
+      note: isMany ? `for ${labelText(item.label)}` : null,
+    }));
+    bars.show(rows.map((item) => ({ ...item, weight: item.before })));
+    // The second drawing is what moves; the browser must have seen the first.
+    requestAnimationFrame(() => requestAnimationFrame(() => bars.show(rows)));
+    return [bars.element];
+  }
+
+  async #attempt(work) {
+    this.#error.textContent = "";
+    try {
+      await work();
+    } catch (error) {
+      this.#error.textContent = error.message;
+    }
+  }
+}

@@ -1,0 +1,46 @@
+// GET /models/{model}/weights in one shape, whatever the model:
+// {isWhole, classes: [{label, against, weights: [{feature, weight}]}]}. A feature is a place or a name.
+// `label` is what a positive weight speaks for; `against` what a negative one does, if there are but two.
+
+import { getJson, modelPath } from "./api.js";
+
+export const BIAS = "bias";
+
+/** The `most` weights of each class that are farthest from zero, the bias among them. */
+export async function loadWeights(model, most) {
+  const answer = await getJson(
+    `${modelPath("models", model)}/weights?${new URLSearchParams({ largest: most })}`,
+  );
+  return readWeights(answer, most);
+}
+
+function readWeights({ labels, classes }, most) {
+  return {
+    isWhole: classes.every(({ weights }) => weights.length < most),
+    classes: classes.map(({ label, weights, bias }) => ({
+      label: label ?? labels[1],
+      against: label === null ? labels[0] : null,
+      weights: bias === null ? weights : [...weights, { feature: BIAS, weight: bias }],
+    })),
+  };
+}
+
+/** The `most` that are farthest from zero, the farthest first. */
+export function largest(weights, most) {
+  const isMoved = weights.filter(({ weight }) => weight !== 0);
+  return isMoved.sort((a, b) => Math.abs(b.weight) - Math.abs(a.weight)).slice(0, most);
+}
+
+/** What moved from one reading to the next, the largest move first: [{label, feature, before, weight}]. */
+export function moves(before, after, most) {
+  const moved = [];
+  after.classes.forEach(({ label, weights }, i) => {
+    const old = new Map(before.classes[i]?.weights.map((each) => [each.feature, each.weight]));
+    for (const { feature, weight } of weights) {
+      if (!old.has(feature) && !before.isWhole) continue;
+      const was = old.get(feature) ?? 0;
+      if (was !== weight) moved.push({ label, feature, before: was, weight });
+    }
+  });
+  return moved.sort((a, b) => Math.abs(b.weight - b.before) - Math.abs(a.weight - a.before)).slice(0, most);
+}

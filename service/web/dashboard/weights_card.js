@@ -1,0 +1,83 @@
+// The weights that matter most, read again as the model moves on.
+
+import { card, h, setText } from "./dom.js";
+import { count, labelText, plural } from "./format.js";
+import { Throttle } from "./timing.js";
+import { WeightBars } from "./weight_bars.js";
+import { largest, loadWeights } from "./weights.js";
+
+const SHOWN = 14;
+const EVERY_MS = 1500;
+const SLOW = 20;
+
+export class WeightsCard {
+  #name;
+  #bars = new WeightBars("The largest weights");
+  #words = h("p", { class: "words" });
+  #choice = h("select", { "aria-label": "Class", onchange: () => this.#draw() });
+  #read = new Throttle(() => this.load(), EVERY_MS);
+  #wanted = null;
+  #shape = null;
+  #size = 0;
+  /** The weights as last read: see weights.js. */
+  current = null;
+  element;
+
+  constructor(name) {
+    this.#name = name;
+    this.element = card("Largest weights", "half", this.#choice, this.#words, this.#bars.element);
+  }
+
+  close() {
+    this.#read.stop();
+  }
+
+  show({ version, updates, features }) {
+    this.#size = features.weights;
+    const wanted = `${version}:${updates}`;
+    if (wanted === this.#wanted) return;
+    this.#wanted = wanted;
+    this.#read.ask();
+  }
+
+  /** Read the weights now. Large models are read less often: a reading may take a twentieth of the time. */
+  async load() {
+    const began = performance.now();
+    try {
+      this.current = await loadWeights(this.#name, SHOWN);
+    } catch {
+      return; // The feed will ask again.
+    }
+    this.#read.ms = Math.max(EVERY_MS, SLOW * (performance.now() - began));
+    this.#draw();
+  }
+
+  #draw() {
+    const { classes } = this.current;
+    const shape = JSON.stringify(classes.map(({ label }) => label));
+    if (shape !== this.#shape) {
+      this.#shape = shape;
+      const chosen = this.#choice.selectedIndex;
+      this.#choice.replaceChildren(...classes.map(({ label }) => h("option", {}, labelText(label))));
+      this.#choice.selectedIndex = Math.max(0, chosen);
+      this.#choice.hidden = classes.length < 2;
+    }
+    const chosen = classes[Math.max(0, this.#choice.selectedIndex)] ?? {
+      label: null,
+      against: null,
+      weights: [],
+    };
+    const { label, against, weights } = chosen;
+    const shown = largest(weights, SHOWN);
+    setText(this.#words, words(label, against, shown.length, this.#size));
+    this.#bars.show(shown.map((each) => ({ key: `${typeof each.feature} ${each.feature}`, ...each })));
+  }
+}
+
+function words(label, against, shown, size) {
+  if (!shown) return "All weights are zero.";
+  const left = against === null ? "against it" : `for ${labelText(against)}`;
+  const share =
+    shown === SHOWN && size > shown ? `The ${count(shown)} largest of ${plural(size, "weight")}. ` : "";
+  return `${share}To the right they speak for ${labelText(label)}, to the left ${left}.`;
+}

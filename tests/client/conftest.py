@@ -1,0 +1,57 @@
+"""Both clients under the same tests."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from service.client import AsyncClient, Client
+from tests.running import Service
+
+Connect = Callable[..., Any]
+
+
+class Awaited:
+    """An AsyncClient whose calls are run to their ends, so that one test can use either client."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._client = AsyncClient(*args, **options)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = method(*args, **kwargs)
+            return self._runner.run(given if inspect.iscoroutine(given) else _all(given))
+
+        return call
+
+    def close(self) -> None:
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+
+async def _all(items: Any) -> list[Any]:
+    return [item async for item in items]
+
+
+@pytest.fixture(params=["waiting", "awaited"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Makes clients of either kind."""
+    clients: list[Any] = []
+
+    def connect_one(*args: Any, **options: Any) -> Any:
+        clients.append((Client if request.param == "waiting" else Awaited)(*args, **options))
+        return clients[-1]
+
+    yield connect_one
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(connect: Connect, service: Service) -> Any:
+    return connect(service.url)

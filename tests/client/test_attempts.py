@@ -1,0 +1,47 @@
+"""The rhythm of repetitions, by a clock that only the test moves."""
+
+from itertools import pairwise
+
+import httpx
+import pytest
+
+from service.client import calls
+from service.client.attempts import PAUSE_SECONDS_MAX, Attempts, Pause
+from service.client.problems import Refused, Unreachable
+
+
+def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
+    now = 0.0
+    attempts = Attempts(calls.feedback("p", 1), retry_seconds=20.0, clock=lambda: now)
+    pauses: list[float] = []
+    with pytest.raises(Unreachable):
+        while True:
+            pauses.append(attempts.failed(httpx.ReadTimeout("late")).seconds)
+            now += pauses[-1]
+    assert now <= 20.0 and now > 20.0 - PAUSE_SECONDS_MAX
+    assert all(pause <= PAUSE_SECONDS_MAX for pause in pauses)
+    assert all(later >= earlier / 2 for earlier, later in pairwise(pauses))
+    assert pauses[0] <= 0.1 < 1.0 <= pauses[-1]
+
+
+def test_a_pause_is_at_least_what_the_service_asked_for() -> None:
+    attempts = Attempts(calls.feedback("p", 1), retry_seconds=20.0)
+    paused = attempts.answered(httpx.Response(503, headers={"retry-after": "7"}))
+    assert isinstance(paused, Pause) and paused.seconds == 7.0
+    with pytest.raises(Refused):
+        attempts.answered(httpx.Response(503, headers={"retry-after": "30"}))
+
+
+def test_a_call_that_was_never_sent_is_repeated_even_if_it_is_not_safe_to_repeat() -> None:
+    attempts = Attempts(calls.create_model("m", {}), retry_seconds=20.0)
+    assert attempts.failed(httpx.ConnectError("nobody there")).seconds > 0
+    with pytest.raises(Unreachable):
+        attempts.failed(httpx.ReadError("cut off"))
+
+
+def test_what_the_client_did_wrong_is_not_repeated() -> None:
+    attempts = Attempts(calls.feedback("p", 1), retry_seconds=20.0)
+    for status in (400, 401, 404, 409, 410, 422, 500):
+        with pytest.raises(Refused) as refused:
+            attempts.answered(httpx.Response(status, json={"code": "c", "detail": "d"}))
+        assert refused.value.status == status

@@ -1,0 +1,205 @@
+"""What a client promises, for both of them."""
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import fields
+
+from service.client import Refused, Unreachable
+from service.client.answers import Learned, Outcome, Prediction, Stats, StatsLine
+from service.client.calls import make_id
+from tests.client.conftest import Connect
+from tests.client.faulty import FaultyProxy
+from tests.running import Service
+
+
+def test_a_round_over_the_client_is_the_same_round(client: Any, service: Service, name: str) -> None:
+    prediction = client.predict(name, [1.0, 2.0], explain=1)
+    assert (prediction.model, prediction.label, prediction.score, prediction.version) == (name, 1, 0.0, 0)
+    assert len(prediction.explanation) == 1 and prediction.explanation[0].weight == 0.0
+    outcome = client.feedback(prediction.prediction_id, -1)
+    assert (outcome.predicted, outcome.label, outcome.mistake, outcome.rounds) == (1, -1, True, 1)
+    learned = client.learn(name, [1.0, 2.0], -1)
+    assert (learned.score, learned.mistake, learned.rounds, learned.mistakes) == (-6.0, False, 2, 1)
+    stats = client.stats(name)
+    assert (stats.rounds.revealed, stats.mistakes, stats.error_rate) == (2, 1, 0.5)
+    assert stats.confusion.matrix == [[1, 1], [0, 0]] and isinstance(stats.created_at, datetime)
+    assert client.weights(name).classes[0].weights == [-1.0, -2.0]
+    service.assert_replay_equals_live(name)
+
+
+def test_the_typed_statistics_have_every_field_there_is(client: Any, service: Service, name: str) -> None:
+    service.learn(name, [1.0], 1)
+    assert {field.name for field in fields(Stats)} == service.stats(name).keys()
+    assert {field.name for field in fields(StatsLine)} <= service.stats(name).keys()
+    for part in ("windows", "confusion", "baselines", "delay", "drift", "bound", "curve", "features"):
+        typed = getattr(client.stats(name), part)
+        assert {field.name for field in fields(typed)} >= service.stats(name)[part].keys(), part
+
+
+def test_the_life_of_a_model(client: Any, name: str) -> None:
+    made = client.create_model(name, labels=["no", "yes"], learner={"rule": "margin"})
+    assert made.settings["labels"] == ["no", "yes"] and made.features_kind == "dense"
+    assert client.get_model(name) == made
+    assert client.learn(name, [1.0], "no").rounds == 1
+    assert client.reset_model(name).version == 2
+    assert client.stats(name).rounds.revealed == 0
+    assert client.delete_model(name) is None
+    with pytest.raises(Refused) as refused:
+        client.get_model(name)
+    assert (refused.value.code, refused.value.status) == ("unknown-model", 404)
+
+
+def test_models_are_listed_over_all_pages(client: Any, service: Service, name: str) -> None:
+    names = [f"{name}.{i}" for i in range(7)]
+    for each in names:
+        service.create(each)
+    assert [line.model for line in client.list_models(f"{name}.", page=3)] == names
+    assert [line.model for line in client.list_models(f"{name}.")] == names
+    assert list(client.list_models(f"{name}.nobody")) == []
+
+
+def test_the_fleet_has_sums_and_lines(client: Any, name: str) -> None:
+    for i, label in enumerate((1, -1, -1)):
+        client.learn(f"{name}.{i % 2}", [1.0], label)
+    page = client.fleet(f"{name}.", sort="mistakes", limit=1)
+    assert (page.totals.models, page.totals.rounds.revealed, page.totals.mistakes) == (2, 3, 2)
+    rest = client.fleet(f"{name}.", sort="mistakes", limit=1, cursor=page.next)
+    assert {line.model for line in (*page.models, *rest.models)} == {f"{name}.0", f"{name}.1"}
+    assert rest.next is None
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_many_rounds_are_learned_in_their_order(client: Any, service: Service, name: str, safe: bool) -> None:
+    examples = [([float(i % 7), float(i % 3)], 1 if i % 2 else -1) for i in range(40)]
+    outcomes: list[Learned] = list(client.learn_many(name, iter(examples), safe=safe))
+    expected = [service.learn(f"{name}.direct", *example) for example in examples]
+    assert [(o.rounds, o.score, o.mistakes) for o in outcomes] == [
+        (e["rounds"], e["score"], e["mistakes"]) for e in expected
+    ]
+    service.assert_replay_equals_live(name)
+
+
+def test_a_bad_round_among_many_is_raised_in_its_place(client: Any, name: str) -> None:
+    with pytest.raises(Refused) as refused:
+        list(client.learn_many(name, [([1.0], 1), ([1.0, 2.0], 1)]))
+    assert (refused.value.code, refused.value.status) == ("invalid-request", 422)
+    assert refused.value.fields[0].field == "features"
+
+
+def test_a_stream_answers_every_line_in_its_place(client: Any, name: str) -> None:
+    lines = [
+        {"features": [1.0], "id": f"{name}.0"},
+        {"prediction_id": f"{name}.0", "label": -1},
+        {"features": [2.0], "label": -1},
+        {"features": [1.0, 2.0]},
+        {"features": [1.0], "label": -1, "model": f"{name}.other"},
+    ]
+    predicted, revealed, learned, refused, other = client.stream(iter(lines), model=name, chunk=2)
+    assert isinstance(predicted, Prediction) and predicted.prediction_id == f"{name}.0"
+    assert type(revealed) is Outcome and (revealed.rounds, revealed.mistake) == (1, True)
+    assert isinstance(learned, Learned) and (learned.rounds, learned.score) == (2, -3.0)
+    assert isinstance(refused, Refused) and refused.code == "invalid-request"
+    assert isinstance(other, Learned) and (other.model, other.rounds) == (f"{name}.other", 1)
+
+
+def test_numbers_of_numpy_are_sent_as_numbers(client: Any, name: str) -> None:
+    assert client.learn(name, np.array([1.0, 2.0]), np.int64(-1)).label == -1
+    with pytest.raises(TypeError, match="a object cannot be sent"):
+        client.learn(name, [object()], 1)
+
+
+def test_a_problem_is_an_exception_with_its_code_and_fields(client: Any, name: str) -> None:
+    prediction = client.predict(name, [1.0])
+    client.feedback(prediction.prediction_id, 1)
+    with pytest.raises(Refused) as conflict:
+        client.feedback(prediction.prediction_id, -1)
+    assert (conflict.value.code, conflict.value.status) == ("feedback-conflict", 409)
+    with pytest.raises(Refused) as invalid:
+        client.learn(name, [1.0, 2.0], 1)
+    assert invalid.value.code == "invalid-request" and invalid.value.fields[0].field == "features"
+    assert "features" in invalid.value.detail
+
+
+def test_ids_made_by_a_client_are_never_taken_for_the_services_own(client: Any, name: str) -> None:
+    # A service-made id is 32 hexadecimal digits that begin with its time, and expires by that time.
+    assert client.predict(name, [1.0]).prediction_id[0] == "c"
+    assert len(make_id()) == 33
+
+
+# Failures
+
+
+@pytest.mark.parametrize("fault", ["lost", "refused", "bad gateway"])
+def test_a_round_whose_answers_are_lost_counts_once(
+    connect: Connect, service: Service, name: str, fault: str
+) -> None:
+    with FaultyProxy(service, fault, "none", fault, "none", fault, fault) as proxy:
+        client = connect(proxy.url)
+        prediction = client.predict(name, [1.0])
+        outcome = client.feedback(prediction.prediction_id, -1)
+        learned = client.learn(name, [1.0], -1)
+    assert len(proxy.seen) == 7 and not proxy.faults
+    assert (outcome.rounds, learned.rounds) == (1, 2)
+    assert outcome.replayed == learned.replayed == (fault == "lost")
+    rounds = service.stats(name)["rounds"]
+    assert (rounds["predicted"], rounds["revealed"]) == (2, 2)
+    service.assert_replay_equals_live(name)
+
+
+def test_lines_whose_answers_are_lost_count_once_if_they_have_ids(
+    connect: Connect, service: Service, name: str
+) -> None:
+    examples = [([1.0], -1)] * 5
+    with FaultyProxy(service, "lost", "bad gateway") as proxy:
+        assert [o.rounds for o in connect(proxy.url).learn_many(name, examples)] == [1, 2, 3, 4, 5]
+    assert len(proxy.seen) == 3
+    with FaultyProxy(service, "lost") as proxy:
+        with pytest.raises(Unreachable):
+            list(connect(proxy.url).learn_many(name, examples, safe=False))
+        assert len(proxy.seen) == 1
+    assert service.stats(name)["rounds"]["revealed"] == 10
+
+
+def test_making_a_model_is_not_repeated_blindly(connect: Connect, service: Service, name: str) -> None:
+    for number, fault in enumerate(("lost", "bad gateway", "busy")):
+        with FaultyProxy(service, fault) as proxy:
+            with pytest.raises((Unreachable, Refused)):
+                connect(proxy.url).create_model(f"{name}.{number}")
+            assert len(proxy.seen) == 1
+
+
+def test_a_busy_service_is_asked_again_when_it_said(connect: Connect, service: Service, name: str) -> None:
+    with FaultyProxy(service, "busy") as proxy:
+        impatient = connect(proxy.url, retry_seconds=0.9)
+        with pytest.raises(Refused) as refused:
+            impatient.learn(name, [1.0], 1)
+        assert refused.value.status == 503 and len(proxy.seen) == 1
+    with FaultyProxy(service, "busy") as proxy:
+        assert connect(proxy.url, retry_seconds=5).learn(name, [1.0], 1).rounds == 1
+        assert len(proxy.seen) == 2
+
+
+def test_a_service_that_is_not_there_is_unreachable(connect: Connect, service: Service) -> None:
+    with FaultyProxy(service) as proxy:
+        url = proxy.url
+    with pytest.raises(Unreachable, match="no answer to GET /models/m"):
+        connect(url, retry_seconds=0.2).get_model("m")
+
+
+def test_the_key_goes_with_every_request(connect: Connect, service: Service, name: str) -> None:
+    with FaultyProxy(service) as proxy:
+        client = connect(proxy.url, key="s3cret")
+        client.predict(name, [1.0])
+        client.stats(name)
+    assert [headers["Authorization"] for _, headers in proxy.seen] == ["Bearer s3cret"] * 2
+
+
+def test_connections_are_used_again(connect: Connect, service: Service, name: str) -> None:
+    with FaultyProxy(service) as proxy:
+        client = connect(proxy.url)
+        for _ in range(3):
+            client.learn(name, [1.0], 1)
+    assert len(proxy.connections) == 1

@@ -1,0 +1,94 @@
+"""River's own evaluation, on a model of the service."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from river import datasets, evaluate, metrics, preprocessing
+
+from service.client import Client, RemoteModel
+from tests.running import Service
+
+ROUNDS = 100
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    with Client(service.url) as client:
+        yield client
+
+
+def phishing() -> Any:
+    return list(islice(datasets.Phishing(), ROUNDS))
+
+
+def in_order(x: dict[str, Any]) -> list[float]:
+    return [x[name] for name in sorted(x)]
+
+
+def direct(service: Service, name: str, features: Callable[[dict[str, Any]], Any]) -> float:
+    """The error rate of the same stream, sent by hand."""
+    for x, y in phishing():
+        service.reveal(service.predict(name, features(x))["prediction_id"], y)
+    rate: float = service.stats(name)["error_rate"]
+    return rate
+
+
+@pytest.mark.parametrize(("kind", "features"), [("dense", in_order), ("named", dict), ("hashed", dict)])
+def test_rivers_evaluation_finds_the_error_of_the_stream_sent_directly(
+    client: Client, service: Service, name: str, kind: str, features: Callable[[dict[str, Any]], Any]
+) -> None:
+    for each in (name, f"{name}.direct"):
+        service.create(each, labels=[False, True], features=kind)
+    metric = evaluate.progressive_val_score(phishing(), RemoteModel(client, name), metrics.Accuracy())
+    expected = direct(service, f"{name}.direct", features)
+    assert 1 - metric.get() == pytest.approx(expected, abs=1e-12)
+    assert service.stats(name)["error_rate"] == expected
+    assert client.weights(name).classes == client.weights(f"{name}.direct").classes
+    assert service.stats(name)["rounds"] == {
+        "predicted": ROUNDS, "revealed": ROUNDS, "pending": 0, "expired": 0,
+    }  # fmt: skip
+
+
+def test_labels_that_come_late_reveal_what_was_predicted(client: Client, service: Service, name: str) -> None:
+    service.create(name, labels=[False, True])
+    metric = evaluate.progressive_val_score(
+        phishing(), RemoteModel(client, name), metrics.Accuracy(), delay=20
+    )
+    stats = service.stats(name)
+    assert 1 - metric.get() == pytest.approx(stats["error_rate"], abs=1e-12)
+    assert stats["rounds"]["revealed"] == ROUNDS and stats["bound"]["stale_updates_max"] > 1
+
+
+def test_a_pipeline_of_river_may_end_in_the_service(client: Client, service: Service, name: str) -> None:
+    service.create(name, labels=[False, True])
+    model = preprocessing.StandardScaler() | RemoteModel(client, name)
+    metric = evaluate.progressive_val_score(phishing(), model, metrics.Accuracy())
+    assert 1 - metric.get() == pytest.approx(service.stats(name)["error_rate"], abs=1e-12)
+
+
+def test_learning_without_having_predicted_is_a_whole_round(
+    client: Client, service: Service, name: str
+) -> None:
+    model = RemoteModel(client, name)
+    model.learn_one({"b": 2.0, "a": 1.0}, -1)
+    assert client.weights(name).classes[0].weights == [-1.0, -2.0]
+    assert model.predict_one({"a": 1.0}) == -1
+
+
+def test_a_prediction_that_the_service_gave_up_is_learned_all_the_same(
+    client: Client, service: Service, name: str
+) -> None:
+    model = RemoteModel(client, name)
+    model.predict_one({"a": 1.0})
+    service.post(f"/models/{name}/reset", {})
+    model.learn_one({"a": 1.0}, -1)
+    assert service.stats(name)["rounds"]["revealed"] == 1
+
+
+def test_a_name_that_a_dense_model_does_not_have_is_refused(client: Client, name: str) -> None:
+    model = RemoteModel(client, name, names=["a", "b"])
+    model.learn_one({"a": 1.0}, 1)
+    with pytest.raises(ValueError, match="'c' is not one of them"):
+        model.learn_one({"c": 1.0}, 1)

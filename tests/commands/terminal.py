@@ -1,0 +1,70 @@
+"""A command in a terminal of its own, as a person sees it."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+SECONDS_MAX = 40
+
+
+class Terminal:
+    """`novikoff …` in a pseudo-terminal; `shows` waits until something has been on the screen."""
+
+    def __init__(self, *arguments: object, stdin: int | None = None) -> None:
+        self._screen, terminal = pty.openpty()
+        environment = {k: v for k, v in os.environ.items() if k not in ("CI", "NO_COLOR")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service", *map(str, arguments)],
+            stdin=terminal if stdin is None else stdin,
+            stdout=terminal,
+            stderr=terminal,
+            env={**environment, "COLUMNS": "160", "LINES": "40", "TERM": "xterm"},
+        )
+        os.close(terminal)
+        self.text = ""
+
+    def shows(self, pattern: str) -> re.Match[str]:
+        """Read on until the pattern has appeared since the last time."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while (found := re.search(pattern, self.text)) is None:
+            assert time.monotonic() < deadline and self._read(), (
+                f"never saw {pattern!r} in {self.text[-2000:]!r}"
+            )
+        self.text = self.text[found.end() :]
+        return found
+
+    def interrupt(self) -> int:
+        """Ctrl-C; the exit status."""
+        self.process.send_signal(signal.SIGINT)
+        while self._read():
+            pass
+        return self.process.wait(SECONDS_MAX)
+
+    def _read(self) -> bool:
+        """Take in what comes next; False at the end."""
+        try:
+            if select.select([self._screen], [], [], 1.0)[0]:
+                more = os.read(self._screen, 65536)
+                self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", more.decode("utf-8", "replace"))
+                return bool(more)
+        except OSError:  # how a pseudo-terminal says that the other side is closed
+            return False
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._screen)

@@ -1,0 +1,227 @@
+"""`novikoff replay`."""
+
+import asyncio
+import json
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.client import AsyncClient
+from service.commands.replay import shape
+from service.commands.replay.rounds import Rounds
+from service.commands.replay.source import Example
+from tests.commands.examples import NAMES, WRITERS, make_examples, write
+from tests.commands.running import failed, novikoff, worked
+from tests.running import Service
+
+ROUNDS = 40
+EXAMPLES = make_examples(ROUNDS)
+
+
+def sent_by_hand(service: Service, model: str, delay: int = 0) -> dict[str, Any]:
+    """The statistics of the same rounds, sent without the command."""
+    waiting: list[tuple[str, int]] = []
+    for features, label in EXAMPLES:
+        waiting.append((service.predict(model, features)["prediction_id"], label))
+        if len(waiting) > delay:
+            service.reveal(*waiting.pop(0))
+    for prediction_id, label in waiting:
+        service.reveal(prediction_id, label)
+    return figures(service, model)
+
+
+def figures(service: Service, model: str) -> dict[str, Any]:
+    stats = service.stats(model)
+    (row,) = service.get(f"/models/{model}/weights")["classes"]
+    told = {field: stats[field] for field in ("rounds", "mistakes", "updates", "curve", "confusion")}
+    return {**told, "weights": row["weights"], "bias": row["bias"]}
+
+
+@pytest.mark.parametrize("file", WRITERS)
+def test_every_format_makes_the_same_rounds(tmp_path: Path, service: Service, name: str, file: str) -> None:
+    said = worked("replay", write(tmp_path, file, EXAMPLES), "--model", name, "--url", service.url)
+    expected = sent_by_hand(service, f"{name}.direct")
+    found = figures(service, name)
+    if file.endswith(".svmlight"):  # named features, in the order in which they came
+        order = service.get(f"/models/{name}/weights")["names"]
+        found["weights"] = [found["weights"][order.index(each)] for each in NAMES]
+    assert found == expected
+    label = {"headless.csv": "3", "packed.jsonl": "label", "lists.ndjson": "label"}.get(file, "y")
+    label = "label" if file.endswith(".svmlight") else label
+    assert f"{ROUNDS} rows, 3 features, label `{label}` (guessed): -1, 1" in said
+    assert f"│ mistakes              │ {expected['mistakes']}" in said
+    service.assert_replay_equals_live(name)
+
+
+@pytest.mark.parametrize("file", ["table.csv", "zipped.csv.gz", "columns.parquet", "packed.jsonl"])
+def test_standard_input_will_do(tmp_path: Path, service: Service, name: str, file: str) -> None:
+    content = write(tmp_path, file, EXAMPLES).read_bytes()
+    format = {"csv": "csv", "gz": "csv", "parquet": "parquet", "jsonl": "jsonl"}[file.rsplit(".")[-1]]
+    worked("replay", "-", "--format", format, "--model", name, "--url", service.url, stdin=content)
+    assert figures(service, name) == sent_by_hand(service, f"{name}.direct")
+
+
+def test_columns_can_be_chosen(tmp_path: Path, service: Service, name: str) -> None:
+    file = tmp_path / "mails.csv"
+    file.write_text("y,words,spam,links\n1,3.0,yes,7\n2,1.0,no,8\n")
+    said = worked(
+        "replay", file, "--model", name, "--url", service.url, "--label", "spam", "--features", "links,words"
+    )
+    assert "2 features, label `spam`: 'no', 'yes'" in said
+    assert service.get(f"/models/{name}")["settings"]["labels"] == ["no", "yes"]
+    assert service.get(f"/models/{name}/weights")["classes"][0]["weights"] == [-8.0, -1.0]
+    assert "there is no `colour`; there are y, words, spam, links" in failed(
+        "replay", file, "--model", name, "--url", service.url, "--label", "colour"
+    )
+
+
+def test_what_no_list_can_hold_gets_named_features(tmp_path: Path, service: Service, name: str) -> None:
+    file = tmp_path / "animals.csv"
+    file.write_text("legs,colour,class\n4,brown,dog\n,green,fish\n2,green,bird\n")
+    worked("replay", file, "--model", name, "--url", service.url)
+    assert service.get(f"/models/{name}")["settings"]["features"]["kind"] == "named"
+    assert service.get(f"/models/{name}/weights")["names"] == ["colour=brown", "legs", "colour=green"]
+    assert service.stats(name)["confusion"]["labels"] == ["dog", "fish", "bird"]
+
+
+def test_a_replay_may_be_run_twice(tmp_path: Path, service: Service, name: str) -> None:
+    command = ("replay", write(tmp_path, "table.csv", EXAMPLES), "--model", name, "--url", service.url)
+    worked(*command)
+    once = figures(service, name)
+    assert f"{ROUNDS}, not learned again" in worked(*command)
+    assert figures(service, name) == once
+    assert "not learned again" not in worked(*command, "--run", "second")
+    assert service.stats(name)["rounds"]["revealed"] == 2 * ROUNDS
+
+
+async def break_off(service: Service, model: str, delay: int, after: int) -> None:
+    """Play the first rounds and leave the labels that wait unrevealed."""
+    done = {"rounds": 0}
+    async with AsyncClient(service.url) as client:
+        rounds = Rounds(client, model, shape.by_order([]), run="", delay=delay)
+        examples = (Example(row, list(x), y) for row, (x, y) in enumerate(EXAMPLES, 1))
+        async for outcome in rounds.play(examples, lambda: done["rounds"] >= after):
+            done["rounds"] = outcome.rounds
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_a_replay_that_broke_off_goes_on(tmp_path: Path, service: Service, name: str, delay: int) -> None:
+    command = ("--model", name, "--url", service.url, "--delay", delay, "--resume")
+    service.create(name)
+    asyncio.run(break_off(service, name, delay, after=12))
+    done = service.stats(name)["rounds"]["revealed"]
+    said = worked("replay", write(tmp_path, "flat.jsonl", EXAMPLES), *command)
+    assert done == 12 and f"going on after row {done}" in said and f"{ROUNDS - done} rounds in" in said
+    assert "not learned again" not in said
+    assert figures(service, name) == sent_by_hand(service, f"{name}.direct", delay)
+    assert "0 rounds" in worked("replay", write(tmp_path, "flat.jsonl", EXAMPLES), *command)
+
+
+def test_a_fast_replay_learns_the_same_and_goes_on_by_the_count(
+    tmp_path: Path, service: Service, name: str
+) -> None:
+    command = ("--model", name, "--url", service.url, "--fast", "--resume")
+    worked("replay", write(tmp_path, "table.csv", EXAMPLES[:15]), *command)
+    said = worked("replay", write(tmp_path, "table.csv", EXAMPLES), *command)
+    assert "going on after row 15" in said and "25 rounds in" in said
+    assert figures(service, name) == sent_by_hand(service, f"{name}.direct")
+    service.assert_replay_equals_live(name)
+    file = write(tmp_path, "table.csv", [*EXAMPLES, (EXAMPLES[0][0], 7), EXAMPLES[1]])
+    assert f"row {ROUNDS + 1}: " in failed("replay", file, *command)
+    assert "--delay needs two halves" in failed("replay", file, *command, "--delay", 3)
+
+
+def test_going_on_is_refused_when_the_rounds_are_not_of_this_file(
+    tmp_path: Path, service: Service, name: str
+) -> None:
+    service.create(name)
+    service.learn(name, EXAMPLES[0][0], EXAMPLES[0][1])
+    command = ("replay", write(tmp_path, "table.csv", EXAMPLES), "--model", name, "--url", service.url)
+    assert "its last was not row 1 of this file" in failed(*command, "--resume")
+    assert service.stats(name)["rounds"]["revealed"] == 1
+    assert "--resume needs --url or --data" in failed(*command[:-2], "--resume")
+
+
+@pytest.mark.parametrize("delay", [1, 7, 1000])
+def test_labels_may_come_late(tmp_path: Path, service: Service, name: str, delay: int) -> None:
+    file = write(tmp_path, "table.csv", EXAMPLES)
+    worked("replay", file, "--model", name, "--url", service.url, "--delay", delay)
+    assert figures(service, name) == sent_by_hand(service, f"{name}.direct", delay)
+    service.assert_replay_equals_live(name)
+
+
+def test_without_a_service_it_brings_its_own(tmp_path: Path, service: Service, name: str) -> None:
+    file = write(tmp_path, "table.csv", EXAMPLES)
+    data = tmp_path / "data"
+    kept = worked("replay", file, "--model", name, "--data", data)
+    mistakes = sent_by_hand(service, name)["mistakes"]
+    for said in (kept, worked("replay", file, "--model", name)):
+        assert f"│ mistakes              │ {mistakes}" in said
+    assert "0 rounds" in worked("replay", file, "--model", name, "--data", data, "--resume")
+    assert "all is well" in worked("doctor", "--data", data)
+
+
+def test_settings_are_for_a_model_that_is_made(tmp_path: Path, service: Service, name: str) -> None:
+    command = ("replay", write(tmp_path, "table.csv", EXAMPLES), "--model", name, "--url", service.url)
+    settings = {"learner": {"algorithm": "pa1"}, "features": "hashed"}
+    assert "made now, pa1, hashed features" in worked(*command, "--settings", json.dumps(settings))
+    assert "there already" in worked(*command, "--settings", json.dumps(settings))
+    assert "not a JSON object" in failed(*command, "--settings", "[1]")
+    assert "invalid-request" in failed(*command[:3], f"{name}.no", *command[4:], "--settings", '{"tie": 7}')
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "complaint"),
+    [
+        ("a.csv", "a,b,y\n1,2,1\n1,2\n", "a row has 2 cells and the head has 3"),
+        ("b.csv", "a,a,y\n1,2,1\n", "two columns of the table have the same name"),
+        ("c.csv", "a,y\n1,0.5\n", "row 1: `y` is not a label"),
+        ("d.csv", "a,y\n", "has no examples"),
+        ("e.jsonl", '{"a": 1, "y": 1}\n[1]\n', "line 2 is not a JSON object"),
+        ("f.svm", "1 1:2\n1 nonsense\n", "line 2 is not svmlight"),
+        ("g.parquet", "PAR2", "this is not a Parquet file"),
+        ("h.dat", "who knows", "choose one with --format"),
+        ("i.jsonl", '{"features": [1, null], "label": 1}\n{"features": {"a": 1}, "label": -1}\n', "row 1"),
+    ],
+)
+def test_a_bad_file_is_told_in_words(tmp_path: Path, file: str, content: str, complaint: str) -> None:
+    (tmp_path / file).write_text(content)
+    assert complaint in failed("replay", tmp_path / file, "--model", "m")
+
+
+def test_a_row_that_the_service_refuses_ends_it_with_the_table_so_far(
+    tmp_path: Path, service: Service, name: str
+) -> None:
+    service.create(name)
+    file = write(tmp_path, "table.csv", [*EXAMPLES[:5], (EXAMPLES[5][0], 7)])
+    ended = novikoff("replay", file, "--model", name, "--url", service.url)
+    assert ended.status == 1 and "row 6: " in ended.err and "unknown-label" in ended.err
+    assert "│ rounds                │ 5" in ended.out
+
+
+def test_a_file_that_is_not_there_and_a_service_that_is_not_there(tmp_path: Path) -> None:
+    assert "cannot be read: No such file" in failed("replay", tmp_path / "none.csv", "--model", "m")
+
+
+def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, "columns.parquet", EXAMPLES)
+    for module in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert "pip install 'novikoff[arrow]'" in failed("replay", file, "--model", "m")
+
+
+def test_the_picture_shows_the_error(tmp_path: Path, service: Service, name: str) -> None:
+    picture = tmp_path / "error.svg"
+    file = write(tmp_path, "table.csv", EXAMPLES)
+    worked("replay", file, "--model", name, "--url", service.url, "--plot", picture)
+    root = ET.parse(picture).getroot()
+    lines = {line.get("class"): line.get("points", "").split() for line in root.iter() if "poly" in line.tag}
+    assert lines.keys() == {"recent", "overall"} and len(lines["overall"]) == ROUNDS
+    grid = [float(line.get("y1", "")) for line in root.iter() if line.get("class") == "grid"]
+    shown = [text.text for text in root.iter() if text.get("text-anchor") == "end"][: len(grid)]
+    top, bottom = min(grid), max(grid)
+    height = (bottom - float(lines["overall"][-1].split(",")[1])) / (bottom - top) * float(shown[-1] or "")
+    assert height == pytest.approx(service.stats(name)["error_rate"], abs=0.005)

@@ -1,0 +1,44 @@
+"""`novikoff top --once`."""
+
+import pytest
+
+from service.client.answers import Fleet, RoundCounts, StatsLine, Totals
+from service.commands.top import paces_between
+from tests.commands.running import failed, worked
+from tests.running import Service
+
+
+def test_one_look_shows_every_model_with_its_figures(service: Service, name: str) -> None:
+    service.create(f"{name}.b", learner={"algorithm": "pa1"})
+    for label in (1, -1, -1, 1):
+        service.learn(f"{name}.a", [1.0], label)
+    service.predict(f"{name}.b", [1.0])
+    said = worked("top", "--once", "--url", service.url, "--prefix", f"{name}.", "--sort", "name")
+    stats = service.stats(f"{name}.a")
+    lines = [line.replace("│", " ").split() for line in said.splitlines() if name in line]
+    assert lines[0][:6] == [f"{name}.a", "perceptron", "4", str(stats["mistakes"]),
+                            f"{stats['error_rate']:.4f}", f"{stats['ewma_error_rate']:.4f}"]  # fmt: skip
+    assert lines[1][:6] == [f"{name}.b", "pa1", "0", "0", "-", "-"]
+    error = f"{stats['error_rate']:.4f}"
+    assert f"2 models, 4 rounds, error {error}, 1 predictions waiting for labels" in said
+
+
+def test_a_long_list_says_what_it_leaves_out(service: Service, name: str) -> None:
+    for i in range(3):
+        service.create(f"{name}.{i}")
+    said = worked("top", "--once", "--url", service.url, "--prefix", f"{name}.", "--limit", 2)
+    assert "the first 2 of 3" in said
+
+
+def test_without_a_service_it_says_so() -> None:
+    assert "no answer to GET /stats" in failed("top", "--once", "--url", "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(("before", "after", "pace"), [(10, 30, 10.0), (30, 0, 0.0)])
+def test_the_pace_is_that_between_two_looks(before: int, after: int, pace: float) -> None:
+    def fleet(revealed: int) -> Fleet:
+        counts = RoundCounts(revealed, revealed, 0, 0)
+        line = dict.fromkeys(StatsLine.__struct_fields__) | {"model": "m", "rounds": counts}
+        return Fleet(Totals(1, counts, 0, 0, None), [StatsLine(**line)], None)  # type: ignore[arg-type]
+
+    assert paces_between(fleet(before), fleet(after), 2.0) == {"m": pace}

@@ -1,0 +1,521 @@
+"""The page at `/` in a real browser, over a real service."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from service.web.dashboard import FILES
+from tests.e2e.demo_fleet import make_demo_fleet
+from tests.running import START_SECONDS, Service
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+CURL = Path(__file__).parent.parent / "curl.py"
+PICTURES = Path(__file__).parent.parent.parent / "docs" / "images"
+MARKUP = '<img src="x" onerror="alert(1)"><b>bold</b>'
+
+Start = Callable[..., Service]
+Open = Callable[..., Any]
+
+
+def missing(what: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("the page is tested with playwright: pip install playwright")
+    if not CHROMIUM.exists():
+        missing(f"the page is tested with {CHROMIUM}: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Opens a page at an address of a service. In the end, no page may have complained on its console."""
+    pages: list[Any] = []
+    complaints: list[str] = []
+
+    def open_one(service: Service, address: str = "#/", width: int = 1280, **options: Any) -> Any:
+        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console",
+            lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None,
+        )
+        page.on("dialog", lambda dialog: complaints.append(f"alert: {dialog.message}"))
+        page.complaints = complaints
+        pages.append(page)
+        page.goto(f"{service.url}/{address}")
+        return page
+
+    yield open_one
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+def expect(locator: Any) -> Any:
+    from playwright.sync_api import expect
+
+    return expect(locator)
+
+
+def tile(page: Any, name: str) -> Any:
+    return page.locator(".tile", has=page.locator(f'dt:text-is("{name}")')).locator(".value")
+
+
+def card(page: Any, title: str) -> Any:
+    return page.get_by_role("region", name=title)
+
+
+def percent(ratio: float | None) -> str:
+    """As the page writes it: JavaScript rounds halves up, Python to even."""
+    if ratio is None:
+        return "–"
+    return f"{Decimal(100 * ratio).quantize(Decimal('0.01'), ROUND_HALF_UP)}%"
+
+
+def state(page: Any) -> Any:
+    return page.locator("#live")
+
+
+# What is served
+
+
+def test_the_page_is_served_under_a_strict_policy(service: Service) -> None:
+    for path, media_type in (
+        ("/", "text/html; charset=utf-8"),
+        ("/dashboard/app.js", "text/javascript; charset=utf-8"),
+        ("/dashboard/theme.css", "text/css; charset=utf-8"),
+        ("/dashboard/favicon.svg", "image/svg+xml"),
+    ):
+        answer = service.client.get(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, media_type)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        etag = answer.headers["etag"]
+        again = service.client.get(path, headers={"if-none-match": f'"other", W/{etag}'})
+        assert (again.status_code, again.content) == (304, b"")
+        assert service.client.head(path).headers["content-length"] == str(len(answer.content))
+
+
+def test_only_the_files_of_the_page_are_served(service: Service) -> None:
+    for path in ("__init__.py", "nothing.js", "..%2f__init__.py", "%2e%2e/app.py"):
+        assert service.client.get(f"/dashboard/{path}").status_code == 404, path
+
+
+def test_the_sources_keep_to_the_policy() -> None:
+    for path in FILES.glob("*.js"):
+        source = path.read_text()
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", source
+        )
+        assert len(source.splitlines()) <= 300, path
+        assert not re.search(r"""(from|import\()\s*["'](?!\./)""", source), f"{path} imports from elsewhere"
+    index = (FILES / "index.html").read_text()
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)|//", index.split("<head>")[1])
+
+
+# What people see
+
+
+def test_the_first_curl_fills_the_empty_page(start: Start, open_page: Open) -> None:
+    service = start()
+    page = open_page(service)
+    expect(page.get_by_role("heading", name="No models yet")).to_be_visible()
+    commands = page.locator(".command code").all_inner_texts()
+    for command in commands:
+        arguments = shlex.split(command.replace("\\\n", " "))
+        assert arguments[0] == "curl"
+        done = subprocess.run(
+            [sys.executable, CURL, *arguments[1:]], capture_output=True, text=True, check=True
+        )
+        assert "code" not in json.loads(done.stdout), done.stdout
+    expect(page.get_by_role("link", name="spam")).to_be_visible()
+    expect(tile(page, "Rounds")).to_have_text("2")
+    expect(state(page)).to_have_text("Live")
+
+
+def test_the_numbers_are_those_of_stats_while_rounds_flow(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, labels=["no", "yes"])
+    mistakes_at = {0: 0}
+    seen: list[list[str]] = []
+    enough = threading.Event()
+
+    def flow() -> None:
+        for number in range(20_000):
+            if enough.is_set():
+                return
+            x = [(number * 7) % 11 - 5.0, (number * 3) % 7 - 3.0]
+            done = service.learn(name, x, "yes" if x[0] + 0.4 * x[1] + number % 3 > 1 else "no")
+            mistakes_at[done["rounds"]] = done["mistakes"]
+
+    flowing = threading.Thread(target=flow)
+    page = open_page(service, f"#/models/{name}")
+    expect(state(page)).to_have_text("Live")
+    flowing.start()
+    try:
+        for _ in range(3):
+            before = page.locator(".tiles").inner_text()
+            expect(page.locator(".tiles")).not_to_have_text(before, use_inner_text=True)
+            seen.append(page.locator(".tile .value").all_inner_texts())  # one reading, all of one moment
+    finally:
+        enough.set()
+        flowing.join()
+    for values in seen:
+        rounds, mistakes = (int(values[at].replace(",", "")) for at in (3, 2))
+        assert mistakes == mistakes_at[rounds]
+        assert values[1] == percent(mistakes / rounds)
+
+    stats = service.stats(name)
+    expect(tile(page, "Rounds")).to_have_text(f"{stats['rounds']['revealed']:,}")
+    expect(tile(page, "Recent error")).to_have_text(percent(stats["ewma_error_rate"]))
+    expect(tile(page, "Error rate")).to_have_text(percent(stats["error_rate"]))
+    expect(tile(page, "Updates")).to_have_text(f"{stats['updates']:,}")
+    expect(tile(page, "Pending")).to_have_text(f"{stats['rounds']['pending']:,}")
+    cells = card(page, "Confusion").locator(".cell").all_inner_texts()
+    assert cells == [f"{count:,}" for row in stats["confusion"]["matrix"] for count in row]
+    figures = card(page, "Confusion").get_by_role("table").nth(1).locator("tbody tr").all_inner_texts()
+    assert [row.split() for row in figures] == [
+        [
+            each["label"],
+            f"{each['support']:,}",
+            *(percent(each[key]) for key in ("precision", "recall", "f1")),
+        ]
+        for each in stats["classes"]
+    ]
+    windows = card(page, "Windows").locator("tbody tr").all_inner_texts()
+    for row, key in zip(windows, ("last_100", "last_1000", "last_10000"), strict=False):
+        window = stats["windows"][key]
+        wanted = [f"{window['rounds']:,}", f"{window['mistakes']:,}", percent(window["error_rate"])]
+        assert row.split()[-3:] == wanted
+    baselines = card(page, "Against simple rules").locator(".bars .number").all_inner_texts()
+    assert baselines == [
+        percent(stats["error_rate"]),
+        percent(stats["baselines"]["majority_error_rate"]),
+        percent(stats["baselines"]["no_change_error_rate"]),
+    ]
+    words = card(page, "Mistakes against the bound").locator(".words")
+    expect(words).to_contain_text(f"The model has learned from {stats['updates']:,} mistakes")
+
+    page.get_by_role("link", name="All models").click()
+    page.get_by_role("searchbox").fill(name)
+    row = page.get_by_role("row", name=name)
+    expect(row.locator(".mistakes")).to_have_text(f"{stats['mistakes']:,}")
+    expect(row.locator(".recent")).to_have_text(percent(stats["ewma_error_rate"]))
+    service.learn(name, [0.0, 0.0], "yes")
+    expect(row.locator(".rounds")).to_have_text(f"{stats['rounds']['revealed'] + 1:,}")
+
+
+def test_names_are_text_and_never_markup(service: Service, name: str, open_page: Open) -> None:
+    service.create(name, labels=None, features="named")
+    for label, features in ((MARKUP, {MARKUP: 1.0, "word": MARKUP}), ("fine", {"plain": 1.0})):
+        service.learn(name, features, label)
+    late = service.predict(name, {MARKUP: 1.0})
+    service.reveal(late["prediction_id"], "<script>alert(2)</script>")
+
+    page = open_page(service, f"#/models/{name}")
+    expect(card(page, "Confusion").locator("th .label").first).to_have_text(MARKUP)
+    expect(card(page, "Audit trail").locator("td .label").first).to_have_text("<script>alert(2)</script>")
+    expect(card(page, "Largest weights").locator("th .label", has_text="onerror").first).to_be_visible()
+    page.get_by_label("Features").fill(json.dumps({MARKUP: 2}))
+    page.get_by_role("button", name="Predict").click()
+    group = page.get_by_role("group", name="True label")
+    expect(group.get_by_role("button").first).to_have_text(MARKUP)
+    group.get_by_label("Another label").fill("<i>new</i>")
+    group.get_by_role("button", name="Reveal").click()
+    expect(page.locator(".says")).to_contain_text("<i>new</i> was true.")
+    assert page.locator("main img, main b, main i, main script").count() == 0
+
+    page.goto(f"{service.url}/#/models/{quote(MARKUP, safe='')}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such model")
+    expect(page.locator("main")).to_contain_text(MARKUP)
+    assert page.locator("main img").count() == 0
+    assert page.complaints and all("Failed to load" in said for said in page.complaints)
+    page.complaints.clear()
+
+
+def test_two_thousand_models_are_searched_sorted_and_paged(start: Start, open_page: Open) -> None:
+    service = start(durability="process")
+    lines = [
+        json.dumps({"model": f"{kind}-{number:04d}", "features": [1.0], "label": (-1) ** step})
+        for number in range(1000)
+        for kind in ("sensor", "user")
+        for step in range(1 + (number == 777) * 4)
+    ]
+    service.client.post(
+        "/stream?answers=summary",
+        content="\n".join(lines),
+        headers={"content-type": "application/x-ndjson"},
+    )
+    page = open_page(service)
+    links = page.locator("tbody a")
+    expect(tile(page, "Models")).to_have_text("2,000")
+    expect(tile(page, "Rounds")).to_have_text("2,008")
+    expect(page.locator(".range")).to_have_text("1 to 50 of 2,000 models")
+    expect(links.first).to_have_text("sensor-0000")
+    expect(links).to_have_count(50)
+
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator(".range")).to_have_text("51 to 100 of 2,000 models")
+    expect(links.first).to_have_text("sensor-0050")
+    page.get_by_role("button", name="Next").click()
+    expect(links.first).to_have_text("sensor-0100")
+    page.get_by_role("button", name="Previous").click()
+    expect(links.first).to_have_text("sensor-0050")
+    page.reload()
+    expect(links.first).to_have_text("sensor-0050")
+    links.nth(1).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("sensor-0051")
+    page.get_by_role("link", name="All models").click()
+    expect(links.first).to_have_text("sensor-0050")
+
+    page.get_by_role("button", name="Rounds").click()
+    expect(links.first).to_have_text(re.compile("-0777$"))
+    expect(page.get_by_role("columnheader", name="Rounds")).to_have_attribute("aria-sort", "descending")
+    page.get_by_role("searchbox").fill("user-09")
+    expect(page.locator(".range")).to_have_text("1 to 50 of 100 models")
+    expect(tile(page, "Models")).to_have_text("100")
+    page.get_by_role("searchbox").fill("user-0777")
+    expect(links).to_have_count(1)
+    page.go_back()
+    page.get_by_role("searchbox").fill("nobody")
+    expect(page.locator(".none")).to_contain_text("No model’s name begins with “nobody”.")
+
+
+def test_a_restart_is_seen_and_survived(tmp_path: Path, open_page: Open) -> None:
+    service = OnOnePort(tmp_path / "data").start()
+    try:
+        service.learn("steady", [1.0, 2.0], 1)
+        page = open_page(service, "dashboard/favicon.svg")
+        page.clock.install()
+        page.goto(f"{service.url}/#/")
+        expect(state(page)).to_have_text("Live")
+        expect(tile(page, "Rounds")).to_have_text("1")
+        service.stop()
+        expect(state(page)).to_have_text("Reconnecting")
+        page.clock.fast_forward(12_000)
+        expect(state(page)).to_contain_text("Stale since")
+        service.start()
+        service.learn("steady", [1.0, 2.0], -1)
+        page.clock.fast_forward(15_000)
+        expect(state(page)).to_have_text("Live")
+        expect(tile(page, "Rounds")).to_have_text("2")
+        page.get_by_role("link", name="steady").click()
+        expect(tile(page, "Mistakes")).to_have_text("1")
+        assert all("ERR_CONNECTION_REFUSED" in said for said in page.complaints)
+        page.close()
+        page.complaints.clear()
+    finally:
+        service.close()
+
+
+def test_a_model_that_is_deleted_or_unknown_is_said_to_be_gone(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.learn(name, [1.0], 1)
+    page = open_page(service, f"#/models/{name}")
+    expect(state(page)).to_have_text("Live")
+    service.client.delete(f"/models/{name}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("This model was deleted")
+    page.get_by_role("link", name="All models").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Models")
+
+
+def test_trying_it_moves_the_weights(service: Service, name: str, open_page: Open) -> None:
+    service.create(name, labels=["shut", "open"])
+    service.learn(name, [1.0, -2.0], "shut")
+    page = open_page(service, f"#/models/{name}")
+    bars = card(page, "Largest weights").locator("tbody tr")
+    expect(bars.first).to_contain_text("x[1]")
+    expect(bars.first).to_contain_text("+2.00")
+    features = page.get_by_label("Features")
+    features.fill("2, 1")
+    features.press("Enter")
+    expect(page.locator(".says")).to_have_text("The model says shut with a score of −1.")
+    page.get_by_role("group", name="True label").get_by_role("button", name="open").click()
+    expect(page.locator(".says")).to_have_text(
+        "A mistake. open was true. The weights moved: 2 mistakes in 2 rounds."
+    )
+    moved = page.locator(".answer tbody tr")
+    expect(moved.first).to_contain_text("x[0]")
+    expect(moved.first).to_contain_text("−1.00 → +1.00")
+    expect(bars.first).to_contain_text("+3.00")
+    assert service.stats(name)["rounds"] == {"predicted": 2, "revealed": 2, "pending": 0, "expired": 0}
+    features.fill("2, 1, 3")
+    page.get_by_role("button", name="Predict").click()
+    expect(page.get_by_role("alert")).to_contain_text("features")
+    assert all("422" in said for said in page.complaints)
+    page.complaints.clear()
+
+
+def test_the_keyboard_is_enough(service: Service, name: str, open_page: Open) -> None:
+    for suffix in ("a", "b"):
+        for label in (1, -1):
+            service.learn(f"{name}-{suffix}", [1.0, 0.5], label)
+    page = open_page(service)
+    expect(state(page)).to_have_text("Live")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type(f"{name}-")
+    expect(page.locator("tbody a")).to_have_count(2)
+    page.locator("tbody a").first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("link", name=f"{name}-b")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"{name}-b")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    chart = card(page, "Error over rounds").locator(".chart")
+    expect(chart.locator(".line").first).to_be_visible()
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(chart.locator(".tip")).to_contain_text("Round 2")
+    page.keyboard.press("Escape")
+    expect(chart.locator(".tip")).to_be_hidden()
+    page.evaluate("document.activeElement.blur()")
+    page.reload()
+    expect(state(page)).to_have_text("Live")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_a_key_is_asked_for_and_kept_for_the_tab(service: Service, name: str, open_page: Open) -> None:
+    """The service has no keys yet: a guard in the browser's network answers as one that has."""
+    service.learn(name, [1.0], 1)
+    page = open_page(service, "dashboard/favicon.svg")
+
+    def guard(route: Any) -> None:
+        if route.request.headers.get("authorization") == "Bearer open sesame":
+            route.continue_()
+        else:
+            route.fulfill(
+                status=401, content_type="application/problem+json", body='{"code": "unauthorized"}'
+            )
+
+    page.route(re.compile(r"^http://[^/]+/(stats|feed|models)\b"), guard)
+    page.goto(f"{service.url}/#/models/{name}")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("API key").fill("wrong")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("That key was not accepted.")
+    dialog.get_by_label("API key").fill("open sesame")
+    dialog.get_by_role("button", name="Use this key").click()
+    expect(tile(page, "Rounds")).to_have_text("1")
+    expect(state(page)).to_have_text("Live")
+    assert page.evaluate("localStorage.length") == 0
+    assert page.evaluate("Object.values(sessionStorage)") == ["open sesame"]
+    page.get_by_role("button", name="Forget key").click()
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("A key is needed")
+    assert all("401" in said for said in page.complaints)
+    page.complaints.clear()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_sideways_scrolling(
+    service: Service, name: str, open_page: Open, scheme: str
+) -> None:
+    long_name = f"{name}-".ljust(128, "x")
+    service.create(long_name, labels=["a" * 200, "b"])
+    for label in ("a" * 200, "b"):
+        service.learn(long_name, [1.0, 2.0], label)
+    page = open_page(service, f"#/?search={name}-", width=375, color_scheme=scheme)
+    expect(page.get_by_role("link", name=long_name)).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    page.get_by_role("link", name=long_name).click()
+    expect(tile(page, "Rounds")).to_have_text("2")
+    expect(card(page, "Settings").locator("dd").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+# For the docs
+
+
+@pytest.mark.skipif(not os.environ.get("DOCS_IMAGES"), reason="DOCS_IMAGES=1 makes the pictures of the docs")
+def test_pictures_for_the_docs(start: Start, open_page: Open) -> None:
+    service = start(durability="process")
+    empty = open_page(service)
+    expect(empty.get_by_role("heading", name="No models yet")).to_be_visible()
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    empty.screenshot(path=PICTURES / "empty.png")
+    make_demo_fleet(service)
+    for picture, address, width, scheme, whole in (
+        ("fleet", "#/", 1280, "light", False),
+        ("fleet-dark", "#/?sort=mistakes", 1280, "dark", False),
+        ("model", "#/models/fraud-eu", 1280, "light", False),
+        ("model-whole", "#/models/spam-filter", 1280, "light", True),
+        ("model-dark", "#/models/conversion", 1280, "dark", False),
+        ("classes", "#/models/intent", 1280, "light", True),
+        ("phone-fleet", "#/", 375, "light", False),
+        ("phone-model", "#/models/conversion", 375, "light", False),
+    ):
+        page = open_page(
+            service, address, width, color_scheme=scheme, device_scale_factor=2 if width < 500 else 1
+        )
+        expect(state(page)).to_have_text("Live")
+        expect(page.locator(".sparkline path, .series path").first).to_be_attached()
+        page.wait_for_load_state()
+        page.screenshot(path=PICTURES / f"{picture}.png", full_page=whole, animations="disabled")
+    page = open_page(service, "#/models/spam-filter")
+    page.get_by_label("Features").fill('{"subject": "free prize winner", "links": 2, "known_sender": true}')
+    page.get_by_role("button", name="Predict").click()
+    said = page.locator(".says strong").inner_text()
+    page.get_by_role("group", name="True label").get_by_role("button").nth(int(said == "ham")).click()
+    expect(page.locator(".answer tbody tr").first).to_be_visible()
+    card(page, "Try it").screenshot(path=PICTURES / "try-it.png", animations="disabled")
+
+
+class OnOnePort(Service):
+    """A service that starts again where it was, so that a browser finds it."""
+
+    port = "0"
+
+    def start(self) -> "OnOnePort":
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service", "serve", "--data", str(self.data), "--port", self.port],
+            env={k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started = threading.Event()
+        self._reader = threading.Thread(target=self._read_log, args=(started,), daemon=True)
+        self._reader.start()
+        assert started.wait(START_SECONDS) and self.process.poll() is None, "".join(self.log)
+        self.port = self.url.rpartition(":")[2]
+        return self

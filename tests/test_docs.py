@@ -1,0 +1,187 @@
+"""The README and docs/ say what is so: their tables are compared with the code."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from service.errors import NovikoffError
+from service.learning import catalogue, feature_kinds, ways
+from service.learning.parameters import Parameter
+from service.settings import PREFIX, Settings
+from service.web.model_settings import ModelSettings
+from service.web.problems import PROBLEMS
+from tests.pages import PAGES, README, ROOT, blocks_of, rows_of, section
+from tests.running import Service
+
+MODEL_PAGE = (ROOT / "docs" / "models.md").read_text()
+PROBLEM_PAGE = (ROOT / "docs" / "problems.md").read_text()
+
+UNDOCUMENTED_BY_OPENAPI = {"GET /", "GET /docs", "GET /openapi.json"}
+
+
+# Settings
+
+
+def shown(default: object) -> str:
+    """A default as one would write it into the environment.
+
+    >>> shown(True), shown(20.0), shown(1e100), shown(3.2e9), shown(20_000)
+    ('true', '20', '1e100', '3.2e9', '20000')
+    """
+    if isinstance(default, bool):
+        return str(default).lower()
+    return re.sub(r"e\+0*", "e", f"{default:g}") if isinstance(default, float) else str(default)
+
+
+def values(field: FieldInfo) -> str:
+    """What a setting may be set to, in words."""
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
+    if field.annotation is bool:
+        return "`true`, `false`"
+    limits = {
+        name: shown(getattr(limit, name))
+        for limit in field.metadata
+        for name in ("gt", "ge", "le")
+        if hasattr(limit, name)
+    }
+    low = f"above {limits['gt']}" if "gt" in limits else f"at least {limits['ge']}" if "ge" in limits else ""
+    high = f"at most {limits['le']}" if "le" in limits else ""
+    return ", ".join(filter(None, (low, high))) or "any"
+
+
+def test_the_readme_lists_every_setting_with_its_default_its_range_and_its_help() -> None:
+    expected = [
+        [
+            f"`{name}`",
+            f"`{PREFIX}{name.upper()}`",
+            f"`{shown(field.default)}`",
+            values(field),
+            field.description,
+        ]
+        for name, field in Settings.model_fields.items()
+    ]
+    table = "\n".join("| " + " | ".join(map(str, row)) + " |" for row in expected)
+    assert rows_of(section("Settings")) == expected, f"the table ought to be:\n{table}"
+
+
+def test_the_documented_defaults_are_what_the_environment_would_be_read_as() -> None:
+    documented = {
+        name.strip("`"): default.strip("`") for name, _, default, *_ in rows_of(section("Settings"))
+    }
+    read = Settings.model_validate_strings(documented)
+    assert read.model_dump() == {name: field.default for name, field in Settings.model_fields.items()}
+
+
+def test_the_readme_lists_every_setting_of_a_model_with_its_default(service: Service, name: str) -> None:
+    settings = service.create(name)["settings"]
+    documented = {row[0].strip("`"): json.loads(row[1].strip("`")) for row in rows_of(section("Models"))}
+    assert documented == flat({field: settings[field] for field in ModelSettings.model_fields})
+
+
+def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """
+    >>> flat({"a": {"b": 1}, "c": [2]})
+    {'a.b': 1, 'c': [2]}
+    """
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
+
+
+def parameters(owners: Mapping[str, Mapping[str, Parameter]]) -> list[list[str]]:
+    """A row for each parameter: its name, whose it is, its default, its range and its help."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for owner, owned in owners.items():
+        for name, parameter in owned.items():
+            default = re.sub(r"\.0$", "", json.dumps(parameter.default))
+            rows.setdefault((f"`{name}`", f"`{default}`", parameter.range, parameter.help), []).append(
+                f"`{owner}`"
+            )
+    return [
+        [name, ", ".join(of), default, values, text] for (name, default, values, text), of in rows.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Learners", [[f"`{one.name}`", one.summary] for one in catalogue.ALGORITHMS.values()]),
+        ("Parameters", parameters({one.name: one.parameters for one in catalogue.ALGORITHMS.values()})),
+        ("Several classes", [[f"`{w.name}`", w.summary, f"{w.classes_max:,}"] for w in ways.WAYS.values()]),
+        ("Options", parameters(feature_kinds.KINDS)),
+        ("Fourier features", parameters({"fourier": feature_kinds.FOURIER})),
+    ],
+)
+def test_the_page_of_models_says_what_the_catalogues_say(heading: str, expected: list[list[str]]) -> None:
+    table = "\n".join("| " + " | ".join(row) + " |" for row in expected)
+    assert rows_of(section(heading, MODEL_PAGE)) == expected, f"the table ought to be:\n{table}"
+
+
+# Routes and problems
+
+
+def test_the_readme_lists_exactly_the_routes_there_are(service: Service) -> None:
+    document = service.get("/openapi.json")
+    routes = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
+    documented = [
+        f"{method} {path}"
+        for methods, path in re.findall(r"`([A-Z/]+) (/[^`\s]*)`", section("The API"))
+        for method in methods.split("/")
+    ]
+    assert sorted(documented) == sorted(routes | UNDOCUMENTED_BY_OPENAPI)
+    for route in UNDOCUMENTED_BY_OPENAPI:
+        assert service.client.get(route.removeprefix("GET ")).status_code == 200
+
+
+def test_every_problem_is_documented_with_its_status_and_title() -> None:
+    expected = [[f"`{code}`", str(status), title] for code, (status, title) in PROBLEMS.items()]
+    assert [row[:3] for row in rows_of(section("Answers", PROBLEM_PAGE))] == expected
+    assert all(len(row) == 4 and row[3] for row in rows_of(section("Answers", PROBLEM_PAGE)))
+
+
+def test_every_error_that_has_a_code_of_its_own_is_documented() -> None:
+    def codes(error: type[NovikoffError]) -> set[str]:
+        own = {error.code} if "code" in vars(error) else set()
+        return own.union(
+            *(codes(kind) for kind in error.__subclasses__() if kind.__module__ == "service.errors")
+        )
+
+    at_start = {row[0].strip("`") for row in rows_of(section("At the start", PROBLEM_PAGE))}
+    assert codes(NovikoffError) - {NovikoffError.code} - PROBLEMS.keys() == at_start
+
+
+def test_the_feedback_table_names_only_problems_that_exist() -> None:
+    named = re.findall(r"\b\d{3} `([a-z-]+)`", README)
+    assert named and set(named) <= PROBLEMS.keys()
+    for status, code in re.findall(r"\b(\d{3}) `([a-z-]+)`", README):
+        assert PROBLEMS[code][0] == int(status), code
+
+
+# The documents among themselves
+
+
+def test_every_fenced_block_of_json_is_json() -> None:
+    for page in PAGES:
+        for block in blocks_of(page.read_text()):
+            if block.language == "json":
+                json.loads(block.text)
+
+
+def test_every_link_between_the_documents_leads_somewhere() -> None:
+    def anchors(page: Path) -> set[str]:
+        headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+        return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            assert file.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(file), f"{page.name}: {target}"

@@ -1,0 +1,130 @@
+"""The examples in the README and docs/ are run, and answer what the documents say."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pages import PAGES, README, ROOT, Block, blocks_of
+from tests.running import Service
+
+ANYTHING = "…"
+
+
+def fits(actual: Any, documented: Any) -> bool:
+    """Whether an answer is as documented: … stands for anything, and an answer may have more fields.
+
+    >>> fits({"a": [1, 2.0], "b": 3}, {"a": [1, 2]}), fits({"a": "x"}, {"a": "…"}), fits([1], [1, 2])
+    (True, True, False)
+    """
+    if documented == ANYTHING:
+        return True
+    if isinstance(documented, dict) and isinstance(actual, dict):
+        return all(key in actual and fits(actual[key], value) for key, value in documented.items())
+    if isinstance(documented, list) and isinstance(actual, list):
+        return len(actual) == len(documented) and all(map(fits, actual, documented))
+    return isinstance(actual, bool) == isinstance(documented, bool) and bool(actual == documented)
+
+
+def last_document(output: str) -> Any:
+    """The last of the JSON documents that a few commands wrote one after the other.
+
+    >>> last_document('{"a": 1}{"b": 2}')
+    {'b': 2}
+    """
+    document, output = None, output.strip()
+    while output:
+        document, end = json.JSONDecoder().raw_decode(output)
+        output = output[end:].strip()
+    return document
+
+
+def is_run(block: Block) -> bool:
+    """Whether an example is for a running service; the rest are about make, docker and the command line."""
+    return block.language == "python" or (
+        block.language == "sh" and not re.match(r"make |docker |.*novikoff serve", block.text)
+    )
+
+
+def stand_in(folder: Path) -> Path:
+    """A folder with a curl of our own."""
+    script = folder / "curl"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT / "tests" / "curl.py"}" "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("curl", ["stand-in", *(["curl"] if shutil.which("curl") else [])])
+def test_the_examples_do_what_the_documents_say(
+    curl: str, tmp_path: Path, start: Callable[..., Service]
+) -> None:
+    service = start()
+    path = f"{stand_in(tmp_path)}:{os.environ['PATH']}" if curl == "stand-in" else os.environ["PATH"]
+    answered = 0
+    for page in PAGES:
+        for block, after in pairwise([*blocks_of(page.read_text()), Block("", "", 0)]):
+            if not is_run(block):
+                continue
+            shell = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
+            text = re.sub(r"(?<=localhost|127\.0\.0\.1):8000", f":{service.client.base_url.port}", block.text)
+            done = subprocess.run(
+                [*shell, text], env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=60
+            )
+            where = f"{page.name}:{block.line}\n{text}\n{done.stdout}{done.stderr}"
+            assert done.returncode == 0, where
+            if after.language == "json":
+                as_documented = fits(last_document(done.stdout), json.loads(after.text))
+                assert as_documented, f"{where}\nis not\n{after.text}"
+                answered += 1
+            elif after.language == "text":
+                assert done.stdout.rstrip() == after.text, where
+                answered += 1
+    assert answered >= 5
+    assert service.stop() == 0
+
+
+def test_the_services_that_the_readme_starts_start_and_stop(tmp_path: Path) -> None:
+    commands = [block for block in blocks_of(README) if re.match(r".*novikoff serve", block.text)]
+    assert commands
+    for block in commands:
+        text = re.sub(r"--port \d+", "--port 0", block.text).replace(
+            ".venv/bin/", f"{Path(sys.executable).parent}/"
+        )
+        environment = os.environ | {"NOVIKOFF_DATA": str(tmp_path / "data")}
+        service = subprocess.Popen(
+            ["bash", "-c", text],
+            cwd=tmp_path,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            assert service.stderr is not None
+            log = ""
+            for line in service.stderr:
+                log += line
+                if "running on" in line:
+                    break
+            assert "running on" in log, f"README.md:{block.line}\n{log}"
+        finally:
+            os.killpg(service.pid, signal.SIGTERM)
+            service.communicate(timeout=30)
+        assert service.returncode == 0
+
+
+def test_the_make_targets_that_the_documents_name_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        named = set(re.findall(r"(?:^|`)make ([a-z]+)", page.read_text(), re.MULTILINE))
+        assert named <= targets, page.name
+    assert {"serve", "test"} <= set(re.findall(r"^make ([a-z]+)", README, re.MULTILINE))

@@ -1,0 +1,235 @@
+"""What the service writes to its log, and what it does not."""
+
+import asyncio
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import structs
+
+from service.events import ModelCreated
+from service.journal.codec import decode_event, encode
+from tests.running import Service, problem_of
+
+Start = Callable[..., Service]
+
+SECRET = "secret-41"
+
+
+def lines_of(service: Service) -> list[dict[str, Any]]:
+    """The log of a service that writes JSON and has ended."""
+    found = [json.loads(line) for line in service.log]
+    for line in found:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+        assert line["level"] in ("debug", "info", "warning", "error", "critical")
+        assert line["logger"] and line["message"]
+    return found
+
+
+@pytest.fixture
+def spoiled(start: Start) -> Callable[..., Service]:
+    """Starts services whose model `m` cannot be loaded, for a reason that nobody foresaw and that quotes a secret."""
+
+    def start_spoiled(**settings: object) -> Service:
+        service = start(**settings)
+        service.learn("m", [1.0], 1)
+        service.learn("another", [1.0], 1)
+        service.stop()
+        connection = sqlite3.connect(service.data / "journal.sqlite")
+        connection.execute("DELETE FROM snapshot")
+        (body,) = connection.execute("SELECT body FROM event WHERE seq = 1").fetchone()
+        created = decode_event(body)
+        assert isinstance(created, ModelCreated) and created.model == "m"
+        settings = created.settings | {"learner": {"algorithm": SECRET}}
+        spoilt = encode(structs.replace(created, settings=settings))
+        connection.execute("UPDATE event SET body = ? WHERE seq = 1", (spoilt,))
+        connection.commit()
+        connection.close()
+        service.log.clear()
+        return service.start()
+
+    return start_spoiled
+
+
+def test_a_start_and_a_stop_are_a_line_each(start: Start) -> None:
+    service = start(log_format="json", durability="process")
+    assert service.stop() == 0
+    began, ended = lines_of(service)
+    assert began["level"] == ended["level"] == "info"
+    assert began["address"] == service.url and service.url in began["message"]
+    assert began["version"] == version("novikoff") and began["durability"] == "process"
+    assert began["data"] == str(service.data)
+    assert ended["message"] == "stopped" and ended["ran_seconds"] > 0
+
+
+def test_on_a_console_a_line_has_its_time_its_level_and_its_fields(start: Start) -> None:
+    service = start()
+    service.stop()
+    began, ended = service.log
+    assert re.match(r"20\d\d-\S+Z info     running on http://127.0.0.1:\d+ ", began)
+    assert " durability=power" in began and f" data={service.data}" in began
+    assert re.search(r"Z info     stopped ran_seconds=[\d.]+\n", ended)
+
+
+def test_what_uvicorn_has_to_say_has_the_same_form(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        environment = os.environ | {"NOVIKOFF_LOG_FORMAT": "json", "NOVIKOFF_LOG_LEVEL": "error"}
+        refused = subprocess.run(
+            [sys.executable, "-m", "service", "serve", "--data", str(tmp_path), "--port", port],
+            env=environment, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    line = json.loads(refused.stderr)
+    assert line["logger"] == "uvicorn.error" and line["level"] == "error"
+    assert "address already in use" in line["message"]
+
+
+def test_a_drift_is_a_line_with_its_model_and_its_round(start: Start) -> None:
+    service = start(log_format="json")
+    rounds = [{"features": [1.0], "label": 1 if i < 1000 else -1 if i % 2 else 1} for i in range(2000)]
+    body = "\n".join(map(json.dumps, rounds)).encode()
+    headers = {"content-type": "application/x-ndjson"}
+    service.client.post("/stream?model=wind&answers=summary", content=body, headers=headers)
+    drifts = service.stats("wind")["drift"]["count"]
+    assert drifts >= 1
+    service.stop()
+    told = [line for line in lines_of(service) if line["message"].startswith("drift")]
+    assert 1 <= len(told) <= drifts and told[-1]["drifts"] == drifts
+    assert all(line["model"] == "wind" and 1000 < line["round"] <= 2000 for line in told)
+    assert all(line["level"] == "warning" for line in told)
+
+
+def test_an_overload_is_told_once_a_second_however_many_clients_it_meets(start: Start) -> None:
+    service = start(log_format="json", queue_events_max=1)
+    service.learn("m", [1.0], 1)
+
+    async def crowd() -> list[int]:
+        limits = httpx.Limits(max_connections=50)
+        async with httpx.AsyncClient(base_url=service.url, timeout=30, limits=limits) as client:
+            body = {"items": [{"model": "m", "features": [1.0], "label": 1}] * 100}
+            answers = await asyncio.gather(*(client.post("/learn", json=body) for _ in range(20)))
+        return [item["error"]["status"] for a in answers for item in a.json()["items"] if "error" in item]
+
+    refused = asyncio.run(crowd())
+    assert len(refused) > 100 and set(refused) == {503}
+    service.stop()
+    *told, ended = lines_of(service)
+    overloads = [line for line in told if line["message"].startswith("overloaded")]
+    seconds = ended["ran_seconds"]
+    assert 1 <= len(overloads) <= seconds + 1
+    assert overloads[0]["level"] == "warning" and overloads[0]["others"] == 0
+    assert sum(1 + line["others"] for line in overloads) <= len(refused)
+
+
+def test_a_journal_that_cannot_be_written_is_told_and_so_is_its_recovery(start: Start) -> None:
+    service = start(log_format="json")
+    service.learn("m", [1.0], 1)
+    soft, hard = resource.prlimit(service.writer_pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(service.writer_pid, resource.RLIMIT_FSIZE, (1, hard))
+    body = {"model": "m", "features": [1.0], "label": 1}
+    for _ in range(20):
+        assert service.client.post("/learn", json=body).status_code == 503
+    resource.prlimit(service.writer_pid, resource.RLIMIT_FSIZE, (soft, hard))
+    service.learn("m", [1.0], 1)
+    assert "novikoff_journal_failures_total 20.0" in service.client.get("/metrics").text
+    service.stop()
+    _, failed, *more = lines_of(service)
+    assert failed["level"] == "error" and failed["message"].startswith("the journal cannot be written: ")
+    assert failed["events"] == 1
+    assert sum(line["message"] == "the journal can be written again" for line in more) == 1
+    assert sum(line["level"] == "error" for line in more) <= 5
+
+
+def test_a_journal_process_that_dies_is_a_line_before_the_service_ends(start: Start) -> None:
+    service = start(log_format="json")
+    os.kill(service.writer_pid, signal.SIGKILL)
+    assert service.process.wait(30) == 1
+    service._reader.join()
+    assert lines_of(service)[-1]["level"] == "critical"
+
+
+# Requests
+
+
+@pytest.mark.parametrize("path", ["/predict", "/stream?model=m", "/models"])
+def test_the_id_of_a_request_comes_back_with_its_answer(path: str, service: Service) -> None:
+    for chosen in ("a", "~" * 128, "0b7d:4/!\"'\\{}"):
+        answer = service.client.post(path, content=b"{", headers={"x-request-id": chosen})
+        assert answer.headers.get_list("x-request-id") == [chosen]
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "~" * 129, "é".encode(), b"a\tb"])
+def test_an_id_that_is_not_visible_ascii_counts_as_none(bad: str | bytes, service: Service) -> None:
+    slow = service.client.get("/livez", headers={"x-request-id": bad})
+    assert re.fullmatch(r"[0-9a-f]{32}", slow.headers["x-request-id"])
+    fast = service.client.post("/predict", content=b"{", headers={"x-request-id": bad})
+    assert fast.status_code == 415 and "x-request-id" not in fast.headers
+
+
+def test_requests_without_an_id_get_one_but_for_the_fast_routes(service: Service, name: str) -> None:
+    ids = {service.client.get(path).headers["x-request-id"] for path in ("/livez", "/", "/nowhere", "/stats")}
+    assert len(ids) == 4
+    answer = service.client.post("/predict", json={"model": name, "features": [1.0]})
+    assert answer.status_code == 200 and "x-request-id" not in answer.headers
+
+
+def test_an_unforeseen_error_is_one_line_with_the_request_and_without_features(
+    spoiled: Start,
+) -> None:
+    service = spoiled(log_format="json")
+    slow = service.client.get("/models/m/weights", headers={"x-request-id": "slow-1"})
+    assert problem_of(slow) == (500, "internal-error") and slow.headers["x-request-id"] == "slow-1"
+    assert "slow-1" in slow.json()["detail"]
+    line = b'{"model": "m", "features": [4141.5]}\n'
+    kind = {"content-type": "application/x-ndjson"}
+    fast = service.client.post("/stream", content=line, headers=kind | {"x-request-id": "fast-1"})
+    assert fast.json()["error"]["code"] == "internal-error" and "fast-1" in fast.json()["error"]["detail"]
+    made = service.client.post("/stream", content=line, headers=kind).json()["error"]["detail"]
+    service.stop()
+    _, first, second, third, _ = lines_of(service)
+    assert (first["request_id"], second["request_id"]) == ("slow-1", "fast-1")
+    assert re.fullmatch(r"[0-9a-f]{32}", third["request_id"]) and third["request_id"] in made
+    for told in (first, second, third):
+        assert told["level"] == "error" and told["message"].startswith("unforeseen: ")
+        assert 'File "' in told["exception"]
+    assert SECRET not in "".join(service.log) and "4141" not in "".join(service.log)
+
+
+def test_what_clients_sent_is_in_the_log_only_if_asked_for(spoiled: Start) -> None:
+    service = spoiled(log_features="true")
+    body = {"model": "m", "features": [4141.5]}
+    assert service.refused("/predict", body) == (500, "internal-error")
+    service.stop()
+    log = "".join(service.log)
+    assert re.search(r' error    unforeseen: \w+ request_id=[0-9a-f]{32} sent="{.*4141\.5.*}"\n', log)
+    assert "Traceback (most recent call last):" in log and SECRET in log
+
+
+def test_an_id_does_not_stay_with_the_connection(spoiled: Start) -> None:
+    service = spoiled(log_format="json")
+    head = b"POST /stream HTTP/1.1\r\nhost: here\r\ncontent-type: application/x-ndjson\r\n"
+    line = b'{"model": "m", "features": [1.0]}\n'
+    request = head + b"content-length: %d\r\n%s\r\n" + line
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port)) as connection:
+        # Both at once: the second begins within the answer of the first.
+        first = request % (len(line), b"x-request-id: mine\r\n")
+        connection.sendall(first + request % (len(line), b"connection: close\r\n"))
+        connection.settimeout(30)
+        while connection.recv(65536):
+            pass
+    service.stop()
+    ids = [line["request_id"] for line in lines_of(service) if line["level"] == "error"]
+    assert ids[0] == "mine" and len(ids) == 2 and ids[1] != "mine"
