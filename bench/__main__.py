@@ -6,11 +6,13 @@ python -m bench --only 1,4   some figures, printed
 """
 
 import argparse
+import re
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from bench import machine, report
@@ -81,8 +83,9 @@ def main() -> None:
         bench = Bench(QUICK if chosen.quick else FULL, Path(directory), chosen.only)
         figures = []
         for figure in run(bench):
-            figures.append(figure)
-            say(figure, time.monotonic() - began)
+            figures.append(replace(figure, reached=None) if chosen.quick else figure)
+            say(figures[-1], time.monotonic() - began)
+    figures.sort(key=lambda figure: (int(re.findall(r"\d+", figure.name)[0]), figure.name))
     text = report.page(described, figures, bench, (time.monotonic() - began) / 60)
     if output is None:
         print("\n" + text)

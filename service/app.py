@@ -113,11 +113,16 @@ def create_app(settings: Settings) -> Application:
         events_kept_max=settings.events_kept_max,
         expired_remembered_max=settings.pending_max,
     )
-    limits = ModelLimits(settings.names_max, settings.classes_max, settings.covariance_dimension_max)
+    limits = ModelLimits(
+        names_max=min(settings.names_max, settings.weights_max),
+        classes_max=settings.classes_max,
+        covariance_dimension_max=settings.covariance_dimension_max,
+        weights_max=settings.weights_max,
+    )
     engine = Engine(
         journal,
         Rules(
-            default_settings=ModelSettings().complete(limits) if settings.auto_create else None,
+            default_settings=_default_settings(limits) if settings.auto_create else {},
             wait_for_predictions=settings.durability_of_predictions == "strict",
             pending_ttl_seconds=settings.pending_ttl_seconds,
             pending_max=settings.pending_max,
@@ -174,3 +179,8 @@ def create_app(settings: Settings) -> Application:
     app.include_router(dashboard.router())
     problems.install(app)
     return app
+
+
+def _default_settings(limits: ModelLimits) -> dict[str, dict[str, Any]]:
+    """What a model is made of that a first example makes, by the kind of its features."""
+    return {kind: ModelSettings(features=kind).complete(limits) for kind in ("dense", "named")}

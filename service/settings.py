@@ -83,6 +83,9 @@ class Settings(BaseSettings):
         100_000, ge=1, le=10_000_000, description="names that a model with named features may learn"
     )
     classes_max: int = Field(1_000, ge=2, le=10_000, description="the most classes of a model")
+    weights_max: int = Field(
+        33_554_432, ge=1, description="the most weights that a model may come to have, all classes together"
+    )
     covariance_dimension_max: int = Field(
         512, ge=1, le=4096, description="the most weights of a learner with a full covariance"
     )

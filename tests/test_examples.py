@@ -68,7 +68,9 @@ def test_the_examples_do_what_the_documents_say(
     curl: str, tmp_path: Path, start: Callable[..., Service]
 ) -> None:
     service = start()
-    path = f"{stand_in(tmp_path)}:{os.environ['PATH']}" if curl == "stand-in" else os.environ["PATH"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # novikoff, and a Python that has it
+    if curl == "stand-in":
+        path = f"{stand_in(tmp_path)}:{path}"
     answered = 0
     for page in PAGES:
         for block, after in pairwise([*blocks_of(page.read_text()), Block("", "", 0)]):
@@ -77,7 +79,12 @@ def test_the_examples_do_what_the_documents_say(
             shell = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
             text = re.sub(r"(?<=localhost|127\.0\.0\.1):8000", f":{service.client.base_url.port}", block.text)
             done = subprocess.run(
-                [*shell, text], env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=60
+                [*shell, text],
+                cwd=tmp_path,  # where the service has its `data`
+                env=os.environ | {"PATH": path},
+                capture_output=True,
+                text=True,
+                timeout=60,
             )
             where = f"{page.name}:{block.line}\n{text}\n{done.stdout}{done.stderr}"
             assert done.returncode == 0, where

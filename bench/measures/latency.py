@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bench import disk, examples
 from bench.figures import Bench, Figure, ratio_under
-from bench.load.sockets import paced_feedback
+from bench.load import sockets
 from bench.load.work import Work
 from bench.processes import novikoff
 from bench.samples import Samples, in_turn, number
@@ -14,15 +14,17 @@ def measure(bench: Bench) -> Iterator[Figure]:
     scale = bench.scale
     bodies = examples.predict_bodies(["latency"])
     with bench.data("latency") as data, novikoff(data) as service:
-        flat_out = bench.loading("highest load", service, Work("/predict", bodies, reveals=True))
+        work = Work("/predict", bodies, reveals=True)
+        flat_out = bench.loading("highest load", service, work)
         flat_out(scale.warmup_seconds)
         highest = flat_out(scale.seconds)
+        alone = Samples((sockets.run(service.port, work, scale.seconds, connections=1).rate,))
         pace = highest / 4  # half of the requests, two of which are a round
         medians: list[float] = []
         paces: list[float] = []
 
         def feedback_p99(seconds: float) -> float:
-            took, kept = paced_feedback(
+            took, kept = sockets.paced_feedback(
                 service.port, bodies, rounds_a_second=pace, seconds=seconds, connections=scale.connections
             )
             medians.append(disk.quantile(took, 0.5))
@@ -33,6 +35,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
             {"feedback": feedback_p99, "fsync": lambda seconds: 1000 * disk.fsync_p99(data, seconds / 2)},
             scale,
         )
+    bench.absolute["Novikoff, predict and feedback in turn, by one client alone"] = (alone, "requests/s")
     bench.absolute["feedback at half of the highest load, p50"] = (Samples(tuple(medians[1:])) * 1000, "ms")
     bench.absolute["feedback at half of the highest load, p99"] = (taken["feedback"], "ms")
     bench.absolute["append of 1 KiB and fsync, p99"] = (taken["fsync"], "ms")

@@ -16,7 +16,7 @@ from service.events import ModelCreated, RoundRevealed
 from service.journal.sqlite import SqliteJournal
 from service.web.model_settings import ModelLimits, ModelSettings
 
-SETTINGS = ModelSettings().complete(ModelLimits(1000, 1000, 512))
+SETTINGS = ModelSettings().complete(ModelLimits(1000, 1000, 512, 10**8))
 AT_ONCE = 32
 UNIT = "µs of CPU"
 

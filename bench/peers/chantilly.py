@@ -30,7 +30,8 @@ def install(directory: Path) -> Path:
 
 
 def server(directory: Path) -> Server:
-    return Server([str(install(directory)), str(APP), str(directory / "chantilly")])
+    # -P: without this module, which has the same name, in the way.
+    return Server([str(install(directory)), "-P", str(APP), str(directory / "chantilly")])
 
 
 def work() -> Work:

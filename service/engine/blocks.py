@@ -29,7 +29,7 @@ class Blocks:
 
     async def learn(self, name: str, rounds: list[tuple[Sent, Label]]) -> tuple[Live, list[Result]]:
         """What came of each round; a bad one is told and spoils no other."""
-        live = self._fleet.used(name) or await self._models.get_or_create(name)
+        live = self._fleet.used(name) or await self._models.get_or_create(name, rounds[0][0])
         results: list[Result | None] = []
         stored: list[Any] = []
         labels: list[Label] = []
@@ -54,7 +54,7 @@ class Blocks:
 
     async def learn_arrays(self, name: str, block: Array, labels: list[Label]) -> tuple[Live, list[Outcome]]:
         """The same for dense features that are in one array already; all of them must be good."""
-        live = self._fleet.used(name) or await self._models.get_or_create(name)
+        live = self._fleet.used(name) or await self._models.get_or_create(name, [])
         classes: set[tuple[type, Label]] = set()
         for label in labels:
             _check_class(live, label, classes)

@@ -40,3 +40,15 @@ def check_label(model: Model, label: Label) -> None:
         raise UnknownLabel(f"the model's labels are {shown}{' and others' if known > LABELS_SHOWN else ''}")
     if known >= model.settings["classes_max"]:
         raise UnknownLabel(f"the model has {known} classes, and no more are taken")
+    room = max(capacity(model.settings["features"]), model.features.size())
+    if room * (known + 1) > model.settings["weights_max"]:
+        raise UnknownLabel(f"the model has {known} classes, and one more could make too many weights")
+
+
+def capacity(features: dict[str, Any]) -> int:
+    """How many weights a class may come to have, as far as completed settings tell."""
+    if features["kind"] == "hashed":
+        return 1 << int(features["bits"])
+    if features["kind"] == "named":
+        return int(features["names_max"])
+    return int((features["fourier"] or {}).get("features") or features["dimension"] or 1)

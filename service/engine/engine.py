@@ -16,9 +16,13 @@ from service.journal.protocol import Journal
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the engine treats its clients; `default_settings` None means that no model is made by itself."""
+    """How the engine treats its clients.
 
-    default_settings: dict[str, Any] | None
+    `default_settings` are those of models that a first example makes, by the kind of its features; without
+    any, no model is made by itself.
+    """
+
+    default_settings: dict[str, dict[str, Any]]
     wait_for_predictions: bool
     pending_ttl_seconds: float
     pending_max: int

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from service.engine.checks import Sent
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
@@ -16,7 +17,7 @@ class Models:
     """What can be done with whole models."""
 
     def __init__(
-        self, journal: Journal, fleet: Fleet, clock: Clock, *, default_settings: dict[str, Any] | None
+        self, journal: Journal, fleet: Fleet, clock: Clock, *, default_settings: dict[str, dict[str, Any]]
     ) -> None:
         self._journal = journal
         self._fleet = fleet
@@ -26,16 +27,17 @@ class Models:
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
 
-    async def get_or_create(self, name: str) -> Live:
-        """The model, made with the default settings if there is none and the service may make it."""
+    async def get_or_create(self, name: str, first: Sent) -> Live:
+        """The model, made for such an example if there is none and the service may make it."""
         try:
             return await self._fleet.get(name)
         except UnknownModel:
-            if self._default_settings is None:
+            if not self._default_settings:
                 raise
         check_name("model", name)
+        settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
         # Another request may have been quicker: then its model is ours too.
-        await self._journal.append(ModelCreated(name, self._clock.now(), self._default_settings))
+        await self._journal.append(ModelCreated(name, self._clock.now(), settings))
         return await self._fleet.get(name)
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:

@@ -69,7 +69,7 @@ class Rounds:
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
-        live = self._fleet.used(name) or await self._models.get_or_create(name)
+        live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         example = await self._examples.read(live, sent)
         model = live.model
         features = model.features.encode(example)
@@ -134,7 +134,7 @@ class Rounds:
         """A whole round at once. With an id, a retry is not learned twice."""
         if prediction_id is not None and await self._awaits_label(prediction_id):
             raise _taken(prediction_id)
-        live = self._fleet.used(name) or await self._models.get_or_create(name)
+        live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         features = live.model.features.encode(await self._examples.read(live, sent))
         check_label(live.model, label)
         event = RoundLearned(name, self._clock.now(), prediction_id, label, features)

@@ -61,10 +61,10 @@ def _plain(value: Any) -> Any:
     """A part of a state in what JSON has.
 
     >>> _plain({"w": np.array([1.0]), "b": b"x"})
-    {'w': {'$array': [1.0], 'shape': [1]}, 'b': {'$bytes': 'eA=='}}
+    {'w': {'$array': [1.0], 'kind': 'f', 'shape': [1]}, 'b': {'$bytes': 'eA=='}}
     """
     if isinstance(value, np.ndarray):
-        return {"$array": value.ravel().tolist(), "shape": list(value.shape)}
+        return {"$array": value.ravel().tolist(), "kind": value.dtype.kind, "shape": list(value.shape)}
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, dict):
@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
 def _restored(value: Any) -> Any:
     if isinstance(value, dict):
         if "$array" in value:
-            kind = np.int64 if value["$array"] and isinstance(value["$array"][0], int) else np.float64
+            kind = {"f": np.float64, "i": np.int64}[value["kind"]]
             return np.array(value["$array"], dtype=kind).reshape(value["shape"])
         if "$bytes" in value:
             return base64.b64decode(value["$bytes"], validate=True)

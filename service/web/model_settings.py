@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from service.engine.checks import capacity
 from service.engine.labels import same
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.errors import InvalidRequest
@@ -40,6 +41,7 @@ class ModelLimits:
     names_max: int
     classes_max: int
     covariance_dimension_max: int
+    weights_max: int
 
 
 class ModelSettings(BaseModel):
@@ -82,6 +84,10 @@ class ModelSettings(BaseModel):
             ),
         )
         classes_max = ways.WAYS[multiclass].classes_max if multiclass else 2
+        if capacity(features) * (count if multiclass and count else 1) > limits.weights_max:
+            raise InvalidRequest.at(
+                "features", f"with these labels it could have over {limits.weights_max} weights"
+            )
         return {
             "learner": learner,
             "labels": self.labels,
@@ -92,6 +98,7 @@ class ModelSettings(BaseModel):
             "classes_max": min(classes_max, limits.classes_max),
             "features": features,
             "size_max": size_max,
+            "weights_max": limits.weights_max,
             "protocol": self.protocol,
             "declared_margin": self.declared_margin,
         }

@@ -15,11 +15,13 @@ import httpx
 import pytest
 from ruamel.yaml import YAML
 
+from tests.pages import rows_of, section
 from tests.running import Service
 
 ROOT = Path(__file__).parent.parent.parent
 KIT = ROOT / "monitoring"
 DASHBOARD = json.loads((KIT / "grafana" / "dashboards" / "novikoff.json").read_text())
+PAGE = (ROOT / "docs" / "operations.md").read_text()
 WAIT_SECONDS = 60
 
 NAME = r"\b(?:novikoff|process)_\w+"
@@ -135,6 +137,33 @@ def test_grafana_does_not_start_without_a_password_of_your_own(tmp_path: Path) -
     assert start("of my own").stdout == "started\n"
 
 
+def test_the_page_lists_every_alert_with_its_severity() -> None:
+    expected = [[f"`{rule['alert']}`", rule["labels"]["severity"]] for rule in rules() if "alert" in rule]
+    assert [row[:2] for row in rows_of(section("Alerts", PAGE))] == expected
+
+
+def test_the_page_tells_of_every_line_that_the_service_logs() -> None:
+    code = "".join(
+        path.read_text() for path in (ROOT / "service").rglob("*.py") if "commands" not in path.parts
+    )
+    written = set(re.findall(r'\blog\.(\w+)\(\s*"([^%"]+)', code))
+    told = {(level, line[1:-1]) for line, level, *_ in rows_of(section("Logs", PAGE))}
+    missing = {
+        (level, text)
+        for level, text in written
+        if not any(
+            (level, line[: len(text)]) == (level, text) or text.startswith(line)
+            for known, line in told
+            if known == level
+        )
+    }
+    assert not missing
+    assert all(
+        any((known == level and text.startswith(line)) or line.startswith(text) for known, text in written)
+        for level, line in told
+    )
+
+
 # With a service
 
 
@@ -165,6 +194,17 @@ def test_every_metric_that_the_rules_and_the_dashboard_name_exists(watched: Serv
     named = set(re.findall(NAME, re.sub(r"novikoff-\w+", "", asked)))
     assert len(named) > 20
     assert named <= families(watched)
+
+
+def test_the_page_lists_every_metric_with_its_labels(watched: Service) -> None:
+    found: dict[str, set[str]] = {}
+    for line in watched.client.get("/metrics").text.splitlines():
+        if line.startswith("novikoff_"):
+            name = re.sub(r"_seconds_(bucket|count|sum)$", "_seconds", re.split(r"[{ ]", line)[0])
+            found.setdefault(name, set()).update(re.findall(r'(\w+)="', line))
+    found = {name: labels for name, labels in found.items() if not name.endswith("_created")}
+    listed = {row[0][1:-1]: set(re.findall(r"`(\w+)`", row[1])) for row in rows_of(section("Metrics", PAGE))}
+    assert listed == found
 
 
 @pytest.fixture

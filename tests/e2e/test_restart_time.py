@@ -24,7 +24,7 @@ async def write_history(directory: Path, events: int) -> None:
     )
     fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
     await journal.open(fleet.apply)
-    settings = ModelSettings(features={"dimension": 2}).complete(ModelLimits(100, 100, 100))
+    settings = ModelSettings(features={"dimension": 2}).complete(ModelLimits(100, 100, 100, 10**8))
     await journal.append(ModelCreated("m", 1, settings))
     features = b"\x00" * 16
     for start in range(0, events, 1000):

@@ -41,7 +41,9 @@ learner = st.fixed_dictionaries(
 
 def new_model(settings: dict[str, object], bias: bool) -> Model:
     model = Model(
-        ModelCreated("m", 1, ModelSettings(learner=settings, bias=bias).complete(ModelLimits(100, 100, 100)))
+        ModelCreated(
+            "m", 1, ModelSettings(learner=settings, bias=bias).complete(ModelLimits(100, 100, 100, 10**8))
+        )
     )
     model.apply(DimensionFixed("m", 1, 3))
     return model

@@ -181,3 +181,24 @@ def test_classes_past_the_cap_are_refused(start: Any) -> None:
         "unknown-label",
     )
     service.learn("m", [1.0], "a")
+
+
+def test_a_first_example_with_names_makes_a_model_of_names(service: Service, name: str) -> None:
+    prediction = service.predict(name, {"subject": "hello", "size": 3})
+    service.reveal(prediction["prediction_id"], -1)
+    assert service.get(f"/models/{name}")["settings"]["features"]["kind"] == "named"
+    assert service.predict(name, {"size": 3})["label"] == -1
+    service.assert_replay_equals_live(name)
+
+
+def test_classes_times_weights_are_bounded(start: Any) -> None:
+    service = start(weights_max=1000)
+    too_many = {"model": "a", "labels": ["x", "y", "z"], "features": {"kind": "hashed", "bits": 9}}
+    assert service.refused("/models", too_many) == (422, "invalid-request")
+    service.create("m", labels=None, features={"kind": "hashed", "bits": 8})
+    for label in ("a", "b", "c"):
+        service.learn("m", {"x": 1}, label)
+    assert service.refused("/learn", {"model": "m", "features": {"x": 1}, "label": "d"}) == (
+        422,
+        "unknown-label",
+    )

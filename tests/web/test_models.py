@@ -27,6 +27,7 @@ def test_a_model_is_made_as_asked_and_never_changed(service: Service, name: str)
             "fourier": None,
         },
         "size_max": None,
+        "weights_max": 33_554_432,
         "protocol": "delayed",
         "declared_margin": None,
     }
