@@ -1,4 +1,4 @@
-"""Everything in one run, side by side. Full runs are written to bench/results.md.
+"""Everything in one run, side by side, on Linux. Full runs are written to bench/results.md.
 
 python -m bench              everything, about 20 minutes
 python -m bench --quick      everything, too short to mean anything: does the harness work?
@@ -7,6 +7,7 @@ python -m bench --only 1,4   some figures, printed
 
 import argparse
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -76,6 +77,7 @@ def main() -> None:
         "--output", type=Path, help="where to write the results; a full run has bench/results.md"
     )
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an error would: every server is stopped
     output = chosen.output or (None if chosen.quick or chosen.only else RESULTS)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="novikoff-bench-") as directory:
@@ -103,4 +105,4 @@ def say(figure: Figure, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,5 +1,6 @@
 """A figure: what was measured, and whether it is what was promised."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,8 +47,6 @@ class Bench:
     @contextmanager
     def data(self, name: str) -> Iterator[Path]:
         """A directory that is there as long as it is needed."""
-        import shutil
-
         path = self.directory / name
         path.mkdir()
         try:

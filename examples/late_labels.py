@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 from river import datasets
 
-from service.client import Client, Outcome, Refused
-from service.client.calls import Line, make_id
+from service.client import Client, Outcome, Refused, make_id
 from service.client.connecting import DEFAULT_URL
 
 MODEL = "example-late-labels"
-PAGES = 500
+PAGES = 400
 DELAY = 30
 
 
@@ -33,7 +33,7 @@ def pages() -> Iterator[tuple[dict[str, float], bool]]:
             yield features, is_phishing != has_changed
 
 
-def lines() -> Iterator[Line]:
+def lines() -> Iterator[dict[str, Any]]:
     """A prediction for each page, and the label of the page that was thirty before."""
     waiting: deque[tuple[str, bool]] = deque()
     for features, label in pages():
@@ -46,7 +46,7 @@ def lines() -> Iterator[Line]:
         yield reveal(*waiting.popleft())
 
 
-def reveal(prediction_id: str, label: bool) -> Line:
+def reveal(prediction_id: str, label: bool) -> dict[str, Any]:
     return {"prediction_id": prediction_id, "label": label}
 
 

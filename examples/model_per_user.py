@@ -1,7 +1,7 @@
 """A model for each user: small ones, made on first sight, learning all at once.
 
 Users are shown pictures (of grass, sky, brick …) and like some kinds, each user others. One model for all has to
-disappoint most of them; a model each learns a taste from a hundred clicks.
+disappoint most of them; a model each learns a taste from a few dozen clicks.
 
     pip install river
     novikoff serve &
@@ -18,7 +18,7 @@ from service.client import AsyncClient
 from service.client.connecting import DEFAULT_URL
 
 USERS = 10
-PICTURES = 100
+PICTURES = 80
 LIKED = 3
 PREFIX = "example-user"
 

@@ -22,7 +22,7 @@ from service.client.connecting import DEFAULT_URL
 
 MODEL = "example-text-filter"
 SOURCES = {"wanted": ("sklearn", "linear_model"), "unwanted": ("pydantic", ".")}
-MESSAGES = 400
+MESSAGES = 300
 WORDS_MIN = 12
 
 

@@ -11,6 +11,7 @@ import sys
 import traceback
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from textwrap import indent
 from time import monotonic
 from typing import Any, Literal
 
@@ -89,14 +90,14 @@ class JsonLines(_Lines):
 
 
 class ConsoleLines(_Lines):
-    """Time, level, message, and the record's fields as name=value; exceptions on lines of their own."""
+    """Time, level, message, and the record's fields as name=value. What follows on lines of its own is indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {name}={_shown(value)}" for name, value in self.fields(record).items())
-        message = self.text(record).replace("\r", "\\r").replace("\n", "\\n")
+        message = self.text(record).replace("\r", "\\r").replace("\n", "\n  ")
         line = f"{_time(record)} {record.levelname.lower():8} {message}{fields}"
         error = self.error(record)
-        return line if error is None else f"{line}\n{error}"
+        return line if error is None else f"{line}\n{indent(error, '  ')}"
 
 
 class Seldom:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,30 @@ def _through_the_engine(bench: Bench, *, bare: bool) -> Thing:
 
 
 async def _engine_us(data: Path, rounds: int, *, bare: bool) -> float:
+    async with _engine(data) as engine:
+        live = await engine.models.create("cost", SETTINGS)
+        known = examples.examples()
+        await engine.rounds.learn("cost", known[0].features, known[0].label, None)
+        if bare:
+            strip(live.model)
+        spent_ns = 0
+        for start in range(0, rounds, AT_ONCE):
+            batch = [known[i % examples.EXAMPLES] for i in range(start, start + AT_ONCE)]
+            served = [(await engine.rounds.predict("cost", each.features, None))[0] for each in batch]
+            began = time.process_time_ns()
+            await asyncio.gather(
+                *(
+                    engine.rounds.reveal(prediction.prediction_id, example.label)
+                    for prediction, example in zip(served, batch, strict=True)
+                )
+            )
+            spent_ns += time.process_time_ns() - began
+        return spent_ns / 1000 / (len(range(0, rounds, AT_ONCE)) * AT_ONCE)
+
+
+@asynccontextmanager
+async def _engine(data: Path) -> AsyncIterator[Engine]:
+    """With the defaults of the service, but no snapshots: those would want statistics that are not there."""
     journal = SqliteJournal(
         data,
         durability="power",
@@ -119,7 +144,7 @@ async def _engine_us(data: Path, rounds: int, *, bare: bool) -> float:
         expired_remembered_max=10_000,
     )
     rules = Rules(
-        default_settings=SETTINGS,
+        default_settings={},
         wait_for_predictions=False,
         pending_ttl_seconds=86_400.0,
         pending_max=10_000,
@@ -127,26 +152,11 @@ async def _engine_us(data: Path, rounds: int, *, bare: bool) -> float:
         feature_abs_max=1e100,
         jobs_max=1,
         models_loaded_max=10,
-        snapshot_every_events=1_000_000,  # a snapshot would want the statistics that are not there
+        snapshot_every_events=1_000_000,
     )
     engine = Engine(journal, rules)
     await engine.open()
-    known = examples.examples()
-    await engine.rounds.learn("cost", known[0].features, known[0].label, None)
-    if bare:
-        strip((await engine.fleet.get("cost")).model)
-    spent_ns = 0
-    for start in range(0, rounds, AT_ONCE):
-        batch = [known[i % examples.EXAMPLES] for i in range(start, start + AT_ONCE)]
-        served = [(await engine.rounds.predict("cost", example.features, None))[0] for example in batch]
-        began = time.process_time_ns()
-        await asyncio.gather(
-            *(
-                engine.rounds.reveal(prediction.prediction_id, example.label)
-                for prediction, example in zip(served, batch, strict=True)
-            )
-        )
-        spent_ns += time.process_time_ns() - began
-    engine.fleet.loaded.clear()  # its snapshot cannot be made, and nobody will read it
-    await journal.close()
-    return spent_ns / 1000 / (-(-rounds // AT_ONCE) * AT_ONCE)
+    try:
+        yield engine
+    finally:
+        await journal.close()

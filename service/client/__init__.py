@@ -10,6 +10,7 @@ counts once however often it is sent, and predictions and whole rounds carry an 
 
 from service.client.answers import Learned, ModelInfo, Outcome, Prediction, Stats, Weights
 from service.client.asynchronous import AsyncClient
+from service.client.calls import make_id
 from service.client.problems import Refused, Unreachable
 from service.client.remote_model import RemoteModel
 from service.client.waiting import Client
@@ -26,4 +27,5 @@ __all__ = [
     "Stats",
     "Unreachable",
     "Weights",
+    "make_id",
 ]

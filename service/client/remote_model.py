@@ -76,7 +76,8 @@ class RemoteModel:
         except Refused as refused:
             if refused.code != "unknown-model":
                 raise
-            return "dense"  # as the service makes a model by itself
+            # The service makes a model by itself, of the kind that its first example has.
+            return "named" if self._names is None else "dense"
 
     def _remember(self, key: object, prediction_id: str) -> None:
         self._waiting.setdefault(key, deque()).append(prediction_id)

@@ -8,8 +8,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
-from service.engine.live import Live
-from service.engine.model import born
+from service.engine.live import Live, born
 from service.engine.outcomes import Outcome
 from service.errors import Overloaded, UnknownModel
 from service.events import (

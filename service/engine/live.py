@@ -2,9 +2,17 @@
 
 from collections import OrderedDict
 
-from service.engine.model import Model, born
+from service.engine.model import Model
 from service.engine.outcomes import Outcome, OutcomeLog
-from service.events import AnyEvent, ModelReset, Prediction, PredictionsExpired, RoundRevealed
+from service.events import (
+    AnyEvent,
+    ModelCreated,
+    ModelImported,
+    ModelReset,
+    Prediction,
+    PredictionsExpired,
+    RoundRevealed,
+)
 from service.journal.protocol import Snapshot, Stored, Summary
 
 
@@ -112,3 +120,16 @@ class Live:
         return Snapshot(
             self.model.name, self.seq, self.model.version, self.model.to_bytes(), outcomes.tobytes()
         )
+
+
+def born(event: AnyEvent) -> Model:
+    """The model that its first event makes."""
+    if isinstance(event, ModelCreated):
+        return Model(event)
+    assert isinstance(event, ModelImported)
+    model = Model.from_bytes(event.state)
+    model.name = event.model
+    model.created_at = model.updated_at = event.at
+    model.origin = "imported"
+    model.bound = None
+    return model

@@ -15,7 +15,6 @@ from service.events import (
     Label,
     ModelCreated,
     ModelFitted,
-    ModelImported,
     ModelReset,
     PredictionsExpired,
     RoundLearned,
@@ -33,6 +32,7 @@ class Model:
     """State that only `apply` changes. The same events give the same state, to the bit."""
 
     __slots__ = (
+        "began_at",
         "bound",
         "classifier",
         "created_at",
@@ -57,10 +57,11 @@ class Model:
             self.settings["features"], self.bias_value, size_max=self.settings["size_max"]
         )
         self.version = 0
-        self._begin()
+        self._begin(created.at)
 
-    def _begin(self) -> None:
+    def _begin(self, at: int) -> None:
         """Weights and statistics at their start; the shape of the model (dimension, names, classes) stays."""
+        self.began_at = at
         self.origin: str | None = None
         self.classifier = ways.build(
             self.settings["learner"],
@@ -102,7 +103,9 @@ class Model:
             case RoundRevealed():
                 example = self.features.decode(event.features)
                 served = self.labels.index(event.served)
-                stale = self.updates - event.updates_seen
+                # A reveal may cross a reset on its way: then every update since lies between.
+                seen = event.updates_seen if event.predicted_at > self.began_at else 0
+                stale = self.updates - seen
                 return self._learn(
                     example, event.label, served, event.score, event.at, event.predicted_at, stale
                 )
@@ -122,7 +125,7 @@ class Model:
                 self._take_fit(event)
             case ModelReset():
                 self.version += 1
-                self._begin()
+                self._begin(event.at)
         return None
 
     def _examples(self, features: Any, count: int) -> Iterable[Any]:
@@ -256,6 +259,7 @@ class Model:
             "settings": self.settings,
             "created_at": self.created_at,
             "updated_at": self.updated_at,
+            "began_at": self.began_at,
             "version": self.version,
             "origin": self.origin,
             "labels": self.labels.values,
@@ -282,19 +286,6 @@ class Model:
         model.classifier.restore(state["classifier"])
         model.statistics = Statistics.restore(state["statistics"])
         model.bound = None if state["bound"] is None else Bound.restore(state["bound"])
-        for name in ("updated_at", "version", "origin", "drifts_recorded", "expired"):
+        for name in ("updated_at", "began_at", "version", "origin", "drifts_recorded", "expired"):
             setattr(model, name, state[name])
         return model
-
-
-def born(event: AnyEvent) -> Model:
-    """The model that its first event makes."""
-    if isinstance(event, ModelCreated):
-        return Model(event)
-    assert isinstance(event, ModelImported)
-    model = Model.from_bytes(event.state)
-    model.name = event.model
-    model.created_at = model.updated_at = event.at
-    model.origin = "imported"
-    model.bound = None
-    return model

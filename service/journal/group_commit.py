@@ -69,6 +69,7 @@ class GroupCommit:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "service.journal.writer_process",
             stdin=PIPE, stdout=PIPE, pass_fds=[lock_file],
+            start_new_session=True,  # a signal to the group, such as Ctrl-C, is for the service alone
         )  # fmt: skip
         assert self._process.stdin is not None
         self._send = self._process.stdin.write

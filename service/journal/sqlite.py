@@ -100,10 +100,10 @@ class SqliteJournal:
         return await self._read(reading.newest_time)
 
     async def close(self) -> None:
-        await self._writer.stop()
         self._readers.shutdown()
         for connection in self._reader_connections:
             connection.close()
+        await self._writer.stop()  # the last one to close the file leaves it in one piece
         self._lock.release()
 
     def append(self, event: AnyEvent) -> Future[Appended]:

@@ -68,11 +68,13 @@ def test_a_pipeline_of_river_may_end_in_the_service(client: Client, service: Ser
     assert 1 - metric.get() == pytest.approx(service.stats(name)["error_rate"], abs=1e-12)
 
 
-def test_learning_without_having_predicted_is_a_whole_round(
-    client: Client, service: Service, name: str
+@pytest.mark.parametrize(("names", "kind"), [(None, "named"), (["a", "b"], "dense")])
+def test_learning_without_having_predicted_is_a_whole_round_even_of_a_new_model(
+    client: Client, name: str, names: list[str] | None, kind: str
 ) -> None:
-    model = RemoteModel(client, name)
+    model = RemoteModel(client, name, names=names)
     model.learn_one({"b": 2.0, "a": 1.0}, -1)
+    assert client.get_model(name).features_kind == kind
     assert client.weights(name).classes[0].weights == [-1.0, -2.0]
     assert model.predict_one({"a": 1.0}) == -1
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from service.client import Client
 from service.engine.outcomes import COLUMNS
 from tests.commands.examples import make_examples
 from tests.commands.running import failed, novikoff, worked
@@ -16,7 +17,7 @@ EXAMPLES = make_examples(30)
 
 
 def fill(service: Service) -> None:
-    """Rounds of every kind in two models, some predictions left waiting."""
+    """Models of every origin with rounds of every kind, some predictions left waiting."""
     for i, (features, label) in enumerate(EXAMPLES):
         service.learn("learned", features, label, id=f"l{i}")
         prediction_id = service.predict("revealed", features, id=f"r{i}")["prediction_id"]
@@ -25,6 +26,9 @@ def fill(service: Service) -> None:
     service.post("/models/learned/reset", {})
     for features, label in EXAMPLES[:5]:
         service.learn("learned", features, label)
+    with Client(service.url) as client:
+        list(client.learn_many("in-blocks", EXAMPLES, safe=False))
+        client.import_model("imported", client.export_model("learned"))
     service.create("untouched")
     service.learn("deleted", [1.0], 1)
     service.client.delete("/models/deleted")

@@ -172,3 +172,11 @@ def test_old_events_are_trimmed_but_nothing_is_forgotten(start: Callable[..., Se
     assert 30 <= kept <= 50 and snapshots == 2 and pages <= 5
     service.start()
     assert (service.stats("m"), service.get("/models/m/weights")) == before
+
+
+def test_a_stop_leaves_one_file_that_can_be_copied(start: Callable[..., Service]) -> None:
+    service = start()
+    service.learn("m", [1.0], -1)
+    service.stats("m")
+    service.stop()
+    assert sorted(path.name for path in service.data.iterdir()) == ["journal.sqlite", "lock"]

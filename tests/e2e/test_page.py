@@ -29,6 +29,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+WAIT_SECONDS = 20
 CURL = Path(__file__).parent.parent / "curl.py"
 PICTURES = Path(__file__).parent.parent.parent / "docs" / "images"
 MARKUP = '<img src="x" onerror="alert(1)"><b>bold</b>'
@@ -46,11 +47,12 @@ def missing(what: str) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         missing("the page is tested with playwright: pip install playwright")
     if not CHROMIUM.exists():
         missing(f"the page is tested with {CHROMIUM}: apt-get install chromium")
+    expect.set_options(timeout=WAIT_SECONDS * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
@@ -65,7 +67,7 @@ def open_page(browser: Any) -> Iterator[Open]:
 
     def open_one(service: Service, address: str = "#/", width: int = 1280, **options: Any) -> Any:
         page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(WAIT_SECONDS * 1000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console",
@@ -490,7 +492,9 @@ def test_pictures_for_the_docs(start: Start, open_page: Open) -> None:
         )
         expect(state(page)).to_have_text("Live")
         expect(page.locator(".sparkline path, .series path").first).to_be_attached()
-        page.wait_for_load_state()
+        if "models/" in address:
+            expect(card(page, "Audit trail").locator("tbody tr").first).to_be_visible()
+            expect(card(page, "Largest weights").locator("tbody tr").first).to_be_visible()
         page.screenshot(path=PICTURES / f"{picture}.png", full_page=whole, animations="disabled")
     page = open_page(service, "#/models/spam-filter")
     page.get_by_label("Features").fill('{"subject": "free prize winner", "links": 2, "known_sender": true}')

@@ -83,3 +83,15 @@ def test_counts_are_those_of_the_events(events: list[AnyEvent]) -> None:
     assert model.mistakes == model.updates == sum(outcome.mistake for outcome in outcomes)
     assert model.expired == sum(e.count for e in events if isinstance(e, PredictionsExpired))
     assert [outcome.rounds for outcome in outcomes] == list(range(1, len(outcomes) + 1))
+
+
+def test_a_reveal_that_crosses_a_reset_is_stale_by_the_updates_since() -> None:
+    model = new_model({}, True)
+    wrong = np.array([1.0, 1.0, 1.0]).tobytes()
+    for at in range(10, 13):
+        model.apply(RoundRevealed("m", at, "p", -1, at, wrong, 1, 0.0, 0, model.updates))
+    model.apply(ModelReset("m", 20))
+    model.apply(RoundRevealed("m", 21, "q", -1, 21, wrong, 1, 0.0, 0, 0))
+    model.apply(RoundRevealed("m", 22, "r", -1, 12, wrong, 1, 0.0, 0, 3))
+    report = model.report(22)
+    assert (report["updates"], report["bound"]["stale_updates_max"]) == (2, 1)

@@ -75,6 +75,14 @@ def test_sparse_and_dense_examples_give_the_same():
     assert dense.least(weights, 0.5) == pytest.approx(sparse.least(weights, 0.5))
 
 
+def test_at_most_64_examples_are_kept_however_small():
+    window = Observed()
+    for number in range(1, 101):
+        window.push(np.array([float(number)]), 1, None)
+        assert window.examples == min(number, 64)
+    assert window.least(np.ones(1), 0.0) == 37.0
+
+
 def test_a_change_between_dense_and_sparse_starts_afresh():
     window = Observed()
     window.push(np.array([5.0]), 1, None)

@@ -1,6 +1,7 @@
 """ADWIN, against river's and against a plain one that keeps every bucket; and how often it is wrong."""
 
 import random
+from itertools import accumulate
 from math import log, sqrt
 
 import pytest
@@ -33,7 +34,7 @@ class PlainAdwin:
                 self.rows[row + 1].append(self.rows[row].pop(0) + self.rows[row].pop(0))
         if self.rounds % 32:
             return 0
-        newest_first = [(2**i, ones) for i, row in enumerate(self.rows) for ones in reversed(row)]
+        newest_first = self.newest_first()
         self.warning = False
         for cut in range(1, len(newest_first)):
             newer, older = newest_first[:cut], newest_first[cut:]
@@ -43,6 +44,9 @@ class PlainAdwin:
                 return 1 if rise > 0 else -1
             self.warning = self.warning or self.rise(newer, older, min(1.0, 10 * self.delta)) > 0
         return 0
+
+    def newest_first(self):
+        return [(2**i, ones) for i, row in enumerate(self.rows) for ones in reversed(row)]
 
     def rise(self, newer, older, delta):
         n1, n0 = sum(size for size, _ in newer), sum(size for size, _ in older)
@@ -129,6 +133,21 @@ def test_direction_and_warning_are_those_of_the_plain_algorithm(delta, stretches
         assert drift.observe(value, number) == (change > 0)
         assert (drift.rounds, drift.warning) == (plain.rounds, plain.warning)
     assert (drift.count, drift.last_round) == (rises, last)
+
+
+def test_the_window_is_cut_where_the_exponential_histogram_has_its_borders():
+    rng = random.Random(14)
+    drift, plain = Drift(), PlainAdwin(0.002)
+    for number in range(1, 20_001):
+        value = rng.random() < 0.3
+        drift.observe(value, number)
+        plain.observe(value)
+        if number % 32 == 0:
+            sizes, ones = zip(*plain.newest_first(), strict=True)
+            borders = list(zip(accumulate(sizes), accumulate(ones), strict=True))
+            # Parts below 5 are never tested; the whole window is no cut, but harmless as the last.
+            assert [cut for cut in drift._cuts() if cut[0] <= number] == [b for b in borders if b[0] >= 5]
+    assert drift.rounds == 20_000
 
 
 def test_a_fall_is_no_drift_but_starts_afresh():

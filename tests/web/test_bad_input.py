@@ -1,3 +1,4 @@
+# long: one list of all that can be wrong with a request
 """Bad input gets a clear error that names the field, and changes nothing."""
 
 import socket

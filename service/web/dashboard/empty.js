@@ -5,9 +5,11 @@ import { currentKey } from "./key.js";
 
 export function emptyState() {
   const origin = new URL(".", document.baseURI).href.replace(/\/$/, "");
-  const key = currentKey() ? ` \\\n  -H "Authorization: Bearer $KEY"` : "";
+  const key = currentKey() ? [`-H "Authorization: Bearer $KEY"`] : [];
   const post = (path, body) =>
-    `curl -s ${origin}${path} -H 'Content-Type: application/json'${key} \\\n  -d '${body}'`;
+    [`curl -s ${origin}${path}`, `-H 'Content-Type: application/json'`, ...key, `-d '${body}'`].join(
+      " \\\n  ",
+    );
   return h(
     "div",
     { class: "empty" },

@@ -2,7 +2,7 @@
 
 import { getJson, modelPath } from "./api.js";
 import { card, h } from "./dom.js";
-import { labelText } from "./format.js";
+import { count, labelText } from "./format.js";
 
 export class SettingsCard {
   #name;
@@ -48,5 +48,6 @@ function flatten(settings, prefix = "") {
 
 function asText(value) {
   if (Array.isArray(value)) return value.map(labelText).join(", ");
+  if (Number.isInteger(value)) return count(value);
   return typeof value === "boolean" ? (value ? "yes" : "no") : labelText(value);
 }
