@@ -32,7 +32,7 @@ class Settings(BaseSettings):
     )
     shutdown_seconds: float = Field(
         20.0,
-        gt=0,
+        ge=1,
         le=3600,
         description="how long requests under way may take once the service is told to stop",
     )

@@ -38,6 +38,7 @@ class Fleet:
         self._missed: dict[str, list[tuple[int, AnyEvent]]] = {}
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._unsummarised: set[str] = set()
+        self._summarising = asyncio.Lock()
         self._applied = 0
         self.left_behind: set[str] = set()
         """Models whose summaries a crash, or a full disk, has left behind their events."""
@@ -147,6 +148,10 @@ class Fleet:
 
     async def summarise(self) -> None:
         """Bring all summaries up to date, those too that a crash left behind."""
+        async with self._summarising:  # who comes second waits until the first one's are on disk
+            await self._summarise()
+
+    async def _summarise(self) -> None:
         while self.left_behind:
             name = self.left_behind.pop()
             with suppress(UnknownModel):

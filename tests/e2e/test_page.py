@@ -1,3 +1,4 @@
+# long: one page, and all that people do with it
 """The page at `/` in a real browser, over a real service."""
 
 import json

@@ -1,10 +1,12 @@
 """/stats over HTTP: the same numbers as the rounds, for one model and for all."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from service.web.stats_schema import StatsAnswer
@@ -275,3 +277,16 @@ def test_the_metrics_are_right_and_well_formed(start: Callable[..., Service]) ->
         print("promtool is not installed: not checked by it")
     else:
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_totals_are_right_however_many_ask(service: Service, name: str) -> None:
+    async def ask_often(rounds: int) -> None:
+        async with httpx.AsyncClient(base_url=service.url, timeout=30) as client:
+            answers = await asyncio.gather(
+                *(client.get(f"/stats?model={name}&fields=rounds") for _ in range(6))
+            )
+        assert [a.json()["totals"]["rounds"]["revealed"] for a in answers] == [rounds] * 6
+
+    for rounds in range(1, 21):
+        service.learn(name, [1.0], 1)
+        asyncio.run(ask_often(rounds))
