@@ -77,5 +77,5 @@ class Engine:
         self.is_open = False
         await self.jobs.stop()
         await self._housekeeping.stop()
-        self.fleet.save_all()
+        await self.fleet.save_all()
         await self._journal.close()

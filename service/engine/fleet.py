@@ -23,6 +23,7 @@ from service.events import (
 from service.journal.protocol import Appended, Journal
 
 DELETED_MAX = 1_000
+SAVED_AT_ONCE = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -140,11 +141,13 @@ class Fleet:
                 return
             yield live
 
-    def save_all(self) -> None:
-        """Snapshots of every model that has changed since its last."""
-        for live in self.loaded.values():
-            if live.since_snapshot:
+    async def save_all(self) -> None:
+        """Snapshots of every model that has changed since its last, as fast as the journal takes them."""
+        changed = [live for live in self.loaded.values() if live.since_snapshot]
+        for start in range(0, len(changed), SAVED_AT_ONCE):
+            for live in changed[start : start + SAVED_AT_ONCE]:
                 self._journal.save_snapshot(live.snapshot())
+            await self._journal.settle()
 
     async def summarise(self) -> None:
         """Bring all summaries up to date, those too that a crash left behind."""

@@ -14,24 +14,36 @@ def same(a: Label | None, b: Label | None) -> bool:
     return type(a) is type(b) and a == b
 
 
+FEW = 8
+"""Up to so many labels are looked through; a dictionary would be larger than the rest of a small model."""
+
+
 class Labels:
     """Labels in the order in which they were declared or seen; their positions are the classes."""
 
     __slots__ = ("_index", "values")
 
     def __init__(self, values: Iterable[Label]) -> None:
-        self.values: list[Label] = []
-        self._index: dict[tuple[type, Label], int] = {}
-        for value in values:
-            self.add(value)
+        self.values = list(values)
+        self._index: dict[tuple[type, Label], int] | None = None
+        if len(self.values) > FEW:
+            self._index = {(type(label), label): at for at, label in enumerate(self.values)}
 
     def add(self, label: Label) -> None:
-        self._index[type(label), label] = len(self.values)
         self.values.append(label)
+        if self._index is not None:
+            self._index[type(label), label] = len(self.values) - 1
+        elif len(self.values) > FEW:
+            self._index = {(type(value), value): at for at, value in enumerate(self.values)}
 
     def index(self, label: Label | None) -> int:
         """The class of a label, -1 if it has none."""
-        return -1 if label is None else self._index.get((type(label), label), -1)
+        if self._index is not None:
+            return self._index.get((type(label), label), -1) if label is not None else -1
+        for at, value in enumerate(self.values):
+            if value == label and type(value) is type(label):
+                return at
+        return -1
 
     def label(self, index: int) -> Label | None:
         return self.values[index] if index >= 0 else None

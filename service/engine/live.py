@@ -15,6 +15,9 @@ from service.events import (
 )
 from service.journal.protocol import Snapshot, Stored, Summary
 
+NO_PREDICTIONS: OrderedDict[str, Prediction] = OrderedDict()
+"""What models have in common for which nothing waits; never added to."""
+
 
 class Live:
     """A loaded model, its waiting predictions (oldest first), and where it stands in the journal."""
@@ -36,7 +39,7 @@ class Live:
     def __init__(self, model: Model, seq: int) -> None:
         self.model = model
         self.seq = seq
-        self.pending: OrderedDict[str, Prediction] = OrderedDict()
+        self.pending = NO_PREDICTIONS
         self.outcomes = OutcomeLog()
         self.since_snapshot = 0
         self.drifts_reported = model.drifts_recorded
@@ -62,7 +65,8 @@ class Live:
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
         live.drifts_reported = live.model.statistics.drift_count
-        live.pending.update((prediction.prediction_id, prediction) for prediction in stored.pending)
+        for prediction in stored.pending:
+            live.keep(prediction)
         return live
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | list[Outcome] | None:
@@ -83,6 +87,12 @@ class Live:
             self.dropped = 0
             self.drifts_reported = 0
         return outcome
+
+    def keep(self, prediction: Prediction) -> None:
+        """A prediction waits for its label."""
+        if self.pending is NO_PREDICTIONS:
+            self.pending = OrderedDict()
+        self.pending[prediction.prediction_id] = prediction
 
     def drop(self, prediction: Prediction) -> None:
         """Give a prediction up; the next sweep records it."""

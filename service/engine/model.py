@@ -135,8 +135,10 @@ class Model:
         return map(self.features.decode, features)
 
     def _whole_round(self, example: Any, label: Label, at: int) -> Outcome:
-        served, score = self.classifier.decide(self.features.vector(example))
-        return self._learn(example, label, served, score, at, at, 0)
+        z = self.features.vector(example)
+        served, score = self.classifier.decide(z)
+        known = z if self.features.is_fixed else None
+        return self._learn(example, label, served, score, at, at, 0, known)
 
     def _learn(
         self,
@@ -147,12 +149,14 @@ class Model:
         at: int,
         predicted_at: int,
         stale_updates: int,
+        z: Vector | None = None,
     ) -> Outcome:
         truth = self.class_of(label)
-        self.features.absorb(example)
-        if self.features.dimension == 0:  # names may be new
-            self.classifier.grow(self.features.size())
-        z = self.features.vector(example)
+        if z is None:
+            self.features.absorb(example)
+            if self.features.dimension == 0:  # names may be new
+                self.classifier.grow(self.features.size())
+            z = self.features.vector(example)
         updated = self.classifier.learn(z, truth, served)
         mistake = served != truth
         self.version += 1

@@ -147,7 +147,7 @@ class Rounds:
     async def _keep(self, live: Live, prediction: Prediction) -> None:
         durable = self._journal.put_pending(prediction, wait=self._wait_for_predictions)
         live.submitted = self._journal.submitted
-        live.pending[prediction.prediction_id] = prediction
+        live.keep(prediction)
         self._fleet.owner[prediction.prediction_id] = live
         self._fleet.changed(live)
         if len(live.pending) > self._pending_max:

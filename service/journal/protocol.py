@@ -143,6 +143,10 @@ class Journal(Protocol):
         """Keep a snapshot, and trim what it makes superfluous. Nothing waits for it; a failure is logged."""
         ...
 
+    async def settle(self) -> None:
+        """Wait until what was handed over before is on disk, or has failed."""
+        ...
+
     async def outcomes(self, model: str, seq: int) -> bytes | None:
         """The outcomes that were saved with the first snapshot at or after `seq`."""
         ...

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple, Unpack
 
 from service.errors import JournalUnavailable, Overloaded, UnknownModel
 from service.events import (
@@ -55,8 +55,8 @@ from service.journal.schema import open_reader, open_writer
 from service.logs import Seldom
 from service.timings import Timings
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 READERS = 2
 
@@ -87,6 +87,8 @@ class SqliteJournal:
         self._opening = Opening(str(self._path), durability, events_kept_max, expired_remembered_max)
         self._queue_events_max = queue_events_max
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
+        # Ids are looked up one after the other, so that requests that wait for it keep their order.
+        self._finder = ThreadPoolExecutor(1, thread_name_prefix="journal-finder")
         self._reader = threading.local()
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
@@ -101,6 +103,7 @@ class SqliteJournal:
 
     async def close(self) -> None:
         self._readers.shutdown()
+        self._finder.shutdown()
         for connection in self._reader_connections:
             connection.close()
         await self._writer.stop()  # the last one to close the file leaves it in one piece
@@ -159,14 +162,14 @@ class SqliteJournal:
         return self._writer.failures
 
     async def find(self, prediction_id: str) -> Prediction | Recorded | None:
-        return await self._read(reading.find, prediction_id)
+        return await self._read(reading.find, prediction_id, executor=self._finder)
 
     async def load(self, model: str) -> Stored | None:
-        await self._settle()
+        await self.settle()
         return await self._read(reading.load, model)
 
     async def outcomes(self, model: str, seq: int) -> bytes | None:
-        await self._settle()
+        await self.settle()
         return await self._read(reading.outcomes, model, seq)
 
     async def unsummarised(self) -> list[str]:
@@ -181,14 +184,17 @@ class SqliteJournal:
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
         return await self._read(reading.events, model, after, limit)
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Wait until what was queued before is on disk, or has failed."""
         if self._writer.waiting:
             with suppress(JournalUnavailable):
                 await self._submit(NothingRecord())
 
     async def _read(
-        self, function: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self,
+        function: Callable[[sqlite3.Connection, Unpack[Ts]], T],
+        *args: Unpack[Ts],
+        executor: ThreadPoolExecutor | None = None,
     ) -> T:
         """Ask in a reader thread, so that the loop never waits for the disk."""
 
@@ -198,13 +204,13 @@ class SqliteJournal:
                 if connection is None:
                     connection = self._reader.connection = open_reader(self._path)
                     self._reader_connections.append(connection)
-                return function(connection, *args, **kwargs)
+                return function(connection, *args)
             except sqlite3.Error as error:
                 if (held_back := self._failures_told.turn()) is not None:
                     log.error("the journal cannot be read: %s", error, extra={"others": held_back})
                 raise JournalUnavailable(f"the journal cannot be read: {error}") from error
 
-        return await self._loop.run_in_executor(self._readers, ask)
+        return await self._loop.run_in_executor(executor or self._readers, ask)
 
     def _committed(self, group: list[Item], written: Written) -> None:
         """Apply a durable group in its order and answer those who wait; or tell them that it failed."""

@@ -17,6 +17,7 @@ class Dense:
     __slots__ = ("bias_value", "dimension", "dimension_max")
 
     ignored_names = 0
+    is_fixed = True
 
     def __init__(
         self, dimension: int | None, bias_value: float | None, dimension_max: int = DIMENSION_MAX

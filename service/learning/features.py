@@ -26,6 +26,11 @@ class Features(Protocol):
     """How many numbers an example has; None until the first one fixes it, 0 where that has no meaning."""
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether examples teach nothing about the features: absorbing one changes no vector."""
+        ...
+
+    @property
     def ignored_names(self) -> int:
         """How often a name of a revealed example was ignored because the dictionary is full."""
         ...

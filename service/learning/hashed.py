@@ -29,6 +29,7 @@ class Hashed:
 
     dimension: int | None = 0
     ignored_names = 0
+    is_fixed = True
 
     def __init__(self, *, bits: int, text: frozenset[str], first: int) -> None:
         self._bits = bits

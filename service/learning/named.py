@@ -18,6 +18,7 @@ class Named:
     __slots__ = ("_first", "_index", "_names", "_names_max", "_text", "ignored_names")
 
     dimension: int | None = 0
+    is_fixed = False
 
     def __init__(self, *, names_max: int, text: frozenset[str], first: int) -> None:
         self._names_max = names_max

@@ -37,6 +37,10 @@ class Pipeline:
         return self.kind.ignored_names
 
     @property
+    def is_fixed(self) -> bool:
+        return self.kind.is_fixed and "standardize" not in self.transforms
+
+    @property
     def is_sparse(self) -> bool:
         return self.kind.dimension == 0
 

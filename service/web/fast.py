@@ -22,6 +22,8 @@ JSON: Header = (b"content-type", b"application/json")
 PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
 
 
+NO_HEADERS: tuple[Header, ...] = ()
+
 ITEMS_UNKNOWN = "unknown field `items`"
 """What the decoder says of a request that is several in one."""
 
@@ -67,11 +69,13 @@ class Endpoint(Generic[Body]):
         try:
             body = await read_body(scope, receive, self._body_bytes_max)
             try:
-                answer, more = await self._handle(self._decode(body))
+                request = self._decode(body)
             except msgspec.MsgspecError as error:
                 if ITEMS_UNKNOWN not in str(error):
                     raise_problem(error)
-                answer, more = await self._many(body), ()
+                answer, more = await self._many(body), NO_HEADERS
+            else:
+                answer, more = await self._handle(request)
             content = self._encode(answer)
             headers = (JSON, *more)
         except Exception as error:
@@ -92,13 +96,16 @@ class Endpoint(Generic[Body]):
 
     async def _one_of_many(self, item: msgspec.Raw) -> object:
         try:
-            try:
-                answer, _ = await self._handle(self._decode(item))
-            except msgspec.MsgspecError as error:
-                raise_problem(error)
+            answer, _ = await self._handle(self._decoded(item))
         except Exception as error:
             return {"error": document_of(error, bytes(item))}
         return answer
+
+    def _decoded(self, item: msgspec.Raw) -> Body:
+        try:
+            return self._decode(item)
+        except msgspec.MsgspecError as error:
+            raise_problem(error)
 
 
 async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:

@@ -4,6 +4,7 @@ Lines are taken as they arrive, in chunks. Whole rounds that follow each other a
 models; before anything that depends on them, they are learned. So the learning is the same as one by one.
 """
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -204,19 +205,35 @@ class StreamEndpoint:
         for at, model, features, label in run:
             by_model.setdefault(model, []).append((at, features, label))
         run.clear()
-        for model, rounds in by_model.items():
-            try:
-                live, results = await self._blocks.learn(model, [(f, label) for _, f, label in rounds])
-            except Exception as error:
-                for at, _, _ in rounds:
-                    answers[at] = error
+        # Models know nothing of each other: their blocks may share a commit.
+        await asyncio.gather(*(self._learn_block(m, rounds, answers) for m, rounds in by_model.items()))
+
+    async def _learn_block(
+        self, model: str, rounds: list[tuple[int, FeaturesSent, Label]], answers: list[Any]
+    ) -> None:
+        try:
+            live, results = await self._blocks.learn(model, [(f, label) for _, f, label in rounds])
+        except Exception as error:
+            for at, _, _ in rounds:
+                answers[at] = error
+            return
+        labels = live.model.labels
+        for (at, _, label), result in zip(rounds, results, strict=True):
+            if isinstance(result, NovikoffError):
+                answers[at] = result
                 continue
-            labels = live.model.labels
-            for (at, _, label), result in zip(rounds, results, strict=True):
-                answers[at] = result if isinstance(result, NovikoffError) else LearnAnswer(
-                    None, model, labels.label(result.served), label, result.mistake, result.updated,
-                    result.version, result.rounds, result.mistakes, result.score,
-                )  # fmt: skip
+            answers[at] = LearnAnswer(
+                None,
+                model,
+                labels.label(result.served),
+                label,
+                result.mistake,
+                result.updated,
+                result.version,
+                result.rounds,
+                result.mistakes,
+                result.score,
+            )
 
     def _told(self, answer: Any, tally: Tally) -> Any:
         """An answer as its line says it, and counted."""

@@ -32,3 +32,18 @@ def test_too_many_items_and_no_list_are_refused(service: Service, name: str) -> 
     both = {"items": [item], "model": name}
     assert problem_of(service.client.post("/predict", json=both)) == (422, "invalid-request")
     assert service.post("/feedback", {"items": []}) == {"items": []}
+
+
+def test_items_with_ids_keep_their_order(service: Service, name: str) -> None:
+    for batch in range(5):
+        items = [
+            {
+                "model": name,
+                "features": [1.0, float(i)],
+                "label": 1 if i % 3 else -1,
+                "id": f"{name}-{batch}-{i}",
+            }
+            for i in range(100)
+        ]
+        answers = service.post("/learn", {"items": items})["items"]
+        assert [answer["rounds"] for answer in answers] == list(range(batch * 100 + 1, batch * 100 + 101))
