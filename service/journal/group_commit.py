@@ -52,7 +52,8 @@ class GroupCommit:
         self._queue: list[Item] = []
         self._under_way: list[list[Item]] = []
         self._timer: asyncio.Handle | None = None
-        self._idle = asyncio.Event()
+        self._in_no_hurry = False
+        self._settling: list[tuple[int, Future[None]]] = []
         self._loop = asyncio.get_running_loop()
         self.submitted = 0
         self.finished = 0
@@ -81,19 +82,19 @@ class GroupCommit:
         if self.waiting >= self._queue_max:
             raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         self.submitted += 1
-        self._idle.clear()
         self._queue.append(item)
         if len(self._under_way) >= GROUPS_UNDER_WAY_MAX:
             return  # the next one to finish makes room
         if self._timer is None:
             hurried = item.future is not None or not isinstance(item.record, PendingRecord)
             self._schedule(hurried)
-        elif item.future is not None and isinstance(self._timer, asyncio.TimerHandle):
+        elif self._in_no_hurry and item.future is not None:
             self._timer.cancel()
             self._schedule(hurried=True)
 
     def _schedule(self, hurried: bool) -> None:
         """Send what has gathered: at the end of this turn of the loop, or a little later."""
+        self._in_no_hurry = not hurried
         if hurried:
             self._timer = self._loop.call_soon(self._flush)
         else:
@@ -106,11 +107,16 @@ class GroupCommit:
             self._under_way.append(group)
             self._send(message([item.record for item in group]))
 
+    async def settle(self) -> None:
+        """Wait until everything submitted before is on disk, or has failed."""
+        if self.waiting:
+            settled: Future[None] = self._loop.create_future()
+            self._settling.append((self.submitted, settled))
+            await settled
+
     async def stop(self) -> None:
         """Commit what is queued, then end the process."""
-        if self.waiting:
-            self._flush()
-            await self._idle.wait()
+        await self.settle()
         self._answers.cancel()
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -139,8 +145,10 @@ class GroupCommit:
         if self._queue and self._timer is None:
             self._flush()
         self._done(group, written)
-        if not self.waiting:
-            self._idle.set()
+        while self._settling and self._settling[0][0] <= self.finished:
+            _, settled = self._settling.pop(0)
+            if not settled.done():
+                settled.set_result(None)
 
     def _failed(self, events: int, why: str) -> None:
         self.failures += 1

@@ -59,13 +59,7 @@ class SummariesRecord(msgspec.Struct, array_like=True, tag="summaries"):
     through: int | None
 
 
-class NothingRecord(msgspec.Struct, array_like=True, tag="nothing"):
-    """Done when everything before it is."""
-
-
-Record = (
-    EventRecord | BirthRecord | DeathRecord | PendingRecord | SnapshotRecord | SummariesRecord | NothingRecord
-)
+Record = EventRecord | BirthRecord | DeathRecord | PendingRecord | SnapshotRecord | SummariesRecord
 
 NEW, REPEATED, MODEL_UNKNOWN = range(3)
 """What became of a record."""

@@ -7,7 +7,6 @@ import threading
 from asyncio import Future
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
 
@@ -43,7 +42,6 @@ from service.journal.records import (
     BirthRecord,
     DeathRecord,
     EventRecord,
-    NothingRecord,
     Opening,
     PendingRecord,
     Record,
@@ -185,15 +183,12 @@ class SqliteJournal:
         return await self._read(reading.events, model, after, limit)
 
     async def settle(self) -> None:
-        """Wait until what was queued before is on disk, or has failed."""
-        if self._writer.waiting:
-            with suppress(JournalUnavailable):
-                await self._submit(NothingRecord())
+        await self._writer.settle()
 
     async def _read(
         self,
         function: Callable[[sqlite3.Connection, Unpack[Ts]], T],
-        *args: Unpack[Ts],
+        *args: *Ts,
         executor: ThreadPoolExecutor | None = None,
     ) -> T:
         """Ask in a reader thread, so that the loop never waits for the disk."""

@@ -12,7 +12,6 @@ from service.journal.records import (
     BirthRecord,
     DeathRecord,
     EventRecord,
-    NothingRecord,
     PendingRecord,
     Record,
     SnapshotRecord,
@@ -58,12 +57,9 @@ class Writing:
         results: list[Result] = [(NEW, 0)] * len(group)
         run: list[tuple[int, EventRecord | PendingRecord]] = []  # what can be written together
         for i, record in enumerate(group):
-            match record:
-                case EventRecord() | PendingRecord():
-                    run.append((i, record))
-                    continue
-                case NothingRecord():
-                    continue
+            if isinstance(record, EventRecord | PendingRecord):
+                run.append((i, record))
+                continue
             self._write_run(run, results)
             match record:
                 case BirthRecord():

@@ -66,6 +66,7 @@ class Endpoint(Generic[Body]):
         status = 200
         body = b""
         headers: tuple[Header, ...]
+        answer: object
         try:
             body = await read_body(scope, receive, self._body_bytes_max)
             try:
