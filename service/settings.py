@@ -66,7 +66,7 @@ class Settings(BaseSettings):
 
     feeds_max: int = Field(100, ge=0, description="clients that may follow the feed at the same time")
     metrics_models_max: int = Field(
-        1_000, ge=0, description="models with figures of their own in /metrics, the busiest first"
+        500, ge=0, description="models with figures of their own in /metrics, the busiest first"
     )
 
     streams_max: int = Field(100, ge=0, description="streams that may be open at the same time")

@@ -1,6 +1,6 @@
 """GET /metrics for Prometheus: everything is read at scrape time, nothing is counted twice for it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import nlargest
 from importlib.metadata import version
 
@@ -58,13 +58,13 @@ class Collector:
 
     def _of_models(self) -> Iterator[Metric]:
         busiest = nlargest(self._models_max, self._fleet.loaded.values(), lambda live: live.model.revealed)
-        names = [[live.model.name] for live in busiest]
+        looks = [Look(live) for live in busiest]
         for kind, name, text, value in _FIGURES:
             family = kind(f"novikoff_model_{name}", text, labels=["model"])
-            for labels, live in zip(names, busiest, strict=True):
-                figure = value(live)
+            for look in looks:
+                figure = value(look)
                 if figure is not None:
-                    family.add_metric(labels, figure)
+                    family.add_metric([look.model.name], figure)
             yield family
 
     def _of_journal(self) -> Iterator[Metric]:
@@ -98,34 +98,41 @@ def _add(family: HistogramMetricFamily, labels: list[str], timings: Timings) -> 
     family.add_metric(labels, [*buckets, ("+Inf", timings.count)], timings.seconds)
 
 
-def _drift_state(live: Live) -> float:
-    return float(["stable", "warning", "drift"].index(live.model.statistics.drift_state))
+class Look:
+    """One look at a model, for all its figures."""
+
+    __slots__ = ("bound", "delay_seconds", "live", "model", "statistics")
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.model = live.model
+        self.statistics = live.model.statistics
+        self.delay_seconds = self.statistics.delay["seconds"]
+        self.bound = live.model.bound_report()
 
 
-def _delay(quantile: str) -> Callable[[Live], float | None]:
-    return lambda live: live.model.statistics.delay["seconds"][quantile]
-
+DRIFT_STATES = {"stable": 0.0, "warning": 1.0, "drift": 2.0}
 
 _FIGURES = (
-    (CounterMetricFamily, "revealed", "Rounds revealed.", lambda live: live.model.revealed),
-    (CounterMetricFamily, "expired", "Predictions that expired.", lambda live: live.expired),
-    (CounterMetricFamily, "mistakes", "Mistakes.", lambda live: live.model.mistakes),
-    (CounterMetricFamily, "updates", "Updates of the weights.", lambda live: live.model.updates),
-    (CounterMetricFamily, "drifts", "How often the error rose.", lambda live: live.model.statistics.drift_count),
-    (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.", _drift_state),
-    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda live: len(live.pending)),
+    (CounterMetricFamily, "revealed", "Rounds revealed.", lambda look: look.model.revealed),
+    (CounterMetricFamily, "expired", "Predictions that expired.", lambda look: look.live.expired),
+    (CounterMetricFamily, "mistakes", "Mistakes.", lambda look: look.model.mistakes),
+    (CounterMetricFamily, "updates", "Updates of the weights.", lambda look: look.model.updates),
+    (CounterMetricFamily, "drifts", "How often the error rose.", lambda look: look.statistics.drift_count),
+    (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.", lambda look: DRIFT_STATES[look.statistics.drift_state]),
+    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda look: len(look.live.pending)),
     (GaugeMetricFamily, "oldest_pending_timestamp_seconds", "When the oldest of them was made.",
-     lambda live: next((p.at / 1e6 for p in live.pending.values()), None)),
+     lambda look: next((p.at / 1e6 for p in look.live.pending.values()), None)),
     (GaugeMetricFamily, "ewma_error_rate", "The exponentially weighted error rate.",
-     lambda live: live.model.statistics.ewma_error_rate),
-    (GaugeMetricFamily, "label_delay_p50_seconds", "Half of the labels came within this.", _delay("p50")),
-    (GaugeMetricFamily, "label_delay_p99_seconds", "99 of 100 labels came within this.", _delay("p99")),
+     lambda look: look.statistics.ewma_error_rate),
+    (GaugeMetricFamily, "label_delay_p50_seconds", "Half of the labels came within this.", lambda look: look.delay_seconds["p50"]),
+    (GaugeMetricFamily, "label_delay_p99_seconds", "99 of 100 labels came within this.", lambda look: look.delay_seconds["p99"]),
     (GaugeMetricFamily, "bound_used", "Updates as a share of the mistake bound.",
-     lambda live: live.model.bound_report()["used"]),
+     lambda look: look.bound["used"]),
     (GaugeMetricFamily, "bound_exceeded", "1 if the stream cannot have the declared margin.",
-     lambda live: live.model.bound_report()["verdict"] == "exceeded"),
+     lambda look: look.bound["verdict"] == "exceeded"),
     (GaugeMetricFamily, "last_reveal_timestamp_seconds", "When the model last changed.",
-     lambda live: live.model.updated_at / 1e6),
+     lambda look: look.model.updated_at / 1e6),
 )  # fmt: skip
 
 
