@@ -30,13 +30,20 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long the event loop may keep the interpreter from the writer thread. The default of 5 ms would be
-added to every group commit of a busy service."""
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"novikoff {version('novikoff')}")
+        raise typer.Exit
 
 
 @cli.callback()
-def _novikoff() -> None:
+def _novikoff(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
     pass
 
 
@@ -49,7 +56,6 @@ def serve(
     """Run the service. All other settings are environment variables: see the README."""
     settings = load_settings(host=host, port=port, data=data)
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     Server(settings).run()
 
 

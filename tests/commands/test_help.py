@@ -1,5 +1,7 @@
 """What the command line says about itself."""
 
+from importlib.metadata import version
+
 import typer
 from typer.core import TyperGroup
 
@@ -17,3 +19,7 @@ def test_every_command_and_every_option_says_what_it_is_for() -> None:
         assert command.help.split("\n")[0].rstrip(".") in worked(name, "--help").replace("\n", " ")
         for parameter in command.params:
             assert getattr(parameter, "help", None), f"{name}: {parameter.name}"
+
+
+def test_the_version_is_told() -> None:
+    assert worked("--version").split() == ["novikoff", version("novikoff")]
