@@ -7,6 +7,7 @@ import argparse
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 
 def main() -> int:
@@ -20,6 +21,8 @@ def main() -> int:
     url = given.url if "://" in given.url else f"http://{given.url}"
     headers = dict(header.split(": ", 1) for header in given.header)
     body = None if given.data is None else given.data.encode()
+    if body is not None and body.startswith(b"@"):
+        body = Path(given.data[1:]).read_bytes()
     request = urllib.request.Request(url, body, headers, method=given.request)
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:

@@ -391,6 +391,7 @@ def test_the_keyboard_is_enough(service: Service, name: str, open_page: Open) ->
             service.learn(f"{name}-{suffix}", [1.0, 0.5], label)
     page = open_page(service)
     expect(state(page)).to_have_text("Live")
+    expect(page.locator("tbody a").first).to_be_visible()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type(f"{name}-")
