@@ -92,14 +92,28 @@ class Endpoint(Generic[Body]):
             raise_problem(error)
         if len(items) > self._items_max:
             raise InvalidRequest.at("items", f"at most {self._items_max} are taken at once")
-        # Each runs up to its journal entry before the next begins: they keep their order and share a commit.
-        return {"items": await asyncio.gather(*map(self._one_of_many, items))}
+        # Each runs up to its journal entry before the next begins, so they keep their order and share a
+        # commit; but a model's first item may have to wait for the model, and the others wait with it.
+        tasks: list[asyncio.Task[object]] = []
+        models: set[str | None] = set()
+        for item in items:
+            try:
+                request = self._decoded(item)
+            except Exception as error:
+                tasks.append(asyncio.create_task(_failed(error, item)))
+                continue
+            tasks.append(asyncio.create_task(self._one_of_many(request, item)))
+            model = getattr(request, "model", None)
+            if model not in models:
+                models.add(model)
+                await asyncio.wait(tasks[-1:])
+        return {"items": await asyncio.gather(*tasks)}
 
-    async def _one_of_many(self, item: msgspec.Raw) -> object:
+    async def _one_of_many(self, request: Body, item: msgspec.Raw) -> object:
         try:
-            answer, _ = await self._handle(self._decoded(item))
+            answer, _ = await self._handle(request)
         except Exception as error:
-            return {"error": document_of(error, bytes(item))}
+            return await _failed(error, item)
         return answer
 
     def _decoded(self, item: msgspec.Raw) -> Body:
@@ -107,6 +121,10 @@ class Endpoint(Generic[Body]):
             return self._decode(item)
         except msgspec.MsgspecError as error:
             raise_problem(error)
+
+
+async def _failed(error: Exception, item: msgspec.Raw) -> object:
+    return {"error": document_of(error, bytes(item))}
 
 
 async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
