@@ -104,6 +104,8 @@ class Rounds:
             await other
         live = self._fleet.owner.get(prediction_id)
         if live is None:
+            if await self._journal.find(prediction_id) is None:
+                await self._journal.settle()  # it may have been given up before it was on disk
             found = await self._locate(prediction_id)
             if isinstance(found, Recorded):
                 return await self._replay(found, label)
