@@ -16,7 +16,7 @@ help: ## list the targets
 serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, with its data in ./data
 	@exec $(BIN)/novikoff serve
 
-test: check $(VENV)/.chromium ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+test: check $(VENV)/.programs ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: $(VENV)/.installed-dev ## the static checks alone
@@ -67,12 +67,16 @@ $(VENV)/.installed-bench: $(VENV)/.installed-dev bench/requirements.txt
 	@$(PIP) install -c constraints.txt -r bench/requirements.txt
 	@touch $@
 
-# The page is tested in a real browser; a machine without one is told what to install.
-$(VENV)/.chromium: $(VENV)/.made
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	    echo "installing chromium ..." && apt-get update -qq >/dev/null 2>&1 && \
-	    apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1; } || \
-	    echo "no chromium: the page is not tested; install it with: apt-get install chromium"
+# The page is tested in a real browser and the alerts by a real Prometheus; a machine without them is told.
+$(VENV)/.programs: $(VENV)/.made
+	@for program in chromium prometheus; do \
+	    command -v $$program >/dev/null && continue; \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        echo "installing $$program ..."; apt-get update -qq >/dev/null 2>&1; \
+	        apt-get install -y -qq --no-install-recommends $$program >/dev/null 2>&1 || true; \
+	    fi; \
+	    command -v $$program >/dev/null || echo "no $$program: install it with: apt-get install $$program"; \
+	done
 	@touch $@
 
 # run: one line a check, and its output only if it fails.
