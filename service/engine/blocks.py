@@ -2,20 +2,20 @@
 
 from typing import Any
 
-import numpy as np
-
+from service.engine.block_fold import table_of
 from service.engine.checks import Sent, check_label
 from service.engine.clock import Clock
 from service.engine.examples import Examples
 from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.models import Models
-from service.engine.outcomes import Outcome
+from service.engine.outcomes import BlockOutcome
 from service.errors import NovikoffError, UnknownLabel
 from service.events import Label, RoundsLearned
-from service.learning.vectors import Array
+from service.learning.vectors import Array, Rows
 
-Result = Outcome | NovikoffError
+Errors = dict[int, NovikoffError]
+"""What is wrong with which rounds, by their place in the block."""
 
 
 class Blocks:
@@ -27,44 +27,50 @@ class Blocks:
         self._examples = examples
         self._clock = clock
 
-    async def learn(self, name: str, rounds: list[tuple[Sent, Label]]) -> tuple[Live, list[Result]]:
-        """What came of each round; a bad one is told and spoils no other."""
-        live = self._fleet.used(name) or await self._models.get_or_create(name, rounds[0][0])
-        results: list[Result | None] = []
-        stored: list[Any] = []
-        labels: list[Label] = []
+    async def learn(
+        self, name: str, features: list[Sent], labels: list[Label]
+    ) -> tuple[Live, BlockOutcome | None, Errors]:
+        """What came of the good rounds, in their order, and what is wrong with the others."""
+        live = self._fleet.used(name) or await self._models.get_or_create(name, features[0])
+        errors: Errors = {}
+        rows = (
+            self._examples.read_many(live, features) if -1 not in live.model.labels.indices(labels) else None
+        )
+        if rows is None:
+            rows = await self._read_each(live, features, labels, errors)
+            labels = [label for at, label in enumerate(labels) if at not in errors]
+        return live, await self._append(live, labels, rows) if labels else None, errors
+
+    async def learn_array(self, name: str, block: Array, labels: list[Label]) -> BlockOutcome:
+        """The same for dense features that are in one array already; all of them must be good."""
+        live = self._fleet.used(name) or await self._models.get_or_create(name, [])
         classes: set[tuple[type, Label]] = set()
-        for sent, label in rounds:
+        for label in set(labels):
+            _check_class(live, label, classes)
+        await self._examples.check_array(live, block)
+        return await self._append(live, labels, [Rows(block)])
+
+    async def _read_each(
+        self, live: Live, features: list[Sent], labels: list[Label], errors: Errors
+    ) -> list[Rows]:
+        """The rounds one by one, to tell which of them are bad."""
+        good: list[Any] = []
+        classes: set[tuple[type, Label]] = set()
+        for at, (sent, label) in enumerate(zip(features, labels, strict=True)):
             try:
                 example = await self._examples.read(live, sent)
                 _check_class(live, label, classes)
             except NovikoffError as error:
-                results.append(error)
-                continue
-            results.append(None)
-            stored.append(live.model.features.encode(example))
-            labels.append(label)
-        if labels and isinstance(stored[0], bytes):
-            outcomes = await self._append(live, labels, b"".join(stored))
-        elif labels:
-            outcomes = await self._append(live, labels, stored)
-        else:
-            outcomes = iter(())
-        return live, [result if result is not None else next(outcomes) for result in results]
+                errors[at] = error
+            else:
+                good.append(example)
+        return live.model.features.rows_of(good) if good else []
 
-    async def learn_arrays(self, name: str, block: Array, labels: list[Label]) -> tuple[Live, list[Outcome]]:
-        """The same for dense features that are in one array already; all of them must be good."""
-        live = self._fleet.used(name) or await self._models.get_or_create(name, [])
-        classes: set[tuple[type, Label]] = set()
-        for label in labels:
-            _check_class(live, label, classes)
-        for row in (block[0], block[np.unravel_index(np.argmax(np.abs(block)), block.shape)[0]]):
-            await self._examples.read(live, row.tolist())  # if the largest number is good, all are
-        return live, list(await self._append(live, labels, block.astype("<f8", copy=False).tobytes()))
-
-    async def _append(self, live: Live, labels: list[Label], features: Any) -> Any:
-        event = RoundsLearned(live.model.name, self._clock.now(), labels, features)
-        return iter((await self._fleet.append(live, event)).applied)
+    async def _append(self, live: Live, labels: list[Label], rows: list[Rows]) -> BlockOutcome:
+        tables = [table_of(part) for part in rows]
+        event = RoundsLearned(live.model.name, self._clock.now(), labels, tables)
+        outcome: BlockOutcome = (await self._fleet.append(live, event)).applied
+        return outcome
 
 
 def _check_class(live: Live, label: Label, new: set[tuple[type, Label]]) -> None:

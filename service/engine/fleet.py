@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 
 from service.engine.live import Live, born
-from service.engine.outcomes import Outcome
+from service.engine.outcomes import BlockOutcome, Outcome
 from service.errors import Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
@@ -77,7 +77,7 @@ class Fleet:
         finally:
             live.pins -= 1
 
-    def apply(self, seq: int, event: AnyEvent) -> Outcome | list[Outcome] | None:
+    def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in a durable event."""
         self._applied = seq
         name = event.model

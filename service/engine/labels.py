@@ -45,5 +45,13 @@ class Labels:
                 return at
         return -1
 
+    def indices(self, labels: list[Label]) -> list[int]:
+        """The class of each label, -1 where it has none."""
+        kinds = set(map(type, labels))
+        if len(kinds) > 1:
+            return [self.index(label) for label in labels]
+        known = {label: at for at, label in enumerate(self.values) if type(label) in kinds}
+        return [known.get(label, -1) for label in labels]
+
     def label(self, index: int) -> Label | None:
         return self.values[index] if index >= 0 else None

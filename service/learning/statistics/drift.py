@@ -22,6 +22,9 @@ from collections.abc import Iterator
 from math import log, sqrt
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 DELTA = 0.002
 # A rise that would be a change if ten times the false alarms were allowed is worth a warning.
 WARNING_FACTOR = 10.0
@@ -72,8 +75,23 @@ class Drift:
         """Take in reveal number `revealed` (from 1); whether the error is found, with it, to have risen."""
         self.bits = self.bits << 1 | mistake
         self.rounds = rounds = self.rounds + 1
-        if rounds % BLOCK_ROUNDS:
-            return False
+        return not rounds % BLOCK_ROUNDS and self._look(revealed)
+
+    def observe_all(self, mistakes: npt.NDArray[np.bool_], revealed: int) -> None:
+        """Take in reveals, the first of which is number `revealed` + 1."""
+        done = 0
+        while done < len(mistakes):
+            part = mistakes[done : done + BLOCK_ROUNDS - self.rounds % BLOCK_ROUNDS]
+            count = len(part)
+            packed = int.from_bytes(np.packbits(part).tobytes(), "big") >> (-count % 8)
+            self.bits = self.bits << count | packed
+            self.rounds += count
+            done += count
+            if self.rounds % BLOCK_ROUNDS == 0:
+                self._look(revealed + done)
+
+    def _look(self, revealed: int) -> bool:
+        """Test, and start afresh after a change; whether the error rose."""
         change = self._test()
         if not change:
             return False
