@@ -21,6 +21,7 @@ from service.commands.top import top
 from service.commands.transfer import export_model, import_model
 from service.errors import StartError
 from service.settings import Settings, load_settings
+from service.web.one_write import OneWriteProtocol
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 date_header=False,
+                http=OneWriteProtocol,
                 lifespan="on",
                 timeout_graceful_shutdown=round(settings.shutdown_seconds),
             )

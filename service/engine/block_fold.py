@@ -9,6 +9,9 @@ from service.events import Label, RoundsLearned, Table
 from service.learning.runs import learn_rows
 from service.learning.vectors import Rows, Vectors
 
+ALONE_MAX = 8
+"""So few rounds are learned faster one by one."""
+
 
 def learn_block(model: Any, event: RoundsLearned) -> BlockOutcome:
     """Let a model learn the rounds of a block, in their order."""
@@ -33,11 +36,12 @@ def table_of(rows: Rows) -> Table:
 def _learn_table(model: Any, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:
     """As many rows together as can be: a name or a class that is new must be learned first."""
     while labels:
-        truths = model.labels.indices(labels)
-        vectors = model.features.vectors(rows) if -1 not in truths else None
-        if vectors is not None:
-            _learn_vectors(model, vectors, np.array(truths), at, outcome)
-            return
+        if len(labels) > ALONE_MAX:
+            truths = model.labels.indices(labels)
+            vectors = model.features.vectors(rows) if -1 not in truths else None
+            if vectors is not None:
+                _learn_vectors(model, vectors, np.array(truths), at, outcome)
+                return
         example = next(iter(model.features.examples_in(rows)))
         outcome.add(model.whole_round(example, labels[0], at))
         rows, labels = rows.after(1), labels[1:]

@@ -1,6 +1,8 @@
 """Many whole rounds as one event: what streams and replays are made of."""
 
-from typing import Any
+from asyncio import Future
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, NamedTuple
 
 from service.engine.block_fold import table_of
 from service.engine.checks import Sent, check_label
@@ -11,11 +13,19 @@ from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.outcomes import BlockOutcome
 from service.errors import NovikoffError, UnknownLabel
-from service.events import Label, RoundsLearned
+from service.events import Label, RoundsLearned, Table
+from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
 
 Errors = dict[int, NovikoffError]
 """What is wrong with which rounds, by their place in the block."""
+
+
+class Begun(NamedTuple):
+    """Rounds on their way to the journal; what was applied is a `BlockOutcome`."""
+
+    live: Live
+    appended: Future[Appended]
 
 
 class Blocks:
@@ -33,22 +43,42 @@ class Blocks:
         """What came of the good rounds, in their order, and what is wrong with the others."""
         live = self._fleet.used(name) or await self._models.get_or_create(name, features[0])
         errors: Errors = {}
-        rows = (
-            self._examples.read_many(live, features) if -1 not in live.model.labels.indices(labels) else None
-        )
-        if rows is None:
-            rows = await self._read_each(live, features, labels, errors)
-            labels = [label for at, label in enumerate(labels) if at not in errors]
-        return live, await self._append(live, labels, rows) if labels else None, errors
+        rows = await self._read_each(live, features, labels, errors)
+        good = [label for at, label in enumerate(labels) if at not in errors]
+        appended = await self._submit(live, good, _tables_of(rows)) if good else None
+        return live, appended.applied if appended is not None else None, errors
 
-    async def learn_array(self, name: str, block: Array, labels: list[Label]) -> BlockOutcome:
-        """The same for dense features that are in one array already; all of them must be good."""
-        live = self._fleet.used(name) or await self._models.get_or_create(name, [])
-        classes: set[tuple[type, Label]] = set()
-        for label in set(labels):
-            _check_class(live, label, classes)
-        await self._examples.check_array(live, block)
-        return await self._append(live, labels, [Rows(block)])
+    def begin(self, name: str, features: list[Sent], labels: list[Label]) -> Begun | None:
+        """Start to learn rounds, if the model is loaded and all of them are good; else `learn` has to see."""
+        live = self._fleet.used(name)
+        if live is None or not live.model.labels.has_all(labels):
+            return None
+        rows = self._examples.read_many(live, features)
+        return None if rows is None else Begun(live, self._submit(live, labels, _tables_of(rows)))
+
+    async def learn_arrays(
+        self, name: str, blocks: Iterable[tuple[Array, list[Label]]]
+    ) -> AsyncIterator[BlockOutcome]:
+        """The same for dense features in arrays; the first bad array, or one that cannot be kept, ends it.
+
+        While one array is on its way to the disk, the next one is prepared.
+        """
+        before: Future[Appended] | None = None
+        for block, labels in blocks:
+            live = self._fleet.used(name) or await self._models.get_or_create(name, [])
+            if before is not None and not live.model.labels.has_all(labels):
+                yield (await before).applied  # a class may be new there
+                before = None
+            classes: set[tuple[type, Label]] = set()
+            for label in set(labels):
+                _check_class(live, label, classes)
+            await self._examples.check_array(live, block)
+            tables = [table_of(Rows(block))]
+            if before is not None:
+                yield (await before).applied
+            before = self._submit(live, labels, tables)
+        if before is not None:
+            yield (await before).applied
 
     async def _read_each(
         self, live: Live, features: list[Sent], labels: list[Label], errors: Errors
@@ -66,11 +96,12 @@ class Blocks:
                 good.append(example)
         return live.model.features.rows_of(good) if good else []
 
-    async def _append(self, live: Live, labels: list[Label], rows: list[Rows]) -> BlockOutcome:
-        tables = [table_of(part) for part in rows]
-        event = RoundsLearned(live.model.name, self._clock.now(), labels, tables)
-        outcome: BlockOutcome = (await self._fleet.append(live, event)).applied
-        return outcome
+    def _submit(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+        return self._fleet.submit(live, RoundsLearned(live.model.name, self._clock.now(), labels, tables))
+
+
+def _tables_of(rows: list[Rows]) -> list[Table]:
+    return [table_of(part) for part in rows]
 
 
 def _check_class(live: Live, label: Label, new: set[tuple[type, Label]]) -> None:

@@ -71,11 +71,13 @@ class Fleet:
 
     async def append(self, live: Live, event: AnyEvent) -> Appended:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
-        live.pins += 1
-        try:
-            return await self._journal.append(event)
-        finally:
-            live.pins -= 1
+        return await self.submit(live, event)
+
+    def submit(self, live: Live, event: AnyEvent) -> asyncio.Future[Appended]:
+        """The same, for who waits for several at once."""
+        appended = self._journal.append(event)
+        live.submitted = self._journal.submitted
+        return appended
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in a durable event."""

@@ -45,6 +45,15 @@ class Labels:
                 return at
         return -1
 
+    def has_all(self, labels: list[Label]) -> bool:
+        """Whether each of the labels has a class.
+
+        >>> Labels([1, "a"]).has_all([1, 1, "a"]), Labels([1]).has_all([1, True])
+        (True, False)
+        """
+        distinct: Iterable[Label] = set(labels) if len(set(map(type, labels))) == 1 else labels
+        return all(self.index(label) >= 0 for label in distinct)
+
     def indices(self, labels: list[Label]) -> list[int]:
         """The class of each label, -1 where it has none."""
         kinds = set(map(type, labels))

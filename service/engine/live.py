@@ -46,7 +46,7 @@ class Live:
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
         self.submitted = 0
-        """The journal's count of records after its latest prediction."""
+        """The journal's count of records after its latest."""
         self.pins = 0
         """How many requests are under way with it."""
         self.dropped = 0

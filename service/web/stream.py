@@ -87,8 +87,7 @@ class StreamEndpoint:
             raise InvalidRequest.at("model", "is missing in the query")
         body = await read_body(scope, receive, self._upload_bytes_max, frozenset({ARROW}))
         tally = Tally()
-        for block, labels in batches(body, query.label):
-            outcome = await self._blocks.learn_array(query.model, block, labels)
+        async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
             tally.add_rounds(len(outcome), sum(outcome.mistake))
         await respond(send, 200, (JSON,), _encode(tally))
         return 200

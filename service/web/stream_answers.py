@@ -5,13 +5,15 @@ them, they are learned. So the learning is the same as one by one.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
-from service.engine.blocks import Blocks
+from service.engine.blocks import Begun, Blocks
+from service.engine.live import Live
+from service.engine.outcomes import BlockOutcome
 from service.engine.rounds import Rounds
 from service.errors import InvalidRequest, NovikoffError
 from service.events import Label
@@ -81,7 +83,7 @@ class StreamAnswers:
         self._wrong: dict[int, Exception] = {}
         whole = self._as_one_run(lines)
         if whole is not None:
-            await self._learn(*whole)
+            await self._learn_all(whole)
         else:
             await self._answer_each(lines)
         for at, error in sorted(self._wrong.items()):
@@ -90,7 +92,7 @@ class StreamAnswers:
             self.tally.add_error(document)
         return _encode_lines(self._answers) if self._wanted else b""
 
-    def _as_one_run(self, lines: list[Any]) -> tuple[str, Run] | None:
+    def _as_one_run(self, lines: list[Any]) -> dict[str, Run] | None:
         """The lines as whole rounds of one model, if that is what all of them are."""
         try:
             models = {line.model for line in lines}
@@ -102,7 +104,7 @@ class StreamAnswers:
         labels = [line.label for line in lines]
         if models or model is None or ids != {None} or None in features or not _are_plain(labels):
             return None
-        return model, Run(range(len(lines)), features, labels)
+        return {model: Run(range(len(lines)), features, labels)}
 
     async def _answer_each(self, lines: list[Line | NovikoffError]) -> None:
         runs: dict[str, Run] = {}  # not yet learned, by their models
@@ -115,8 +117,11 @@ class StreamAnswers:
                     await self._learn_all(runs)
                     self._answers[at] = await self._one(line, model)
                     continue
-                run = runs.setdefault(_named(model), Run([], [], []))
-                run.labels.append(check_label(line.label))
+                label = check_label(line.label)
+                run = runs.get(_named(model))
+                if run is None:
+                    run = runs[_named(model)] = Run([], [], [])
+                run.labels.append(label)
                 run.features.append(line.features)
                 run.places.append(at)  # type: ignore[attr-defined]
             except Exception as error:
@@ -143,23 +148,47 @@ class StreamAnswers:
 
     async def _learn_all(self, runs: dict[str, Run]) -> None:
         """Learn what waits. Models know nothing of each other: their blocks may share a commit."""
-        if runs:
-            await asyncio.gather(*[self._learn(model, run) for model, run in runs.items()])
-            runs.clear()
+        begun: list[tuple[str, Run, Begun]] = []
+        slow: list[Coroutine[Any, Any, None]] = []
+        for model, run in runs.items():
+            try:
+                started = self._blocks.begin(model, run.features, run.labels)
+            except NovikoffError as error:
+                self._wrong |= dict.fromkeys(run.places, error)
+                continue
+            if started is None:
+                slow.append(self._learn(model, run))
+            else:
+                begun.append((model, run, started))
+        runs.clear()
+        if slow:
+            await asyncio.gather(*slow)
+        for model, run, (live, appended) in begun:
+            try:
+                outcome = (await appended).applied
+            except NovikoffError as error:
+                self._wrong |= dict.fromkeys(run.places, error)
+            else:
+                self._tell(model, live, run.places, run.labels, outcome)
 
     async def _learn(self, model: str, run: Run) -> None:
-        places, labels = run.places, run.labels
+        """Learn rounds that are not all good, or whose model is not loaded."""
+        places = run.places
         try:
-            live, outcome, errors = await self._blocks.learn(model, run.features, labels)
+            live, outcome, errors = await self._blocks.learn(model, run.features, run.labels)
         except Exception as error:
             self._wrong |= dict.fromkeys(places, error)
             return
-        if errors:
-            self._wrong |= {places[place]: error for place, error in errors.items()}
-            labels = [label for place, label in enumerate(labels) if place not in errors]
-            places = [at for place, at in enumerate(places) if place not in errors]
-        if outcome is None:
-            return
+        self._wrong |= {places[place]: error for place, error in errors.items()}
+        if outcome is not None:
+            good = [place for place in range(len(places)) if place not in errors]
+            labels = [run.labels[place] for place in good]
+            self._tell(model, live, [places[place] for place in good], labels, outcome)
+
+    def _tell(
+        self, model: str, live: Live, places: Sequence[int], labels: list[Label], outcome: BlockOutcome
+    ) -> None:
+        """Put down what came of the rounds of a block."""
         self.tally.add_rounds(len(outcome), sum(outcome.mistake))
         if self._wanted:
             told = block_answers(model, live.model.labels, labels, outcome)

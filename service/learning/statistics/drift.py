@@ -18,7 +18,6 @@ older buckets made of whole blocks of 32, touched once in 32 rounds.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from math import log, sqrt
 from typing import Any
 
@@ -132,15 +131,13 @@ class Drift:
         self.warning = warning
         return 0
 
-    def _cuts(self) -> Iterator[tuple[int, int]]:
+    def _cuts(self) -> list[tuple[int, int]]:
         """The rounds and the ones of the newer part at each cut, from the newest."""
-        newer = ones = 0
         bits, blocks = self.bits, self.blocks
-        for newer, mask in FINE_MASKS:
-            ones = (bits & mask).bit_count()
-            yield newer, ones
+        cuts = [(newer, (bits & mask).bit_count()) for newer, mask in FINE_MASKS]
         if blocks is None:
-            return
+            return cuts
+        newer, ones = cuts[-1]
         size, arrived = BLOCK_ROUNDS, self.rounds // BLOCK_ROUNDS - FINE_BLOCKS
         row_end = len(blocks)
         while row_end:
@@ -148,10 +145,11 @@ class Drift:
             for bucket_ones in reversed(blocks[row_start:row_end]):
                 newer += size
                 ones += bucket_ones
-                yield newer, ones
+                cuts.append((newer, ones))
             arrived = (arrived - row_end + row_start) // 2
             row_end = row_start
             size *= 2
+        return cuts
 
     def _add_block(self, ones: int) -> None:
         """Add the ones of a block; where a row of buckets of one size is too long, merge its two oldest."""
