@@ -1,19 +1,25 @@
 """Applying a block of whole rounds: the same as one by one, in few steps for many rounds."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from service.engine.outcomes import BlockOutcome
 from service.events import Label, RoundsLearned, Table
-from service.learning.runs import learn_rows
+from service.learning.runs import Classes, learn_rows
 from service.learning.vectors import Rows, Vectors
+
+if TYPE_CHECKING:
+    from service.engine.model import Model
 
 ALONE_MAX = 8
 """So few rounds are learned faster one by one."""
 
 
-def learn_block(model: Any, event: RoundsLearned) -> BlockOutcome:
+def learn_block(model: Model, event: RoundsLearned) -> BlockOutcome:
     """Let a model learn the rounds of a block, in their order."""
     outcome = BlockOutcome(model.version, model.revealed, model.mistakes)
     start = 0
@@ -33,21 +39,31 @@ def table_of(rows: Rows) -> Table:
     return Table(rows.names, len(rows.values), rows.values.astype("<f8", copy=False).tobytes())
 
 
-def _learn_table(model: Any, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:
-    """As many rows together as can be: a name or a class that is new must be learned first."""
-    while labels:
-        if len(labels) > ALONE_MAX:
-            truths = model.labels.indices(labels)
-            vectors = model.features.vectors(rows) if -1 not in truths else None
-            if vectors is not None:
-                _learn_vectors(model, vectors, np.array(truths), at, outcome)
-                return
-        example = next(iter(model.features.examples_in(rows)))
-        outcome.add(model.whole_round(example, labels[0], at))
-        rows, labels = rows.after(1), labels[1:]
+def _learn_table(model: Model, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:
+    """A few rounds one by one until the rest can be learned together: what is new has to be learned first."""
+    examples: Iterator[Any] | None = None
+    for start in range(0, len(labels), ALONE_MAX):
+        if len(labels) - start > ALONE_MAX and _learn_together(
+            model, rows.after(start), labels[start:], at, outcome
+        ):
+            return
+        if examples is None:
+            examples = iter(model.features.examples_in(rows))
+        for label in labels[start : start + ALONE_MAX]:
+            outcome.add(model.whole_round(next(examples), label, at))
 
 
-def _learn_vectors(model: Any, vectors: Vectors, truths: Any, at: int, outcome: BlockOutcome) -> None:
+def _learn_together(model: Model, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> bool:
+    """Learn rows whose names and classes are known, if they are."""
+    vectors = model.features.vectors(rows)
+    truths = model.labels.indices(labels) if vectors is not None else [-1]
+    if vectors is None or -1 in truths:
+        return False
+    _learn_vectors(model, vectors, np.array(truths), at, outcome)
+    return True
+
+
+def _learn_vectors(model: Model, vectors: Vectors, truths: Classes, at: int, outcome: BlockOutcome) -> None:
     learned = learn_rows(model.classifier, vectors, truths)
     model.version += len(truths)
     model.statistics.observe_rows(truths, learned.served, learned.updated, at_us=at)

@@ -63,7 +63,9 @@ def rows_of_names(sent: Iterable[Any], text: frozenset[str]) -> list[Rows] | Non
 def _sorted_rows(names: list[str], numbers: "array[float]") -> Rows:
     values: Array = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(names))
     order = sorted(range(len(names)), key=names.__getitem__)
-    return Rows(values.take(order, axis=1) + 0.0, [names[at] for at in order])  # -0.0 becomes 0.0, as in `expand`
+    return Rows(
+        values.take(order, axis=1) + 0.0, [names[at] for at in order]
+    )  # -0.0 becomes 0.0, as in `expand`
 
 
 def _all_moderate(values: Array) -> bool:
