@@ -88,9 +88,7 @@ def simulate(replicas: int, rate: float, *, by_model: bool, costs: Costs, seed: 
         loaded_here = in_memory & ((home == replica) | (not by_model))
         following = np.where(loaded_here | mine, costs.apply, costs.skip)
         jobs = np.concatenate((starts[mine], starts[mine], appended))
-        work = np.concatenate(
-            (costs.predict + loading[mine], np.full(mine.sum(), costs.reveal), following)
-        )
+        work = np.concatenate((costs.predict + loading[mine], np.full(mine.sum(), costs.reveal), following))
         order = np.argsort(jobs, kind="stable")
         done = np.empty(len(jobs))
         done[order] = finished(jobs[order], work[order])

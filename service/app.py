@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from service import logs
 from service.engine.engine import Engine, Rules
-from service.journal.sqlite import SqliteJournal
+from service.journals import make_journal
 from service.settings import Settings
 from service.web import (
     dashboard,
@@ -105,14 +105,8 @@ class Application(FastAPI):
 
 
 def create_app(settings: Settings) -> Application:
-    """The whole service; StartError if its data directory cannot be had."""
-    journal = SqliteJournal(
-        settings.data,
-        durability=settings.durability,
-        queue_events_max=settings.queue_events_max,
-        events_kept_max=settings.events_kept_max,
-        expired_remembered_max=settings.pending_max,
-    )
+    """The whole service; StartError if its data directory or its cluster cannot be had."""
+    journal = make_journal(settings)
     limits = ModelLimits(
         names_max=min(settings.names_max, settings.weights_max),
         classes_max=settings.classes_max,
@@ -139,6 +133,13 @@ def create_app(settings: Settings) -> Application:
         await engine.open()
         yield
         await engine.close()
+
+    def why_unready() -> str | None:
+        if not engine.is_open:
+            return "the service is starting or stopping"
+        if journal.lag_events > settings.lag_events_max:
+            return f"this replica is {journal.lag_events} events behind the journal"
+        return None
 
     traffic = Traffic()
     follow = feed.Feed(engine.models, engine.fleet, engine.clock, clients_max=settings.feeds_max)
@@ -175,7 +176,7 @@ def create_app(settings: Settings) -> Application:
     app.include_router(stats.router(engine.models, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector))
-    app.include_router(health.router(lambda: engine.is_open))
+    app.include_router(health.router(why_unready))
     app.include_router(dashboard.router())
     problems.install(app)
     return app

@@ -16,6 +16,7 @@ import uvicorn
 from service import logs
 from service.app import create_app
 from service.commands.doctor.command import doctor
+from service.commands.migrate.command import migrate
 from service.commands.replay.command import replay
 from service.commands.top import top
 from service.commands.transfer import export_model, import_model
@@ -66,6 +67,7 @@ cli.command()(top)
 cli.command("export")(export_model)
 cli.command("import")(import_model)
 cli.command()(doctor)
+cli.command()(migrate)
 
 
 class Server(uvicorn.Server):

@@ -16,11 +16,13 @@ NovikoffError
 │   └── RevealFirst              reveal-first
 ├── Unavailable                  try again later
 │   ├── JournalUnavailable       journal-unavailable
+│   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
 └── StartError                   the service cannot start
     ├── InvalidSettings          invalid-settings
     ├── DirectoryLocked          directory-locked
     ├── DirectoryUnusable        directory-unusable
+    ├── ClusterUnusable          cluster-unusable
     └── NewerSchema              newer-schema
 """
 
@@ -113,6 +115,10 @@ class JournalUnavailable(Unavailable):
     code = "journal-unavailable"
 
 
+class VersionNotReached(Unavailable):
+    code = "version-not-reached"
+
+
 class Overloaded(Unavailable):
     code = "overloaded"
 
@@ -131,6 +137,10 @@ class DirectoryLocked(StartError):
 
 class DirectoryUnusable(StartError):
     code = "directory-unusable"
+
+
+class ClusterUnusable(StartError):
+    code = "cluster-unusable"
 
 
 class NewerSchema(StartError):

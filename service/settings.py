@@ -21,6 +21,11 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="the address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="the port to listen on; 0 takes a free one")
     data: Path = Field(Path("data"), description="the directory of the journal")
+    journal: str = Field(
+        "sqlite",
+        pattern=r"^(sqlite|(nats|tls)://[^\s,]+(,(nats|tls)://[^\s,]+)*)$",
+        description="`sqlite`: a file in `data`; `nats://host:4222,…`: a cluster that several replicas share",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the least serious messages that are logged"
     )
@@ -52,6 +57,36 @@ class Settings(BaseSettings):
     events_kept_max: int = Field(
         100_000, ge=0, description="events of a model that are kept once a snapshot covers them"
     )
+
+    lag_events_max: int = Field(
+        1_000, ge=0, description="events that a replica may be behind the journal and still be ready"
+    )
+    journal_allow_unsynced: bool = Field(
+        False, description="whether NATS servers may acknowledge what a power cut would take away"
+    )
+    nats_prefix: str = Field(
+        "novikoff",
+        pattern=r"^[A-Za-z0-9_-]{1,32}$",
+        description="what the names of streams begin with; services that share a cluster take different ones",
+    )
+    nats_replicas: int = Field(3, ge=1, le=5, description="servers that have a copy of each stream")
+    nats_seconds: float = Field(
+        15.0,
+        ge=1,
+        le=600,
+        description="how long the cluster may take for an event before its client gets 503",
+    )
+    nats_monitor: str = Field(
+        "",
+        description="monitoring addresses of the NATS servers, with commas; else port 8222 of each",
+    )
+    nats_user: str = Field("", description="the user of the NATS servers")
+    nats_password: str = Field("", description="and the password")
+    nats_token: str = Field("", description="or a token")
+    nats_credentials: str = Field("", description="or a file with credentials")
+    nats_ca: str = Field("", description="for TLS: a file with the authority that signed the servers")
+    nats_certificate: str = Field("", description="for TLS: a file with our certificate")
+    nats_key: str = Field("", description="for TLS: a file with its key")
 
     auto_create: bool = Field(True, description="whether predicting with an unknown model makes it")
     models_loaded_max: int = Field(

@@ -1,5 +1,6 @@
 """A real service in a process of its own, and its journal read from outside."""
 
+import asyncio
 import os
 import re
 import signal
@@ -15,7 +16,10 @@ import msgspec
 from service.engine.model import Model
 from service.events import ModelCreated
 from service.journal import reading
+from service.journal.protocol import Recorded
 from service.journal.schema import open_reader
+from service.journals import make_journal
+from service.settings import Settings
 from service.web.weights import weights_of
 
 START_SECONDS = 30
@@ -126,11 +130,18 @@ class Service:
 
     # What the journal says
 
-    def fold(self, model: str) -> Model:
-        """The model that the journal's events, all of them, make."""
+    def recorded(self, model: str) -> list[Recorded]:
+        """The journal's events of a model, read by somebody else."""
+        if "journal" in self.settings:
+            return asyncio.run(_recorded_in_cluster(self.settings, model))
         connection = open_reader(self.data / "journal.sqlite")
         recorded = reading.events(connection, model, 0, -1)
         connection.close()
+        return recorded
+
+    def fold(self, model: str) -> Model:
+        """The model that the journal's events, all of them, make."""
+        recorded = self.recorded(model)
         created = recorded[0].event
         assert isinstance(created, ModelCreated), "the journal was trimmed"
         folded = Model(created)
@@ -150,6 +161,14 @@ class Service:
         for clock in ("minute", "hour", "day"):  # these depend on when one asks
             del report["windows"][clock], stats["windows"][clock]
         assert {field: stats[field] for field in report} == report
+
+
+async def _recorded_in_cluster(settings: dict[str, Any], model: str) -> list[Recorded]:
+    journal = make_journal(Settings(**settings))
+    await journal.open(lambda seq, event: None)
+    recorded = await journal.events(model, after=0, limit=-1)
+    await journal.close()
+    return recorded
 
 
 def _good(answer: httpx.Response) -> dict[str, Any]:

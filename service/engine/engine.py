@@ -11,6 +11,7 @@ from service.engine.housekeeping import Housekeeping
 from service.engine.jobs import Jobs
 from service.engine.models import Models
 from service.engine.rounds import Rounds
+from service.events import AnyEvent
 from service.journal.protocol import Journal
 
 
@@ -66,11 +67,17 @@ class Engine:
         )
 
     async def open(self) -> None:
-        self.clock.start_after(await self._journal.open(self.fleet.apply))
+        apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
+        self.clock.start_after(await self._journal.open(apply))
         self.fleet.left_behind = set(await self._journal.unsummarised())
         self._housekeeping = Housekeeping(self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True
+
+    def _apply_of_others(self, seq: int, event: AnyEvent) -> Any:
+        """Apply an event that another replica may have timed: what is done after it is later."""
+        self.clock.start_after(event.at)
+        return self.fleet.apply(seq, event)
 
     async def close(self) -> None:
         """Snapshots of what has changed, then let go. Nothing is lost without this, only time."""

@@ -45,6 +45,7 @@ class Expiry:
                 self._drop_due(live, now)
             if live.dropped:
                 expired = PredictionsExpired(live.model.name, now, live.dropped, live.dropped_through)
+                live.expiring = expired
                 await self._fleet.append(live, expired)
 
     def _drop_due(self, live: Live, now: int) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from time import monotonic
 
 from service.engine.live import Live, born
 from service.engine.outcomes import BlockOutcome, Outcome
-from service.errors import Overloaded, UnknownModel
+from service.engine.versions import WAIT_SECONDS, Versions
+from service.errors import Overloaded, UnknownModel, VersionNotReached
 from service.events import (
     AnyEvent,
     DriftDetected,
@@ -37,6 +39,8 @@ class Fleet:
         self._snapshot_every_events = snapshot_every_events
         self._loading: dict[str, asyncio.Task[Live | None]] = {}
         self._missed: dict[str, list[tuple[int, AnyEvent]]] = {}
+        self._making: set[str] = set()
+        self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._unsummarised: set[str] = set()
         self._summarising = asyncio.Lock()
@@ -69,8 +73,38 @@ class Fleet:
                 raise UnknownModel(f"there is no model {name!r}")
         return live
 
+    async def reach(self, name: str, version: int) -> None:
+        """Wait until the model has come to this version; VersionNotReached if that takes too long."""
+        deadline = monotonic() + WAIT_SECONDS
+        while True:
+            live = None
+            with suppress(UnknownModel):
+                live = await self.get(name)
+                if live.model.version >= version:
+                    return
+                live.pins += 1
+            try:
+                await self._versions.next_change(name, max(0.0, deadline - monotonic()))
+            except TimeoutError:
+                raise VersionNotReached(
+                    f"the model {name!r} has not come to version {version} here; try again later"
+                ) from None
+            finally:
+                if live is not None:
+                    live.pins -= 1
+
+    async def make(self, birth: ModelCreated | ModelImported) -> Appended:
+        """Append the first event of a model, which is loaded with it."""
+        self._making.add(birth.model)
+        try:
+            return await self._journal.append(birth)
+        finally:
+            self._making.discard(birth.model)
+
     async def append(self, live: Live, event: AnyEvent) -> Appended:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
+        if self.loaded.get(event.model) is not live:  # deleted and made again, perhaps by another replica
+            live = await self.get(event.model)
         return await self.submit(live, event)
 
     def submit(self, live: Live, event: AnyEvent) -> asyncio.Future[Appended]:
@@ -87,7 +121,9 @@ class Fleet:
         if live is None:
             if name in self._missed:
                 self._missed[name].append((seq, event))
-            elif isinstance(event, ModelCreated | ModelImported):
+            elif isinstance(event, ModelCreated | ModelImported) and (
+                name in self._making or name in self._versions
+            ):  # a model that another replica has made is loaded when it is first used here
                 self._admit(Live(born(event), seq))
             return None
         if isinstance(event, ModelDeleted):
@@ -127,6 +163,8 @@ class Fleet:
         self._changed[name] = None
         self._changed.move_to_end(name)
         self._unsummarised.add(name)
+        if name in self._versions:
+            self._versions.changed(name)
 
     def _note_deleted(self, name: str) -> None:
         self.tick += 1

@@ -26,6 +26,7 @@ class Live:
         "drifts_reported",
         "dropped",
         "dropped_through",
+        "expiring",
         "model",
         "outcomes",
         "pending",
@@ -34,6 +35,7 @@ class Live:
         "since_snapshot",
         "submitted",
         "tick",
+        "voided_through",
     )
 
     def __init__(self, model: Model, seq: int) -> None:
@@ -52,6 +54,10 @@ class Live:
         self.dropped = 0
         self.dropped_through = 0
         """Predictions given up but not yet recorded as expired, and the time of the newest of them."""
+        self.expiring: PredictionsExpired | None = None
+        """The event that records them; other replicas record theirs."""
+        self.voided_through = 0
+        """Predictions made up to this time are void."""
 
     @classmethod
     def awaken(cls, stored: Stored) -> "Live":
@@ -65,6 +71,7 @@ class Live:
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
         live.drifts_reported = live.model.statistics.drift_count
+        live.voided_through = max(live.voided_through, stored.voided_through)
         for prediction in stored.pending:
             live.keep(prediction)
         return live
@@ -81,8 +88,11 @@ class Live:
         if isinstance(event, RoundRevealed):
             self.pending.pop(event.prediction_id, None)
         elif isinstance(event, PredictionsExpired):
-            self.dropped -= min(event.count, self.dropped)
+            self.voided_through = max(self.voided_through, event.through)
+            if event == self.expiring:
+                self.dropped -= min(event.count, self.dropped)
         elif isinstance(event, ModelReset):
+            self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
             self.dropped = 0
             self.drifts_reported = 0
@@ -93,6 +103,10 @@ class Live:
         if self.pending is NO_PREDICTIONS:
             self.pending = OrderedDict()
         self.pending[prediction.prediction_id] = prediction
+
+    def may_reveal(self, prediction: Prediction) -> bool:
+        """Whether a prediction that another replica has served can still be revealed."""
+        return prediction.at > max(self.voided_through, self.dropped_through)
 
     def drop(self, prediction: Prediction) -> None:
         """Give a prediction up; the next sweep records it."""

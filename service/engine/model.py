@@ -107,7 +107,8 @@ class Model:
                 served = self.labels.index(event.served)
                 # A reveal may cross a reset on its way: then every update since lies between.
                 seen = event.updates_seen if event.predicted_at > self.began_at else 0
-                stale = self.updates - seen
+                # The clocks of replicas differ a little, so a prediction may seem to be of after a reset.
+                stale = max(0, self.updates - seen)
                 return self._learn(
                     example, event.label, served, event.score, event.at, event.predicted_at, stale
                 )

@@ -37,12 +37,12 @@ class Models:
         check_name("model", name)
         settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
         # Another request may have been quicker: then its model is ours too.
-        await self._journal.append(ModelCreated(name, self._clock.now(), settings))
+        await self._fleet.make(ModelCreated(name, self._clock.now(), settings))
         return await self._fleet.get(name)
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:
         """A new model; an existing one is never changed."""
-        appended = await self._journal.append(ModelCreated(name, self._clock.now(), settings))
+        appended = await self._fleet.make(ModelCreated(name, self._clock.now(), settings))
         if not appended.is_new:
             raise _exists(name)
         return await self._fleet.get(name)
@@ -50,7 +50,7 @@ class Models:
     async def adopt(self, name: str, model: Model) -> Live:
         """A model from elsewhere under this name; an existing one is never changed."""
         event = ModelImported(name, self._clock.now(), model.settings, model.to_bytes())
-        if not (await self._journal.append(event)).is_new:
+        if not (await self._fleet.make(event)).is_new:
             raise _exists(name)
         return await self._fleet.get(name)
 

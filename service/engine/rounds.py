@@ -95,22 +95,31 @@ class Rounds:
             model.version,
             model.updates,
         )
-        await self._keep(live, prediction)
+        chosen = prediction_id is not None
+        if not await self._keep(live, prediction, wait=chosen and self._journal.is_shared):
+            earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
+            if earlier is None or earlier.model != name or earlier.features != features:
+                raise _taken(prediction.prediction_id)
+            return earlier, explanation
         return prediction, explanation
+
+    async def reach(self, name: str, version: int) -> None:
+        """Wait until a model has come to a version that another replica has told of."""
+        await self._fleet.reach(name, version)
 
     async def reveal(self, prediction_id: str, label: Label) -> Round:
         """Learn the true label of a prediction, once."""
         while (other := self._revealing.get(prediction_id)) is not None:
             await other
         live = self._fleet.owner.get(prediction_id)
-        if live is None:
-            if await self._journal.find(prediction_id) is None:
-                await self._journal.settle()  # it may have been given up before it was on disk
-            found = await self._locate(prediction_id)
+        if live is not None:
+            prediction = live.pending[prediction_id]
+        else:
+            found = await self._locate(prediction_id, expected=True)
             if isinstance(found, Recorded):
                 return await self._replay(found, label)
-            live = found
-        prediction = live.pending[prediction_id]
+            live, prediction = found
+            self._clock.start_after(prediction.at)  # another replica's clock may be ahead
         at = self._clock.now()
         if self.expiry.is_due(prediction.at, at):
             raise _expired(prediction_id)
@@ -146,24 +155,26 @@ class Rounds:
         predicted = live.model.labels.label(appended.applied.served)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
-    async def _keep(self, live: Live, prediction: Prediction) -> None:
-        durable = self._journal.put_pending(prediction, wait=self._wait_for_predictions)
+    async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
+        """Keep a prediction until its label comes; False if another replica has kept one under its id."""
+        durable = self._journal.put_pending(prediction, wait=wait or self._wait_for_predictions)
         live.submitted = self._journal.submitted
         live.keep(prediction)
         self._fleet.owner[prediction.prediction_id] = live
         self._fleet.changed(live)
         if len(live.pending) > self._pending_max:
             self.expiry.push_out(live)
+        is_kept = durable is None
         if durable is not None:
             live.pins += 1
             try:
-                await durable
-            except JournalUnavailable:
-                live.pending.pop(prediction.prediction_id, None)
-                self._fleet.owner.pop(prediction.prediction_id, None)
-                raise
+                is_kept = (await durable).is_new
             finally:
                 live.pins -= 1
+                if not is_kept:
+                    live.pending.pop(prediction.prediction_id, None)
+                    self._fleet.owner.pop(prediction.prediction_id, None)
+        return is_kept
 
     async def _append_reveal(self, live: Live, event: RoundRevealed) -> Appended:
         """Append a reveal; a second one of the same prediction waits until this one is done."""
@@ -174,14 +185,17 @@ class Rounds:
             del self._revealing[event.prediction_id]
             done.set_result(None)
 
-    async def _locate(self, prediction_id: str) -> Live | Recorded:
-        """Where a prediction is that no loaded model waits for: revealed before, or waiting on disk."""
-        found = await self._journal.find(prediction_id)
+    async def _locate(
+        self, prediction_id: str, *, expected: bool = False
+    ) -> tuple[Live, Prediction] | Recorded:
+        """Where a prediction is that no loaded model waits for: revealed before, or waiting elsewhere."""
+        found = await self._journal.find(prediction_id, expected=expected)
         if isinstance(found, Prediction):
-            await self._fleet.get(found.model)
-            live = self._fleet.owner.get(prediction_id)
-            if live is not None:
-                return live
+            live = await self._fleet.get(found.model)
+            if prediction_id in live.pending:
+                return live, live.pending[prediction_id]
+            if self._journal.is_shared and live.may_reveal(found):
+                return live, found  # another replica has served it
             found = await self._journal.find(prediction_id)  # unless it was revealed just now, it has expired
         if isinstance(found, Recorded):
             return found
@@ -197,23 +211,23 @@ class Rounds:
             try:
                 found = await self._locate(prediction_id)
             except UnknownPrediction:
-                found = None
-            if isinstance(found, Recorded):
-                event = found.event
-                if not isinstance(event, RoundRevealed):
-                    raise _taken(prediction_id)
-                return Prediction(
-                    prediction_id,
-                    event.model,
-                    event.predicted_at,
-                    event.features,
-                    event.served,
-                    event.score,
-                    event.version_seen,
-                    event.updates_seen,
-                )
-        live = self._fleet.owner.get(prediction_id)
-        return live.pending[prediction_id] if live is not None else None
+                return None
+            if not isinstance(found, Recorded):
+                return found[1]
+            event = found.event
+            if not isinstance(event, RoundRevealed):
+                raise _taken(prediction_id)
+            return Prediction(
+                prediction_id,
+                event.model,
+                event.predicted_at,
+                event.features,
+                event.served,
+                event.score,
+                event.version_seen,
+                event.updates_seen,
+            )
+        return self._fleet.owner[prediction_id].pending[prediction_id]
 
     async def _awaits_label(self, prediction_id: str) -> bool:
         check_name("id", prediction_id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from service.events import AnyEvent, Prediction
+from service.timings import Timings
 
 Apply = Callable[[int, AnyEvent], Any]
 """Called with each event and its sequence number, in order, on the event loop, once it is durable."""
@@ -47,6 +48,8 @@ class Stored:
     seq: int
     tail: list[Recorded]
     pending: list[Prediction]
+    voided_through: int
+    """Predictions made up to this time are void, whoever remembers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,31 @@ class Journal(Protocol):
     """
 
     @property
+    def is_shared(self) -> bool:
+        """Whether others append to it too, so that what they do is heard of a little later."""
+        ...
+
+    @property
+    def lag_events(self) -> int:
+        """How many events are known to be in the journal and not yet applied here."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait for the journal."""
+        ...
+
+    @property
+    def commits(self) -> Timings:
+        """How long it took until events were durable."""
+        ...
+
+    @property
+    def failures(self) -> int:
+        """How often that failed."""
+        ...
+
+    @property
     def submitted(self) -> int:
         """How many records were handed to the journal so far."""
         ...
@@ -123,16 +151,23 @@ class Journal(Protocol):
         """Make an event durable, then apply it. A prediction id or model that is there already is not new.
 
         Raises Overloaded at once when the queue is full. The future fails with JournalUnavailable, and then
-        nothing was applied, or with UnknownModel.
+        nothing was applied (in a shared journal it may be, later), with UnknownModel, or with
+        PredictionIdTaken if another model has the id.
         """
         ...
 
     def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
-        """Keep a prediction until its label comes; with `wait`, a future that is done when it is durable."""
+        """Keep a prediction until its label comes; with `wait`, a future that is done when it is durable.
+
+        In a shared journal it is not new if another replica has kept one under this id.
+        """
         ...
 
-    async def find(self, prediction_id: str) -> Prediction | Recorded | None:
-        """The waiting prediction, or the event that revealed it, or None."""
+    async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
+        """The waiting prediction, or the event that revealed it, or None.
+
+        One that is `expected`, since a client knows its id, is waited for while it may be on its way.
+        """
         ...
 
     async def load(self, model: str) -> Stored | None:

@@ -38,7 +38,8 @@ def load(connection: sqlite3.Connection, model: str) -> Stored | None:
         waiting = connection.execute(
             "SELECT body FROM pending WHERE model = ? AND at > ? ORDER BY at", (number, voided_through)
         )
-        return Stored(state, seq, tail, [decode_prediction(body) for (body,) in waiting])
+        pending = [decode_prediction(body) for (body,) in waiting]
+        return Stored(state, seq, tail, pending, voided_through)
     finally:
         connection.execute("COMMIT")
 

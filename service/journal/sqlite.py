@@ -64,6 +64,9 @@ log = logging.getLogger(__name__)
 class SqliteJournal:
     """See `Journal` for what it promises."""
 
+    is_shared = False
+    lag_events = 0
+
     def __init__(
         self,
         directory: Path,
@@ -167,8 +170,12 @@ class SqliteJournal:
         """How many group commits failed."""
         return self._writer.failures
 
-    async def find(self, prediction_id: str) -> Prediction | Recorded | None:
-        return await self._read(reading.find, prediction_id, executor=self._finder)
+    async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
+        found = await self._read(reading.find, prediction_id, executor=self._finder)
+        if found is None and expected:
+            await self.settle()  # it may have been given up before it was on disk
+            found = await self._read(reading.find, prediction_id, executor=self._finder)
+        return found
 
     async def load(self, model: str) -> Stored | None:
         await self.settle()

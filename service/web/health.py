@@ -13,7 +13,7 @@ class NotReady(Unavailable):
     code = "not-ready"
 
 
-def router(is_ready: Callable[[], bool]) -> APIRouter:
+def router(why_unready: Callable[[], str | None]) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/livez")
@@ -23,9 +23,10 @@ def router(is_ready: Callable[[], bool]) -> APIRouter:
 
     @routes.get("/readyz", responses=problems(503))
     async def ready() -> Response:
-        """The journal is open and requests are welcome."""
-        if not is_ready():
-            raise NotReady("the service is starting or stopping")
+        """The journal is open, this replica is not far behind the others, and requests are welcome."""
+        why = why_unready()
+        if why is not None:
+            raise NotReady(why)
         return Json({"status": "ready"})
 
     return routes

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import (
 
 from service.engine.fleet import Fleet
 from service.engine.live import Live
-from service.journal.sqlite import SqliteJournal
+from service.journal.protocol import Journal
 from service.timings import Timings
 from service.web.traffic import Traffic
 
@@ -27,7 +27,7 @@ class Collector:
     def __init__(
         self,
         fleet: Fleet,
-        journal: SqliteJournal,
+        journal: Journal,
         traffic: Traffic,
         *,
         models_max: int,
@@ -78,6 +78,10 @@ class Collector:
         yield CounterMetricFamily(
             "novikoff_journal_failures", "Group commits that failed.", self._journal.failures
         )
+        yield GaugeMetricFamily(
+            "novikoff_journal_lag_events", "Events known to be in the journal and not yet applied here.",
+            self._journal.lag_events,
+        )  # fmt: skip
         commits = HistogramMetricFamily(
             "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
         )

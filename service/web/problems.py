@@ -38,6 +38,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "internal-error": (500, "Something went wrong here"),
     "journal-unavailable": (503, "The journal cannot be used just now"),
     "not-ready": (503, "Not ready"),
+    "version-not-reached": (503, "The model has not come to this version here"),
     "overloaded": (503, "Too much to do just now"),
 }
 """Every code with its status and its title."""

@@ -54,6 +54,7 @@ class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
     features: FeaturesSent
     id: Name | None = None
     explain: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    min_version: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
 
 
 class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -108,7 +109,11 @@ def endpoints(rounds: Rounds, *, body_bytes_max: int, items_max: int) -> dict[st
 
         The prediction waits for its label under its `prediction_id`. Sent again with the same `id` and the
         same features, it is answered as the first time. An unknown model is made with the default settings.
+        With `min_version` the model is waited for until it has come to that version: what another replica
+        has learned arrives a moment later.
         """
+        if body.min_version:
+            await rounds.reach(body.model, body.min_version)
         prediction, terms = await rounds.predict(body.model, body.features, body.id, body.explain)
         answer = predict_answer(prediction)
         if body.explain:

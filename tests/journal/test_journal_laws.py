@@ -20,24 +20,24 @@ from service.events import (
     RoundRevealed,
 )
 from service.journal.protocol import Journal, Page, Recorded, Snapshot, Summary, Totals
-from service.journal.sqlite import SqliteJournal
+from tests.journal.journals import JOURNALS
 
 Applied = list[tuple[int, AnyEvent]]
 
 
-def sqlite(directory: Path) -> Journal:
-    return SqliteJournal(
-        directory, durability="power", queue_events_max=1000, events_kept_max=5, expired_remembered_max=2
-    )
+@pytest.fixture(params=JOURNALS)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Journal]:
+    """Makes the journal of this test, again and again the same."""
+    return JOURNALS[request.param](request, tmp_path / "data")
 
 
-@pytest.fixture(params=[sqlite], ids=["sqlite"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
-    """Opens the journal of this test, again and again the same; gives it and what it has applied."""
+@pytest.fixture
+def opened(make: Callable[[], Journal]) -> Callable[[], Any]:
+    """Opens the journal of this test; gives it and what it has applied."""
 
     @asynccontextmanager
     async def open_one() -> AsyncIterator[tuple[Journal, Applied]]:
-        journal: Journal = request.param(tmp_path / "data")
+        journal = make()
         applied: Applied = []
 
         def apply(seq: int, event: AnyEvent) -> str:
@@ -45,8 +45,10 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
             return f"applied {seq}"
 
         await journal.open(apply)
-        yield journal, applied
-        await journal.close()
+        try:
+            yield journal, applied
+        finally:
+            await journal.close()
 
     return open_one
 
@@ -88,9 +90,9 @@ async def test_events_are_applied_in_order_once_durable_and_come_back(opened: Ca
         assert await journal.events("m", after=before[9][0], limit=3) == [Recorded(*b) for b in before[10:13]]
 
 
-async def test_the_newest_time_is_told_at_the_start(tmp_path: Path) -> None:
+async def test_the_newest_time_is_told_at_the_start(make: Callable[[], Journal]) -> None:
     for expected, at in ((0, 17), (17, 18), (18, 19)):
-        journal = sqlite(tmp_path)
+        journal = make()
         assert await journal.open(lambda seq, event: None) == expected
         await journal.append(created(f"m{at}", at))
         await journal.close()
@@ -138,7 +140,7 @@ async def test_waiting_predictions_come_back_until_voided(opened: Callable[[], A
         assert (await journal.load("m")).pending == predictions[4:]
         assert await journal.find("p13") == predictions[3], "the newest expired ones are remembered"
         assert await journal.find("p12") == predictions[2]
-        assert await journal.find("p11") is None, "older ones are not"
+        assert await journal.find("p11") in (None, predictions[1]), "older ones need not be"
         await journal.append(ModelReset("m", 22))
         assert (await journal.load("m")).pending == []
 

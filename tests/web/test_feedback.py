@@ -8,6 +8,8 @@ import pytest
 
 from tests.running import Service, problem_of
 
+OVER_EVERY_JOURNAL = True
+
 
 def test_the_first_reveal_is_learned(service: Service, name: str) -> None:
     prediction = service.predict(name, [1.0, 0.5])

@@ -14,6 +14,8 @@ from sklearn.linear_model import SGDClassifier
 
 from tests.running import Service, problem_of
 
+OVER_EVERY_JOURNAL = True
+
 
 def finished(service: Service, job: dict[str, Any]) -> dict[str, Any]:
     while job["state"] == "running":

@@ -2,6 +2,8 @@
 
 from tests.running import Service, problem_of
 
+OVER_EVERY_JOURNAL = True
+
 
 def test_each_item_is_answered_in_order_and_a_bad_one_spoils_only_itself(service: Service, name: str) -> None:
     items = [{"model": name, "features": [1.0, float(i)]} for i in range(5)]

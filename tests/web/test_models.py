@@ -2,6 +2,8 @@
 
 from tests.running import Service, problem_of
 
+OVER_EVERY_JOURNAL = True
+
 
 def test_a_model_is_made_as_asked_and_never_changed(service: Service, name: str) -> None:
     made = service.create(name, labels=["no", "yes"], learner={"rule": "margin", "delta": 0.5}, bias=False)

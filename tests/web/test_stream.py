@@ -12,6 +12,8 @@ import pytest
 
 from tests.running import Service, problem_of
 
+OVER_EVERY_JOURNAL = True
+
 NDJSON = {"content-type": "application/x-ndjson"}
 
 

@@ -1,0 +1,84 @@
+"""A fleet in a data directory: each model with all that is to be moved."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from service.commands.console import CommandFailed
+from service.engine.live import Live
+from service.engine.outcomes import COLUMNS
+from service.errors import StartError
+from service.events import ModelCreated, ModelImported, Prediction
+from service.journal import reading
+from service.journal.lock import DirectoryLock
+from service.journal.protocol import Recorded
+from service.journal.schema import open_reader, open_writer
+from service.learning.vectors import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A model as it stands: its state, its retained events, what came of them, and what waits."""
+
+    live: Live
+    birth: ModelCreated | ModelImported
+    events: list[Recorded]
+    """After the birth."""
+    is_whole: bool
+    """Whether they begin with the birth, or were trimmed."""
+    outcomes: Array
+    """A row for each round, its sequence number first."""
+    pending: list[Prediction]
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[sqlite3.Connection]:
+    """The journal of a service that is not running, and will not be started meanwhile."""
+    if not (directory / "journal.sqlite").is_file():
+        raise CommandFailed(f"there is no journal in {directory}")
+    lock = DirectoryLock(directory)
+    path = directory.absolute() / "journal.sqlite"
+    try:
+        lock.acquire()
+        open_writer(path, "power").close()
+    except StartError as error:
+        raise CommandFailed(error.detail) from None
+    try:
+        with closing(open_reader(path)) as connection:
+            yield connection
+    finally:
+        lock.release()
+
+
+def models_in(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM model ORDER BY id")]
+
+
+def read(connection: sqlite3.Connection, name: str) -> Moved:
+    stored = reading.load(connection, name)
+    assert stored is not None
+    live = Live.awaken(stored)
+    events = reading.events(connection, name, 0, -1)
+    is_whole = bool(events) and isinstance(events[0].event, ModelCreated | ModelImported)
+    if is_whole:
+        birth = events.pop(0).event
+        assert isinstance(birth, ModelCreated | ModelImported)
+    else:
+        (settings,) = connection.execute("SELECT settings FROM model WHERE name = ?", (name,)).fetchone()
+        birth = ModelCreated(name, live.model.created_at, msgspec.msgpack.decode(settings))
+    return Moved(live, birth, events, is_whole, _outcomes(connection, name, live), stored.pending)
+
+
+def _outcomes(connection: sqlite3.Connection, name: str, live: Live) -> Array:
+    """Those of the pages and, after them, those that the newest events give."""
+    pages = connection.execute(
+        "SELECT body FROM outcome WHERE model = (SELECT id FROM model WHERE name = ?) ORDER BY through",
+        (name,),
+    )
+    rows = b"".join([body for (body,) in pages]) + live.outcomes.tobytes()
+    return np.frombuffer(rows, dtype=np.float64).reshape(-1, COLUMNS)

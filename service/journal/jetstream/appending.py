@@ -1,0 +1,257 @@
+"""Events on their way into the log, until this replica's own follower has brought them back.
+
+The log's order decides. An append is answered when the follower has come to its event, which it knows by
+its token, or to the event that was there before it.
+"""
+
+import asyncio
+from asyncio import Future, Task
+from collections.abc import Coroutine
+from functools import partial
+from heapq import heappop, heappush
+from time import monotonic
+from typing import Any
+
+from service.errors import JournalUnavailable, NovikoffError, UnknownModel
+from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, RoundLearned
+from service.journal.codec import encode
+from service.journal.jetstream.bodies import Bodies
+from service.journal.jetstream.catalogue import Catalogue, Entry
+from service.journal.jetstream.ids import Ids
+from service.journal.jetstream.messages import Blob
+from service.journal.jetstream.publishing import Ack, Publisher
+from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.turns import Turns
+from service.journal.protocol import Appended
+from service.timings import Timings
+
+LifeEvent = ModelCreated | ModelImported | ModelDeleted
+DIED = "the model was deleted"
+
+
+class Appender:
+    """Appends events; the follower reports what it sees by `seen`, `refused` and `passed`."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        subjects: Subjects,
+        catalogue: Catalogue,
+        ids: Ids,
+        bodies: Bodies,
+        *,
+        seconds: float,
+    ) -> None:
+        self._publisher = publisher
+        self._subjects = subjects
+        self._catalogue = catalogue
+        self._ids = ids
+        self._bodies = bodies
+        self._seconds = seconds
+        self._position = 0
+        self._awaited: dict[bytes, tuple[Future[Appended], float]] = {}
+        # Events that were acknowledged, or are there already, ahead of the follower: where, token, is new.
+        self._ahead: list[tuple[int, bytes, bool]] = []
+        self._births: dict[str, Future[Appended]] = {}
+        self._tasks: set[Task[None]] = set()
+        self._slow: dict[int, tuple[Turns, int]] = {}  # by life, with how many are under way
+        self.commits = Timings()
+
+    def append(self, event: AnyEvent, future: Future[Appended]) -> None:
+        """Append an event; the future is done when this replica has applied it, or knows why not."""
+        birth = self._births.get(event.model)
+        entry = self._catalogue.get(event.model)
+        if birth is not None and entry is None:
+            self._spawn(self._append_after(birth, event, future), future)
+        elif isinstance(event, LifeEvent):
+            self._append_life_event(event, future)
+        elif entry is None:
+            future.set_exception(UnknownModel(DIED))
+        else:
+            body = encode(event)
+            event_id: str | None = getattr(event, "prediction_id", None)
+            claims = isinstance(event, RoundLearned) and event_id is not None
+            # Whatever comes behind a slow one of the same model waits for it: they keep their order.
+            if claims or entry.life in self._slow or not self._bodies.fits(body):
+                turns, under_way = self._slow.get(entry.life, (Turns(), 0))
+                self._slow[entry.life] = (turns, under_way + 1)
+                self._spawn(self._append_slowly(entry, event_id, body, claims, future), future)
+            else:
+                self._send(entry, event_id, body, future)
+
+    async def settle(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _send(self, entry: Entry, event_id: str | None, body: bytes | Blob, future: Future[Appended]) -> None:
+        token = self._bodies.new_token()
+        payload = self._bodies.seal(token, body)
+        subject = self._subjects.event(entry.life, event_id)
+        if event_id is None:
+            ack = self._publisher.publish(subject, payload, name=token.hex())
+        else:
+            ack = self._publisher.publish(subject, payload, expected=0)
+            ack.add_done_callback(partial(self._remember, event_id, entry.life))
+        self._await(token, future, ack)
+
+    def _remember(self, event_id: str, life: int, ack: Future[Ack]) -> None:
+        if not ack.cancelled() and ack.exception() is None and not ack.result().stored:
+            self._ids.remember(event_id, life)
+
+    async def _append_slowly(
+        self, entry: Entry, event_id: str | None, body: bytes, claims: bool, future: Future[Appended]
+    ) -> None:
+        """An event whose id has to be claimed first, or whose body needs more than one message."""
+        turns = self._slow[entry.life][0]
+        try:
+            whole = await turns.take(self._prepare(entry, event_id if claims else None, body))
+        finally:
+            turns, under_way = self._slow.pop(entry.life)
+            if under_way > 1:
+                self._slow[entry.life] = (turns, under_way - 1)
+        self._send(entry, event_id, whole, future)
+
+    async def _prepare(self, entry: Entry, to_claim: str | None, body: bytes) -> bytes | Blob:
+        if to_claim is not None:
+            await self._ids.claim(entry, to_claim)
+        return body if self._bodies.fits(body) else await self._bodies.put_beside(entry.life, body)
+
+    async def _append_after(self, birth: Future[Appended], event: AnyEvent, future: Future[Appended]) -> None:
+        """An event of a model that is just being made."""
+        await asyncio.wait([birth])
+        self.append(event, future)
+
+    # Births and deaths
+
+    def _append_life_event(self, event: LifeEvent, future: Future[Appended]) -> None:
+        if not isinstance(event, ModelDeleted):
+            self._births[event.model] = future
+            future.add_done_callback(lambda _: self._births.pop(event.model, None))
+        self._try_life_event(event, encode(event), future, None)
+
+    def _try_life_event(
+        self, event: LifeEvent, body: bytes, future: Future[Appended], expected: int | None
+    ) -> None:
+        """Append it behind the last birth or death of this name, unless there is nothing to be done."""
+        entry = self._catalogue.get(event.model)
+        if isinstance(event, ModelDeleted):
+            if entry is None:
+                future.set_exception(UnknownModel(DIED))
+                return
+        elif entry is not None:
+            future.set_result(Appended(entry.life, False))
+            return
+        if expected is None or entry is not None:
+            expected = self._catalogue.last_life_event(event.model)
+        if self._bodies.fits(body):
+            self._send_life_event(event, body, body, future, expected)
+        else:
+            self._spawn(self._send_large_birth(event, body, future, expected), future)
+
+    async def _send_large_birth(
+        self, event: LifeEvent, body: bytes, future: Future[Appended], expected: int
+    ) -> None:
+        self._send_life_event(event, body, await self._bodies.put_beside(0, body), future, expected)
+
+    def _send_life_event(
+        self, event: LifeEvent, body: bytes, whole: bytes | Blob, future: Future[Appended], expected: int
+    ) -> None:
+        token = self._bodies.new_token()
+        subject = self._subjects.life_of(event.model)
+        ack = self._publisher.publish(subject, self._bodies.seal(token, whole), expected=expected)
+        attempt: Future[Appended] = asyncio.get_running_loop().create_future()
+        attempt.add_done_callback(partial(self._life_event_tried, event, body, future))
+        self._await(token, attempt, ack)
+
+    def _life_event_tried(
+        self, event: LifeEvent, body: bytes, future: Future[Appended], attempt: Future[Appended]
+    ) -> None:
+        if future.done():
+            return
+        error = attempt.exception()
+        if error is not None:
+            future.set_exception(error)
+        elif attempt.result().is_new:
+            future.set_result(attempt.result())
+        else:  # the catalogue has come to what was there before: look again
+            self._try_life_event(event, body, future, attempt.result().seq)
+
+    # What becomes of them
+
+    def _await(self, token: bytes, future: Future[Appended], ack: Future[Ack]) -> None:
+        self._awaited[token] = (future, monotonic())
+        ack.add_done_callback(partial(self._acknowledged, token))
+
+    def _acknowledged(self, token: bytes, ack: Future[Ack]) -> None:
+        if token not in self._awaited:
+            return  # the follower was quicker
+        error = ack.exception()
+        if error is not None:
+            self._fail(token, error)
+            return
+        seq, stored = ack.result()
+        if seq <= self._position:
+            self._overtaken(seq, token, stored)
+        else:
+            heappush(self._ahead, (seq, token, stored))
+
+    def awaits(self, token: bytes) -> bool:
+        """Whether the event of this token is one of ours."""
+        return token in self._awaited
+
+    def seen(self, token: bytes, seq: int, applied: Any) -> None:
+        """The follower has applied the event of this token."""
+        awaited = self._awaited.pop(token, None)
+        if awaited is not None:
+            future, began = awaited
+            self.commits.observe(monotonic() - began)
+            if not future.done():
+                future.set_result(Appended(seq, True, applied))
+
+    def ignored(self, token: bytes) -> None:
+        """The follower has seen the event of this token come after the death of its model."""
+        if token in self._awaited:
+            self._fail(token, UnknownModel(DIED))
+
+    def passed(self, seq: int) -> None:
+        """The follower has come so far."""
+        self._position = max(self._position, seq)
+        while self._ahead and self._ahead[0][0] <= self._position:
+            self._overtaken(*heappop(self._ahead))
+
+    def _overtaken(self, seq: int, token: bytes, stored: bool) -> None:
+        awaited = self._awaited.get(token)
+        if awaited is None:
+            return
+        if stored:  # and yet not seen: it was purged with its model
+            self._fail(token, UnknownModel(DIED))
+        else:
+            del self._awaited[token]
+            if not awaited[0].done():
+                awaited[0].set_result(Appended(seq, False))
+
+    def give_up_late(self) -> None:
+        """Tell those whose events are in the log, but do not come back: this replica lags."""
+        latest = monotonic() - 2 * self._seconds
+        for _, token, _ in self._ahead:
+            if token in self._awaited and self._awaited[token][1] < latest:
+                self._fail(token, JournalUnavailable("the event is recorded, but this replica lags behind"))
+
+    def _fail(self, token: bytes, error: BaseException) -> None:
+        future, _ = self._awaited.pop(token)
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # nobody may be left to hear it
+
+    def _spawn(self, work: Coroutine[Any, Any, None], future: Future[Appended]) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except NovikoffError as error:
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,190 @@
+"""One consumer that follows a stream in its order, whatever happens to servers and connections."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from service.errors import JournalUnavailable
+from service.journal.jetstream.api import Api, ApiError, Message
+from service.journal.jetstream.connecting import Link
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 0.5
+SILENCE_SECONDS = 2.0
+"""A consumer that is not heard for so long, its heart included, is replaced."""
+
+LOOK_SECONDS = 1.0
+"""How often the end of the stream is compared with what has come."""
+
+STUCK_LOOKS = 3
+FORGOTTEN_AFTER_SECONDS = 60
+
+
+class Follower:
+    """Hands each message of a stream to `take`, in order and once; `passed` hears how far it has come."""
+
+    def __init__(
+        self,
+        link: Link,
+        api: Api,
+        stream: str,
+        subjects: list[str],
+        take: Callable[[Message], Awaitable[None]],
+        passed: Callable[[int], None] = lambda seq: None,
+    ) -> None:
+        self._link = link
+        self._api = api
+        self._stream = stream
+        self._subjects = subjects
+        self._take = take
+        self._passed = passed
+        self._subscription: Subscription | None = None
+        self._taking = asyncio.Lock()
+        self._expected = 1  # the consumer's own count of the next message
+        self._heard_at = 0.0
+        self._stuck_looks = 0
+        self.position = 0
+        """The last message that was taken, or the end of the stream if there is none left before it."""
+        self.lag = 0
+        """How many messages are known to be still to come."""
+        self.behind_seconds = 0.0
+        """How old the last message was when it was taken."""
+
+    async def start(self, after: int) -> None:
+        self.position = after
+        await self._begin()
+        self._task = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        await self._end()
+
+    async def _begin(self) -> None:
+        """A fresh consumer from where we are."""
+        await self._end()
+        async with self._taking:
+            pass
+        client = self._link.client
+        inbox = client.new_inbox()
+        self._expected = 1
+
+        async def received(message: Msg) -> None:
+            async with self._taking:  # a predecessor may still be busy with its last message
+                if subscription is self._subscription:
+                    await self._received(message)
+
+        subscription = self._subscription = await client.subscribe(inbox, cb=received)
+        self._heard_at = monotonic()
+        self._consumer = f"follow-{os.urandom(8).hex()}"
+        config = {
+            "name": self._consumer,
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.position + 1,
+            "filter_subjects": self._subjects,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "replay_policy": "instant",
+            "flow_control": True,
+            "idle_heartbeat": round(HEARTBEAT_SECONDS * 1e9),
+            "inactive_threshold": FORGOTTEN_AFTER_SECONDS * 10**9,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        await self._api.request(
+            f"CONSUMER.CREATE.{self._stream}.{self._consumer}",
+            {"stream_name": self._stream, "config": config, "action": "create"},
+        )
+        self._heard_at = monotonic()
+
+    async def _end(self) -> None:
+        """Let go of the consumer; one that cannot be reached is forgotten by its server."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and self._link.is_up:
+            try:
+                await subscription.unsubscribe()
+                await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._consumer}")
+            except NatsError as error:
+                log.debug("a consumer is left to itself: %s", error)
+
+    async def _received(self, message: Msg) -> None:
+        self._heard_at = monotonic()
+        headers = message.headers or {}
+        if headers.get("Status") == "100":
+            await self._control(message, headers)
+            return
+        tokens = message.reply.split(".")
+        at = 5 if len(tokens) == 9 else 7  # newer servers tell the domain and the account first
+        seq, count, stored_ns, pending = (int(token) for token in tokens[at : at + 4])
+        if count != self._expected:
+            self._heard_at = 0.0  # one was lost on the way: begin again behind the last that came
+            self._expected = -1
+            return
+        self._expected += 1
+        self.behind_seconds = time.time() - stored_ns / 1e9
+        await self._take(Message(message.subject, seq, message.data))
+        self.position = seq
+        self.lag = pending
+        self._passed(seq)
+
+    async def _control(self, message: Msg, headers: dict[str, str]) -> None:
+        """A heartbeat, or a question whether we can follow."""
+        if message.reply:
+            await self._link.client.publish(message.reply)
+            return
+        stalled = headers.get("Nats-Consumer-Stalled")
+        if stalled:
+            await self._link.client.publish(stalled)
+        if int(headers.get("Nats-Last-Consumer", "0")) >= self._expected > 0:
+            self._heard_at = 0.0
+
+    async def _watch(self) -> None:
+        looked_at = monotonic()
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            try:
+                if self._link.is_up and monotonic() - self._heard_at > SILENCE_SECONDS:
+                    log.debug("the follower of %s begins again after %d", self._stream, self.position)
+                    await self._begin()
+                if monotonic() - looked_at > LOOK_SECONDS:
+                    looked_at = monotonic()
+                    await self._look()
+            except (JournalUnavailable, ApiError, NatsError, TimeoutError) as error:
+                log.debug("the follower of %s waits: %s", self._stream, error)
+
+    async def _look(self) -> None:
+        """Compare with the stream's end: a consumer on a server that lags is alive and brings nothing."""
+        before = self.position
+        last = await self._api.last_seq(self._stream)
+        if last <= before or self.position > before:
+            self._stuck_looks = 0
+            self.lag = max(0, last - self.position)
+            return
+        more = await self._next(before + 1)
+        if self.position > before:
+            return
+        if more is None:  # the rest was purged
+            self.position = last
+            self._stuck_looks = 0
+            self.lag = 0
+            self._passed(last)
+            return
+        self.lag = last - before
+        self._stuck_looks += 1
+        if self._stuck_looks >= STUCK_LOOKS:
+            self._stuck_looks = 0
+            await self._begin()
+
+    async def _next(self, seq: int) -> Message | None:
+        """The first message that we ought to see next."""
+        found = [await self._api.next_of_leader(self._stream, subject, seq) for subject in self._subjects]
+        return min((one for one in found if one is not None), key=lambda one: one.seq, default=None)

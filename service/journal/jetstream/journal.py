@@ -1,0 +1,294 @@
+"""The journal on a cluster: any number of replicas append to one log, and each follows all of it."""
+
+import asyncio
+import logging
+import os
+import time
+from asyncio import Future, Task
+from contextlib import suppress
+
+from service.errors import JournalUnavailable, NovikoffError
+from service.events import AnyEvent, Prediction
+from service.journal.jetstream.api import Api, ApiError, Message
+from service.journal.jetstream.appending import Appender
+from service.journal.jetstream.bodies import Bodies, Opened
+from service.journal.jetstream.catalogue import Catalogue, Death
+from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.following import Follower
+from service.journal.jetstream.ids import Ids
+from service.journal.jetstream.keeping import Keeper
+from service.journal.jetstream.loading import Loader
+from service.journal.jetstream.messages import decode_summary
+from service.journal.jetstream.opening import newest_time, prepare, read_catalogue
+from service.journal.jetstream.options import Options
+from service.journal.jetstream.outstanding import Outstanding
+from service.journal.jetstream.parts import Parts
+from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.snapshots import Snapshots
+from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.turns import Turns
+from service.journal.jetstream.upkeep import Upkeep
+from service.journal.jetstream.waiting import Waiting
+from service.journal.protocol import (
+    Appended,
+    Apply,
+    Listed,
+    Page,
+    Recorded,
+    Snapshot,
+    Stored,
+    Summary,
+    Totals,
+)
+from service.timings import Timings
+
+log = logging.getLogger(__name__)
+
+OTHERS_SECONDS = 0.5
+"""How long a prediction that another replica has answered may be on its way to the cluster."""
+
+LOOK_AGAIN_SECONDS = 0.01
+
+TICK_SECONDS = 0.5
+RETRY_SECONDS = 0.1
+LATE_SECONDS_MIN = 60.0
+
+
+class JetStreamJournal:
+    """See `Journal` for what it promises."""
+
+    is_shared = True
+
+    def __init__(self, options: Options) -> None:
+        """StartError if there is no such cluster, or it will not do."""
+        prepare(options)
+        self._options = options
+        self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
+        self._outstanding = Outstanding(options.queue_events_max)
+        self._applied = 0
+
+    async def open(self, apply: Apply) -> int:
+        self._apply = apply
+        options = self._options
+        subjects = self._subjects = Subjects(options.prefix)
+        link = self._link = Link(options.access)
+        await link.open()
+        api = Api(link, seconds=options.seconds)
+        self._publisher = publisher = Publisher(link, seconds=options.seconds)
+        await publisher.start()
+        self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
+        self._catalogue = catalogue = Catalogue()
+        self._snapshots = Snapshots(
+            api,
+            publisher,
+            subjects,
+            events_kept_max=options.events_kept_max,
+            events_kept_seconds=options.events_kept_seconds,
+        )
+        self._waiting = Waiting(api, publisher, subjects)
+        self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
+        self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
+        self._finds = Turns()
+        self._appender = Appender(publisher, subjects, catalogue, self._ids, bodies, seconds=options.seconds)
+        self._loader = Loader(api, subjects, bodies, self._snapshots, self._waiting, seconds=options.seconds)
+        self._upkeep = Upkeep(
+            api,
+            publisher,
+            subjects,
+            catalogue,
+            lambda: self._follower.position,
+            deaths_kept_seconds=options.ids_kept_seconds,
+        )
+        self._follower = Follower(
+            link, api, subjects.log, [subjects.lives, subjects.events], self._take, self._appender.passed
+        )
+        self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
+        end, state_end = await read_catalogue(api, subjects, bodies, catalogue)
+        newest = await newest_time(api, subjects)
+        self._applied = end
+        self._appender.passed(end)
+        await self._follower.start(end)
+        await self._summaries.start(state_end)
+        self._upkeep.start()
+        self._ticking: Task[None] = asyncio.create_task(self._tick())
+        return newest
+
+    async def close(self) -> None:
+        """What the cluster does not take in time is left: an event that was not answered is not promised."""
+        await self._outstanding.settle(self._options.seconds)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._snapshots.settle(), self._options.seconds)
+        try:
+            await self._waiting.leave()
+            await self._upkeep.store_summaries()
+        except (NovikoffError, ApiError) as error:
+            log.warning("housekeeping is done later: %s", error)
+        self._ticking.cancel()
+        await asyncio.wait([self._ticking])
+        await self._upkeep.stop()
+        await self._follower.stop()
+        await self._summaries.stop()
+        await self._publisher.stop()
+        await self._link.close()
+
+    # Writing
+
+    def append(self, event: AnyEvent) -> Future[Appended]:
+        self._outstanding.check_room()
+        future: Future[Appended] = asyncio.get_running_loop().create_future()
+        self._outstanding.add(future)
+        self._appender.append(event, future)
+        return future
+
+    def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
+        self._outstanding.check_room()
+        entry = self._catalogue.get(prediction.model)
+        if entry is None:
+            return None  # its model was deleted this very moment, and the prediction with it
+        return self._keeper.keep(entry.life, prediction, wait=wait)
+
+    def save_snapshot(self, snapshot: Snapshot, *, is_whole: bool = True) -> None:
+        """`is_whole`: the log has all events of the model; a model from elsewhere may come without."""
+        entry = self._catalogue.get(snapshot.model)
+        if entry is not None:
+            self._snapshots.save(entry.life, snapshot, is_whole=is_whole)
+
+    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
+        """They are known here at once, and stored in the cluster a little later."""
+        for summary in summaries:
+            self._catalogue.take_summary(summary, self._applied)
+        done: Future[Appended] = asyncio.get_running_loop().create_future()
+        done.set_result(Appended(0, True))
+        return done
+
+    async def settle(self) -> None:
+        await self._outstanding.settle()
+        await self._snapshots.settle()
+
+    # Following
+
+    async def _take(self, message: Message) -> None:
+        """The next event of the log: of this replica or another, of a loaded model or not."""
+        opened = await self._opened(message)
+        if opened is None:
+            return
+        token, event, blob = opened
+        seq = message.seq
+        if self._subjects.is_birth_or_death(message.subject):
+            before = self._catalogue.get(event.model)
+            counts = self._catalogue.take_life_event(seq, event, blob)
+            if counts and before is not None:
+                self._bury(Death(event.model, seq, event.at, before.life, before.birth_blob), token)
+        else:
+            life = self._subjects.life_in(message.subject)
+            counts = self._catalogue.take_event(life, seq, event)
+            self._waiting.take_event(life, event)
+        if not counts:
+            self._appender.ignored(token)
+            return
+        self._applied = seq
+        try:
+            applied = self._apply(seq, event)
+        except Exception as error:
+            log.error("event %d of %s cannot be applied", seq, event.model, exc_info=error)
+            applied = None
+        self._appender.seen(token, seq, applied)
+
+    async def _opened(self, message: Message) -> Opened | None:
+        while True:
+            try:
+                return await self._bodies.open(message)
+            except NovikoffError as error:
+                log.debug("event %d waits for its body: %s", message.seq, error)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _bury(self, death: Death, token: bytes) -> None:
+        self._waiting.forget(death.life)
+        self._snapshots.forget(death.life)
+        if self._appender.awaits(token):  # one replica is enough
+            self._upkeep.bury(death)
+
+    async def _take_summary(self, message: Message) -> None:
+        life = self._subjects.life_in(message.subject)
+        self._catalogue.take_stored_summary(life, message.seq, decode_summary(message.data))
+
+    async def _reach(self, seq: int) -> None:
+        """Wait until this replica has come so far."""
+        deadline = time.monotonic() + self._options.seconds
+        while self._follower.position < seq:
+            if time.monotonic() > deadline:
+                raise JournalUnavailable("this replica lags behind the others")
+            await asyncio.sleep(0.005)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._appender.give_up_late()
+            if self._follower.behind_seconds > self._late_seconds:
+                # What is missing may have been trimmed, and then only a fresh start is sure to have it all.
+                log.critical("this replica is too far behind the log to follow it: stopping")
+                os._exit(1)
+
+    # Reading
+
+    async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
+        found = await self._finds.take(self._ids.find(prediction_id))
+        deadline = time.monotonic() + OTHERS_SECONDS
+        while found is None and expected and time.monotonic() < deadline:
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            found = await self._ids.find(prediction_id)
+        return found
+
+    async def load(self, model: str) -> Stored | None:
+        entry = self._catalogue.get(model)
+        if entry is None:
+            return None
+        await self._snapshots.settle_of(entry.life)
+        stored = await self._loader.load(entry)
+        return stored if self._catalogue.living(entry.life) is not None else None
+
+    async def outcomes(self, model: str, seq: int) -> bytes | None:
+        entry = self._catalogue.get(model)
+        if entry is None:
+            return None
+        await self._snapshots.settle_of(entry.life)
+        return await self._snapshots.page(entry.life, seq)
+
+    async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
+        entry = self._catalogue.get(model)
+        return await self._loader.events(entry, after=after, limit=limit) if entry is not None else []
+
+    async def unsummarised(self) -> list[str]:
+        return self._catalogue.unsummarised()
+
+    async def models(self, page: Page) -> list[Listed]:
+        return self._catalogue.page(page)
+
+    async def totals(self, prefix: str) -> Totals:
+        return self._catalogue.totals(prefix)
+
+    # Figures
+
+    @property
+    def waiting(self) -> int:
+        return len(self._outstanding)
+
+    @property
+    def submitted(self) -> int:
+        return self._outstanding.submitted
+
+    @property
+    def finished(self) -> int:
+        return self._outstanding.finished
+
+    @property
+    def commits(self) -> Timings:
+        return self._appender.commits
+
+    @property
+    def failures(self) -> int:
+        return self._publisher.failures
+
+    @property
+    def lag_events(self) -> int:
+        return self._follower.lag

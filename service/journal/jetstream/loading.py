@@ -1,0 +1,88 @@
+"""A model as the cluster has it: its newest snapshot, the events after it, its waiting predictions."""
+
+import asyncio
+from time import monotonic
+
+from service.errors import JournalUnavailable
+from service.journal.jetstream.api import Api
+from service.journal.jetstream.bodies import Bodies
+from service.journal.jetstream.catalogue import Entry
+from service.journal.jetstream.opening import read_birth
+from service.journal.jetstream.snapshots import Snapshots
+from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.waiting import Waiting
+from service.journal.protocol import Recorded, Stored
+
+RETRY_SECONDS = 0.05
+
+
+class Loader:
+    def __init__(
+        self,
+        api: Api,
+        subjects: Subjects,
+        bodies: Bodies,
+        snapshots: Snapshots,
+        waiting: Waiting,
+        *,
+        seconds: float,
+    ) -> None:
+        self._api = api
+        self._subjects = subjects
+        self._bodies = bodies
+        self._snapshots = snapshots
+        self._waiting = waiting
+        self._seconds = seconds
+
+    async def load(self, entry: Entry) -> Stored:
+        """All events that the follower has seen of the model are in it, and possibly newer ones."""
+        seen = entry.last_seq  # what comes after this moment, the engine gets from the follower
+        deadline = monotonic() + self._seconds
+        while (stored := await self._read(entry, seen)) is None:
+            if monotonic() > deadline:
+                raise JournalUnavailable("the cluster's servers are not of one mind just now")
+            await asyncio.sleep(RETRY_SECONDS)
+        return stored
+
+    async def _read(self, entry: Entry, seen: int) -> Stored | None:
+        """One attempt; None if a server lagged behind, or a trim came between."""
+        life = entry.life
+        pointer, _ = await self._snapshots.pointer(life)
+        state, seq, tail = None, life, list[Recorded]()
+        if pointer.snapshots:
+            seq = pointer.snapshots[-1].seq
+            state = await self._snapshots.state(life, pointer.snapshots[-1])
+            if state is None:
+                return None
+        else:
+            tail = await self._birth(entry)
+        tail += await self._tail(life, seq)
+        if max(seq, tail[-1].seq if tail else 0) < seen:
+            return None
+        again, _ = await self._snapshots.pointer(life)
+        if again.trimmed_through > seq:
+            return None
+        pending = await self._waiting.of(life, entry.voided_through)
+        return Stored(state, seq if state is not None else 0, tail, pending, entry.voided_through)
+
+    async def events(self, entry: Entry, *, after: int, limit: int) -> list[Recorded]:
+        found: list[Recorded] = []
+        if after < entry.life and limit:
+            pointer, _ = await self._snapshots.pointer(entry.life)
+            if not pointer.trimmed_through:
+                found = await self._birth(entry)
+        rest = limit - len(found) if limit >= 0 else -1
+        return found + await self._tail(entry.life, after, rest)
+
+    async def _birth(self, entry: Entry) -> list[Recorded]:
+        opened = await self._bodies.open(await read_birth(self._api, self._subjects, entry.model, entry.life))
+        return [Recorded(entry.life, opened.event)] if opened is not None else []
+
+    async def _tail(self, life: int, after: int, limit: int = -1) -> list[Recorded]:
+        found: list[Recorded] = []
+        subjects = self._subjects
+        async for message in self._api.scan(subjects.log, subjects.events_of(life), after=after, limit=limit):
+            opened = await self._bodies.open(message)
+            if opened is not None:
+                found.append(Recorded(message.seq, opened.event))
+        return found

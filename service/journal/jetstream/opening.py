@@ -1,0 +1,113 @@
+"""What has to be so before a journal on a cluster can be used, and what a replica reads at its start."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from datetime import datetime
+from typing import Any
+
+from service.errors import ClusterUnusable, JournalUnavailable
+from service.events import AnyEvent
+from service.journal.codec import decode_event
+from service.journal.jetstream.api import Api
+from service.journal.jetstream.bodies import Bodies
+from service.journal.jetstream.catalogue import Catalogue
+from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.messages import decode_summary, unseal
+from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import make_or_check, wanted_streams
+from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.syncing import check_synced
+
+START_SECONDS = 30.0
+
+
+def prepare(options: Options) -> None:
+    """Make the streams if they are missing; ClusterUnusable or InvalidSettings if the cluster will not do."""
+    _run_apart(_prepare(options))
+
+
+async def _prepare(options: Options) -> None:
+    link = Link(options.access)
+    await link.open()
+    try:
+        if options.monitors:
+            await check_synced(options.monitors)
+        subjects = Subjects(options.prefix)
+        wanted = wanted_streams(
+            subjects, replicas=options.replicas, ids_kept_seconds=options.ids_kept_seconds
+        )
+        await make_or_check(Api(link, seconds=START_SECONDS), wanted)
+    except JournalUnavailable as error:
+        raise ClusterUnusable(error.detail) from error
+    finally:
+        await link.close()
+
+
+def _run_apart(work: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end, also where a loop is running already."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(work)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+async def read_catalogue(
+    api: Api, subjects: Subjects, bodies: Bodies, catalogue: Catalogue
+) -> tuple[int, int]:
+    """Bring a catalogue to the end of the log, from births, deaths and summaries.
+
+    Gives the places in the log and in the state stream from which to follow.
+    """
+    end = await api.last_seq(subjects.log)
+    async for message in api.scan(subjects.log, subjects.lives, after=0):
+        if message.seq > end:
+            break
+        opened = await bodies.open(message)
+        if opened is not None:
+            catalogue.take_life_event(message.seq, opened.event, opened.blob)
+    state_end = await api.last_seq(subjects.state)
+    async for message in api.scan(subjects.state, subjects.summaries, after=0):
+        catalogue.take_stored_summary(
+            subjects.life_in(message.subject), message.seq, decode_summary(message.data)
+        )
+    mark = await api.last_of_leader(subjects.state, subjects.mark)
+    async for message in api.scan(subjects.log, subjects.events, after=int(mark.data) if mark else 0):
+        if message.seq > end:
+            break
+        opened = await bodies.open(message)
+        if opened is not None:
+            catalogue.take_event(subjects.life_in(message.subject), message.seq, opened.event)
+    return end, state_end
+
+
+async def newest_time(api: Api, subjects: Subjects) -> int:
+    """The time of the newest event, 0 if there is none."""
+    state = (await api.request(f"STREAM.INFO.{subjects.log}"))["state"]
+    if not state["last_seq"]:
+        return 0
+    for kind in (subjects.lives, subjects.events):
+        found = await api.next_of_leader(subjects.log, kind, state["last_seq"])
+        if found is not None:
+            body = unseal(found.data).body
+            if isinstance(body, bytes):
+                event: AnyEvent = decode_event(body)
+                return event.at
+    return round(datetime.fromisoformat(state["last_ts"]).timestamp() * 1e6)
+
+
+async def read_birth(api: Api, subjects: Subjects, model: str, life: int) -> Any:
+    """The message that made a model."""
+    found = await api.next_of_leader(subjects.log, subjects.life_of(model), life)
+    if found is None or found.seq != life:
+        raise JournalUnavailable("the birth of the model cannot be read just now")
+    return found

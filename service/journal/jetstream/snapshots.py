@@ -1,0 +1,172 @@
+"""Snapshots in the cluster: saved by whichever replica is first, found by a pointer that only moves forward.
+
+A snapshot is never overwritten with other content: its subject has its place in the log, and states at the
+same place are equal to the bit. The pointer is moved by compare-and-set.
+"""
+
+import asyncio
+import logging
+import time
+from asyncio import Task
+from functools import partial
+
+from service.errors import NovikoffError
+from service.journal.jetstream.api import Api, ApiError
+from service.journal.jetstream.messages import Kept, PageKept, Pointer, decode_pointer, encode
+from service.journal.jetstream.parts import Parts
+from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.subjects import Subjects
+from service.journal.protocol import Snapshot
+
+log = logging.getLogger(__name__)
+
+SNAPSHOTS_KEPT = 2
+PAGES_MAX = 1_000
+SAVED_AT_ONCE = 8
+BLOB_MARGIN_US = 600_000_000
+"""A large body is there before its event is: by less than this."""
+
+
+class Snapshots:
+    """Saves and finds snapshots, and trims the log below them."""
+
+    def __init__(
+        self,
+        api: Api,
+        publisher: Publisher,
+        subjects: Subjects,
+        *,
+        events_kept_max: int,
+        events_kept_seconds: float,
+    ) -> None:
+        self._api = api
+        self._publisher = publisher
+        self._subjects = subjects
+        self._parts = Parts(api, publisher, subjects.state)
+        self._events_kept_max = events_kept_max
+        self._events_kept_us = round(events_kept_seconds * 1e6)
+        self._queues: dict[int, list[Snapshot]] = {}
+        self._tasks_by_life: dict[int, Task[None]] = {}
+        self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
+        self._unsaved_outcomes: dict[int, bytes] = {}
+        self._incomplete: set[int] = set()  # models whose logs begin in the middle, until that is stored
+
+    def save(self, life: int, snapshot: Snapshot, *, is_whole: bool = True) -> None:
+        """Save it some time; those of one model in their order."""
+        if not is_whole:
+            self._incomplete.add(life)
+        queue = self._queues.get(life)
+        if queue is not None:
+            queue.append(snapshot)
+            return
+        self._queues[life] = [snapshot]
+        task = self._tasks_by_life[life] = asyncio.create_task(self._save_all_of(life))
+        task.add_done_callback(partial(self._saved, life))
+
+    def _saved(self, life: int, task: Task[None]) -> None:
+        if self._tasks_by_life.get(life) is task:
+            del self._tasks_by_life[life]
+
+    async def settle(self) -> None:
+        while self._tasks_by_life:
+            await asyncio.wait(list(self._tasks_by_life.values()))
+
+    async def settle_of(self, life: int) -> None:
+        """Wait for those of one model."""
+        while (task := self._tasks_by_life.get(life)) is not None:
+            await asyncio.wait([task])
+
+    def forget(self, life: int) -> None:
+        self._unsaved_outcomes.pop(life, None)
+
+    async def _save_all_of(self, life: int) -> None:
+        queue = self._queues[life]
+        async with self._turn:
+            while queue:
+                snapshot = queue.pop(0)
+                outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
+                try:
+                    await self._save(life, snapshot, outcomes)
+                except (NovikoffError, ApiError) as error:
+                    # A page has to begin where one before it ended: the next one brings these along.
+                    self._unsaved_outcomes[life] = outcomes
+                    log.warning("no snapshot of %s: %s", snapshot.model, error)
+                if not queue:
+                    del self._queues[life]
+
+    async def _save(self, life: int, snapshot: Snapshot, outcomes: bytes) -> None:
+        s = self._subjects
+        while True:
+            pointer, revision = await self.pointer(life)
+            if pointer.snapshots and pointer.snapshots[-1].seq >= snapshot.seq:
+                return  # another replica was first
+            parts, _ = await self._parts.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)
+            pages, state_seq = await self._parts.store(
+                partial(s.page, life, snapshot.seq), outcomes, expected=0
+            )
+            now = time.time_ns() // 1000
+            page = PageKept(snapshot.seq, snapshot.version, pages, now, state_seq)
+            snapshots = [*pointer.snapshots, Kept(snapshot.seq, snapshot.version, parts)]
+            moved = Pointer(
+                snapshots[-SNAPSHOTS_KEPT:],
+                [*pointer.pages, page][-PAGES_MAX:],
+                max(pointer.trimmed_through, life if life in self._incomplete else 0),
+                pointer.blobs_below,
+                pointer.blobs_at,
+            )
+            trimmed = self._trimmed(moved, now)
+            ack = await self._publisher.publish(s.pointer(life), encode(trimmed), expected=revision)
+            if ack.stored:
+                self._incomplete.discard(life)
+                await self._forget_what_left(life, [*snapshots], [*pointer.pages, page], pointer, trimmed)
+                return
+
+    def _trimmed(self, pointer: Pointer, now: int) -> Pointer:
+        """The pointer after a trim: without the pages of events that are too many and too old."""
+        version = pointer.snapshots[-1].version - self._events_kept_max
+        due = [
+            page
+            for page in pointer.pages
+            if page.version <= version
+            and page.at <= now - self._events_kept_us
+            and page.through <= pointer.snapshots[0].seq  # whoever loads the model just now needs the rest
+        ]
+        if not due:
+            return pointer
+        last = due[-1]
+        below, at = pointer.blobs_below, pointer.blobs_at
+        if last.at - at >= BLOB_MARGIN_US:
+            below, at = last.state_seq, last.at
+        return Pointer(pointer.snapshots, pointer.pages[len(due) :], last.through, below, at)
+
+    async def _forget_what_left(
+        self, life: int, snapshots: list[Kept], pages: list[PageKept], old: Pointer, new: Pointer
+    ) -> None:
+        """What the pointer no longer names. If this is cut short, it is there until the model is deleted."""
+        s = self._subjects
+        for kept in snapshots:
+            if kept not in new.snapshots:
+                await self._api.purge(s.state, s.parts_of_snapshot(life, kept.seq))
+        for page in pages:
+            if page not in new.pages:
+                await self._api.purge(s.state, s.parts_of_page(life, page.through))
+        if new.trimmed_through > old.trimmed_through:
+            await self._api.purge(s.log, s.events_of(life), below=new.trimmed_through + 1)
+        if new.blobs_below > old.blobs_below > 0:
+            await self._api.purge(s.state, s.blobs_of(life), below=old.blobs_below)
+
+    async def pointer(self, life: int) -> tuple[Pointer, int]:
+        """Where the snapshots of a model are, and the pointer's own place."""
+        found = await self._api.last_of_leader(self._subjects.state, self._subjects.pointer(life))
+        return (decode_pointer(found.data), found.seq) if found is not None else (Pointer(), 0)
+
+    async def state(self, life: int, kept: Kept) -> bytes | None:
+        return await self._parts.load(partial(self._subjects.snapshot, life, kept.seq), kept.parts)
+
+    async def page(self, life: int, seq: int) -> bytes | None:
+        """The outcomes that were saved with the first snapshot at or after `seq`."""
+        pointer, _ = await self.pointer(life)
+        page = next((page for page in pointer.pages if page.through >= seq), None)
+        if page is None:
+            return None
+        return await self._parts.load(partial(self._subjects.page, life, page.through), page.parts)

@@ -1,0 +1,115 @@
+"""What a replica does for the cluster now and then: summaries for those that start, and burying the dead."""
+
+import asyncio
+import logging
+import random
+import time
+from asyncio import Task
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from service.errors import NovikoffError
+from service.journal.jetstream.api import Api, ApiError
+from service.journal.jetstream.catalogue import Catalogue, Death
+from service.journal.jetstream.messages import encode
+from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.subjects import Subjects
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 5.0
+STORED_AT_ONCE = 500
+
+
+class Upkeep:
+    """Stores summaries that nobody else has stored, and forgets what deleted models have left."""
+
+    def __init__(
+        self,
+        api: Api,
+        publisher: Publisher,
+        subjects: Subjects,
+        catalogue: Catalogue,
+        position: Callable[[], int],
+        *,
+        deaths_kept_seconds: float,
+    ) -> None:
+        self._api = api
+        self._publisher = publisher
+        self._subjects = subjects
+        self._catalogue = catalogue
+        self._position = position
+        self._deaths_kept_us = round(deaths_kept_seconds * 1e6)
+        self._marked = 0
+        self._tasks: set[Task[None]] = set()
+
+    def start(self) -> None:
+        self._spawn(self._run())
+        self._spawn(self._bury_old())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _run(self) -> None:
+        while True:
+            # Replicas that began together do not stay together, so that one finds the other's work done.
+            await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
+            try:
+                await self.store_summaries()
+            except (NovikoffError, ApiError) as error:
+                log.warning("housekeeping is done later: %s", error)
+
+    async def store_summaries(self) -> None:
+        to_store = self._catalogue.to_store()
+        for start in range(0, len(to_store), STORED_AT_ONCE):
+            some = to_store[start : start + STORED_AT_ONCE]
+            acks = await asyncio.gather(
+                *(
+                    self._publisher.publish(
+                        self._subjects.summary(entry.life), encode(stored), expected=entry.stored_seq
+                    )
+                    for entry, stored in some
+                )
+            )
+            for (entry, stored), ack in zip(some, acks, strict=True):
+                if ack.stored:  # else another replica was quicker, and its summary is on its way to us
+                    self._catalogue.take_stored_summary(entry.life, ack.seq, stored)
+        through = self._catalogue.stored_through(self._position())
+        if through > self._marked:
+            await self._publisher.publish(self._subjects.mark, str(through).encode())
+            self._marked = through
+
+    def bury(self, death: Death) -> None:
+        """Forget all that a deleted model has left, but for the death itself."""
+        self._spawn(self._bury(death))
+
+    async def _bury(self, death: Death) -> None:
+        s = self._subjects
+        try:
+            await self._api.purge(s.log, s.events_of(death.life))
+            for subjects in s.all_derived_of(death.life):
+                await self._api.purge(s.state, subjects)
+            if death.birth_blob is not None:
+                await self._api.purge(s.state, s.blobs_of(0, death.birth_blob.name))
+        except (NovikoffError, ApiError) as error:
+            log.warning("what %s has left is forgotten later: %s", death.model, error)
+
+    async def _bury_old(self) -> None:
+        """Forget the deaths too of which no event can be under way any more."""
+        for death in self._catalogue.deaths_before(time.time_ns() // 1000 - self._deaths_kept_us):
+            await self._bury(death)
+            try:
+                await self._api.purge(
+                    self._subjects.log, self._subjects.life_of(death.model), below=death.seq + 1
+                )
+                self._catalogue.forget_death(death)
+            except (NovikoffError, ApiError) as error:
+                log.warning("the death of %s is forgotten later: %s", death.model, error)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

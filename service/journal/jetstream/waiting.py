@@ -1,0 +1,105 @@
+"""Which waiting predictions this replica has served, so that it can give them up when their time is over.
+
+Any replica reveals any prediction, by its id; but only the one that served it counts it as waiting, and
+as expired in the end. When a replica stops, it leaves lists of what waits for whoever loads the model next.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+
+from service.events import AnyEvent, ModelReset, Prediction, PredictionsExpired, RoundRevealed
+from service.journal.jetstream.api import Api, ApiError
+from service.journal.jetstream.messages import decode_ids, decode_known_id, encode
+from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.subjects import Subjects
+
+READ_AT_ONCE = 64
+LISTED_AT_ONCE = 5_000
+
+
+class Waiting:
+    """Ids of waiting predictions by the life of their model, and when each was served."""
+
+    def __init__(self, api: Api, publisher: Publisher, subjects: Subjects) -> None:
+        self._api = api
+        self._publisher = publisher
+        self._subjects = subjects
+        self._served: dict[int, dict[str, int]] = {}
+
+    def add(self, life: int, prediction: Prediction) -> None:
+        self._served.setdefault(life, {})[prediction.prediction_id] = prediction.at
+
+    def drop(self, life: int, prediction_id: str) -> None:
+        self._served.get(life, {}).pop(prediction_id, None)
+
+    def take_event(self, life: int, event: AnyEvent) -> None:
+        """What is revealed or void waits no longer."""
+        served = self._served.get(life)
+        if served is None:
+            return
+        if isinstance(event, RoundRevealed):
+            served.pop(event.prediction_id, None)
+        elif isinstance(event, PredictionsExpired):
+            self._served[life] = {name: at for name, at in served.items() if at > event.through}
+        elif isinstance(event, ModelReset):
+            self._served[life] = {name: at for name, at in served.items() if at > event.at}
+        if not self._served[life]:
+            del self._served[life]
+
+    def forget(self, life: int) -> None:
+        self._served.pop(life, None)
+
+    async def of(self, life: int, voided_through: int) -> list[Prediction]:
+        """The predictions that wait, oldest first, with those that a replica before us has left."""
+        await self._take_over(life)
+        served = self._served.get(life, {})
+        found = await self._read(name for name, at in served.items() if at > voided_through)
+        return sorted(found, key=lambda prediction: prediction.at)
+
+    async def _read(self, prediction_ids: Iterable[str]) -> list[Prediction]:
+        turn = asyncio.Semaphore(READ_AT_ONCE)
+
+        async def read(prediction_id: str) -> Prediction | None:
+            async with turn:
+                found = await self._api.last(self._subjects.ids, self._subjects.id(prediction_id))
+            return decode_known_id(found.data).prediction if found is not None else None
+
+        found = await asyncio.gather(*map(read, prediction_ids))
+        return [prediction for prediction in found if prediction is not None]
+
+    async def _take_over(self, life: int) -> None:
+        """Lists that were left: each goes to the one replica that manages to remove it."""
+        s = self._subjects
+        async for message in self._api.scan(s.state, s.waiting_of(life), after=0):
+            try:
+                await self._api.request(
+                    f"STREAM.MSG.DELETE.{s.state}", {"seq": message.seq, "no_erase": True}
+                )
+            except ApiError:
+                continue  # another one was first
+            self._served.setdefault(life, {}).update(decode_ids(message.data))
+
+    async def leave(self) -> None:
+        """Leave lists of all that waits."""
+        lists = [
+            (life, dict(listed))
+            for life, served in self._served.items()
+            for listed in _cut(list(served.items()), LISTED_AT_ONCE)
+        ]
+        subject = self._subjects.waiting
+        await asyncio.gather(
+            *(
+                self._publisher.publish(subject(life, os.urandom(8).hex()), encode(listed), expected=0)
+                for life, listed in lists
+            )
+        )
+        self._served.clear()
+
+
+def _cut(items: list[tuple[str, int]], size: int) -> list[list[tuple[str, int]]]:
+    """
+    >>> _cut([("a", 1), ("b", 2), ("c", 3)], 2)
+    [[('a', 1), ('b', 2)], [('c', 3)]]
+    """
+    return [items[start : start + size] for start in range(0, len(items), size)]

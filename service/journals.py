@@ -1,0 +1,60 @@
+"""Which journal the settings ask for."""
+
+from importlib.util import find_spec
+
+from service.errors import InvalidSettings
+from service.journal.protocol import Journal
+from service.journal.sqlite import SqliteJournal
+from service.settings import Settings
+
+EVENTS_KEPT_SECONDS_MIN = 600.0
+"""A replica that has lost touch for less than half of this finds all that it missed."""
+
+
+def make_journal(settings: Settings) -> Journal:
+    """StartError if its directory or its cluster cannot be had."""
+    if settings.journal != "sqlite":
+        return _on_cluster(settings)
+    return SqliteJournal(
+        settings.data,
+        durability=settings.durability,
+        queue_events_max=settings.queue_events_max,
+        events_kept_max=settings.events_kept_max,
+        expired_remembered_max=settings.pending_max,
+    )
+
+
+def _on_cluster(settings: Settings) -> Journal:
+    if find_spec("nats") is None:
+        raise InvalidSettings("a journal on NATS needs the extra `nats`: pip install 'novikoff[nats]'")
+    from service.journal.jetstream.connecting import Access
+    from service.journal.jetstream.journal import JetStreamJournal
+    from service.journal.jetstream.options import Options
+    from service.journal.jetstream.syncing import monitors_of
+
+    servers = tuple(settings.journal.split(","))
+    asked = tuple(filter(None, settings.nats_monitor.split(","))) or monitors_of(servers)
+    # Within this time a prediction may be revealed, and a reveal sent again.
+    kept_seconds = max(2 * settings.pending_ttl_seconds, EVENTS_KEPT_SECONDS_MIN)
+    return JetStreamJournal(
+        Options(
+            access=Access(
+                servers,
+                user=settings.nats_user,
+                password=settings.nats_password,
+                token=settings.nats_token,
+                credentials=settings.nats_credentials,
+                ca=settings.nats_ca,
+                certificate=settings.nats_certificate,
+                key=settings.nats_key,
+            ),
+            prefix=settings.nats_prefix,
+            replicas=settings.nats_replicas,
+            monitors=() if settings.journal_allow_unsynced else asked,
+            seconds=settings.nats_seconds,
+            queue_events_max=settings.queue_events_max,
+            events_kept_max=settings.events_kept_max,
+            events_kept_seconds=kept_seconds,
+            ids_kept_seconds=kept_seconds,
+        )
+    )

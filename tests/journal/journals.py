@@ -1,0 +1,46 @@
+"""Every journal there is, made small, for the tests that run over all of them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.journal.jetstream.connecting import Access
+from service.journal.jetstream.journal import JetStreamJournal
+from service.journal.jetstream.options import Options
+from service.journal.protocol import Journal
+from service.journal.sqlite import SqliteJournal
+from tests.nats_servers import NatsServer
+
+
+def _sqlite(request: pytest.FixtureRequest, directory: Path) -> Callable[[], Journal]:
+    return lambda: SqliteJournal(
+        directory, durability="power", queue_events_max=1000, events_kept_max=5, expired_remembered_max=2
+    )
+
+
+def jetstream_options(server: NatsServer, prefix: str) -> Options:
+    return Options(
+        access=Access((server.url,)),
+        prefix=prefix,
+        replicas=1,
+        monitors=(server.monitor,),
+        seconds=10.0,
+        queue_events_max=1000,
+        events_kept_max=5,
+        events_kept_seconds=0.0,
+        ids_kept_seconds=3600.0,
+    )
+
+
+def _jetstream(request: pytest.FixtureRequest, directory: Path) -> Callable[[], Journal]:
+    server: NatsServer = request.getfixturevalue("nats_server")
+    options = jetstream_options(server, f"t{os.urandom(6).hex()}")
+    return lambda: JetStreamJournal(options)
+
+
+JOURNALS: dict[str, Callable[[pytest.FixtureRequest, Path], Callable[[], Journal]]] = {
+    "sqlite": _sqlite,
+    "jetstream": _jetstream,
+}

@@ -1,0 +1,235 @@
+"""What is particular to the journal on a cluster: several that share it, large bodies, trims, the dead."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from service.engine.engine import Engine, Rules
+from service.errors import PredictionIdTaken
+from service.events import (
+    AnyEvent,
+    ModelCreated,
+    ModelDeleted,
+    Prediction,
+    RoundLearned,
+    RoundsLearned,
+    Table,
+)
+from service.journal.jetstream.api import Api
+from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.journal import JetStreamJournal
+from service.journal.jetstream.options import Options
+from service.journal.jetstream.subjects import Subjects
+from service.journal.protocol import Page, Snapshot
+from tests.journal.journals import jetstream_options
+from tests.nats_servers import NatsServer
+
+MODELS = 10_000
+
+
+@pytest.fixture
+def options(nats_server: NatsServer) -> Options:
+    return jetstream_options(nats_server, f"t{os.urandom(6).hex()}")
+
+
+@asynccontextmanager
+async def opened(options: Options) -> AsyncIterator[tuple[JetStreamJournal, list[tuple[int, AnyEvent]]]]:
+    journal = JetStreamJournal(options)
+    applied: list[tuple[int, AnyEvent]] = []
+    await journal.open(lambda seq, event: applied.append((seq, event)))
+    try:
+        yield journal, applied
+    finally:
+        await journal.close()
+
+
+@asynccontextmanager
+async def asking(options: Options) -> AsyncIterator[Api]:
+    link = Link(options.access)
+    await link.open()
+    try:
+        yield Api(link, seconds=5)
+    finally:
+        await link.close()
+
+
+async def until(what: Any, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it has not come so far"
+        await asyncio.sleep(0.005)
+
+
+def created(model: str = "m", at: int = 1) -> ModelCreated:
+    return ModelCreated(model, at, {"any": "settings"})
+
+
+def learned(at: int, event_id: str | None = None, features: bytes = b"x", model: str = "m") -> RoundLearned:
+    return RoundLearned(model, at, event_id, 1, features)
+
+
+async def test_what_two_append_both_apply_in_one_order(options: Options) -> None:
+    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+        await asyncio.gather(a.append(created(at=1)), b.append(created(at=2)))
+        await until(lambda: len(of_a) == len(of_b) == 1)
+        appended = await asyncio.gather(*((a, b)[at % 2].append(learned(at)) for at in range(10, 310)))
+        assert all(one.is_new for one in appended)
+        await until(lambda: len(of_a) == len(of_b) == 301)
+        assert of_a == of_b and {event.at for _, event in of_a[1:]} == set(range(10, 310))
+        seqs = [seq for seq, _ in of_a]
+        assert seqs == sorted(set(seqs))
+    async with opened(options) as (c, _):
+        stored = await c.load("m")
+        assert stored is not None and [(r.seq, r.event) for r in stored.tail] == of_a
+
+
+async def test_an_id_belongs_to_one_model_of_all(options: Options) -> None:
+    async with opened(options) as (a, _), opened(options) as (b, of_b):
+        await a.append(created("m"))
+        await a.append(created("n"))
+        await until(lambda: len(of_b) == 2)
+        both = await asyncio.gather(
+            a.append(learned(5, "once", model="m")),
+            b.append(learned(6, "once", model="n")),
+            return_exceptions=True,
+        )
+        assert [isinstance(one, PredictionIdTaken) for one in both].count(True) == 1
+
+
+async def test_a_body_too_large_for_a_message_is_kept_beside_the_log(options: Options) -> None:
+    large = os.urandom(3_000_000)
+    block = RoundsLearned("m", 4, [1] * 100, [Table(None, 100, os.urandom(2_000_000))])
+    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+        first = ModelCreated("m", 1, {"long": "x" * 2_000_000})
+        waiting = [
+            a.append(event) for event in (first, learned(2, "large", large), learned(3), block, learned(5))
+        ]
+        appended = await asyncio.gather(*waiting)
+        assert all(one.is_new for one in appended)
+        assert [event.at for _, event in of_a] == [1, 2, 3, 4, 5], "in their order all the same"
+        await until(lambda: of_b == of_a)
+        found = await b.find("large")
+        assert found is not None and found == (await a.events("m", after=0, limit=2))[1]
+        assert not (await b.append(learned(6, "large", large))).is_new
+        a.save_snapshot(Snapshot("m", appended[-1].seq, 4, large, large[:700_000]))
+        await a.settle()
+    async with opened(options) as (c, _):
+        stored = await c.load("m")
+        assert stored is not None and stored.state == large and stored.tail == []
+        assert await c.outcomes("m", appended[1].seq) == large[:700_000]
+        assert [(r.seq, r.event) for r in await c.events("m", after=0, limit=-1)] == of_a
+
+
+async def test_young_events_are_never_trimmed(options: Options) -> None:
+    options = replace(options, events_kept_max=0, events_kept_seconds=3600.0)
+    async with opened(options) as (journal, applied):
+        await journal.append(created())
+        for version in range(1, 10):
+            await journal.append(learned(version, f"q{version}"))
+            journal.save_snapshot(Snapshot("m", applied[-1][0], version, b"state", b""))
+        await journal.settle()
+        assert [(r.seq, r.event) for r in await journal.events("m", after=0, limit=-1)] == applied
+
+
+async def test_no_event_is_trimmed_that_a_snapshot_needs(options: Options) -> None:
+    options = replace(options, events_kept_max=0)
+    async with opened(options) as (journal, applied):
+        await journal.append(created())
+        for version in range(1, 10):
+            await journal.append(learned(version))
+            journal.save_snapshot(Snapshot("m", applied[-1][0], version, b"%d" % version, b""))
+        await journal.settle()
+        kept = [r.seq for r in await journal.events("m", after=0, limit=-1)]
+        assert kept == [seq for seq, _ in applied[-1:]], "those after the older one of two snapshots"
+
+
+async def test_of_two_snapshots_at_one_place_one_is_kept_and_an_older_one_comes_too_late(
+    options: Options,
+) -> None:
+    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+        await a.append(created())
+        for at in range(2, 6):
+            await a.append(learned(at))
+        await until(lambda: of_a == of_b)
+        seq = of_a[-1][0]
+        for one in (a, b):
+            one.save_snapshot(Snapshot("m", seq, 4, b"state", b"page"))
+        await asyncio.gather(a.settle(), b.settle())
+        b.save_snapshot(Snapshot("m", seq - 1, 3, b"older", b"older page"))
+        await b.settle()
+        stored = await a.load("m")
+        assert stored is not None and (stored.state, stored.seq, stored.tail) == (b"state", seq, [])
+        assert await b.outcomes("m", seq) == b"page"
+
+
+async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(options: Options) -> None:
+    options = replace(options, ids_kept_seconds=0.2)
+    subjects = Subjects(options.prefix)
+    async with asking(options) as api:
+
+        async def messages() -> int:
+            told = [await api.request(f"STREAM.INFO.{stream}") for stream in (subjects.log, subjects.state)]
+            return sum(one["state"]["messages"] for one in told)
+
+        async with opened(options) as (journal, applied):
+            long_ago = time.time_ns() // 1000 - 10_000_000
+            await journal.append(ModelCreated("m", long_ago, {"long": "x" * 2_000_000}))
+            await journal.append(learned(2, "q", os.urandom(2_000_000)))
+            journal.save_snapshot(Snapshot("m", applied[-1][0], 1, b"state", b"page"))
+            await journal.settle()
+            await journal.append(ModelDeleted("m", long_ago + 1))
+        async with opened(options) as (journal, _):
+            assert await journal.models(Page()) == []
+            deadline = time.monotonic() + 20
+            while await messages() > 1:  # all but the mark of the summaries
+                assert time.monotonic() < deadline, await messages()
+                await asyncio.sleep(0.02)
+            assert (await journal.append(created())).is_new, "though the log has forgotten the death"
+
+
+async def test_predictions_that_wait_are_taken_over_once(options: Options) -> None:
+    predictions = [Prediction(f"p{at}", "m", at, b"x", 1, 0.5, 0, 0) for at in range(2, 30)]
+    async with opened(options) as (a, _):
+        await a.append(created())
+        for prediction in predictions:
+            a.put_pending(prediction, wait=False)
+    async with opened(options) as (b, _), opened(options) as (c, _):
+        both = [await one.load("m") for one in (b, c)]
+        assert [stored.pending for stored in both if stored] == [predictions, []]
+        assert await c.find("p7") == predictions[5], "any replica finds any of them"
+
+
+async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictionary(
+    options: Options,
+) -> None:
+    rules = Rules({}, False, 60, 10, 10, 1e9, 1, 20_000, 1000)
+    options = replace(options, queue_events_max=20_000)
+    subjects = Subjects(options.prefix)
+    engine = Engine(JetStreamJournal(options), rules)
+    await engine.open()
+    async with asking(options) as api, opened(options) as (journal, _):
+        await asyncio.gather(*(journal.append(created(f"m{i}", i + 1)) for i in range(MODELS)))
+        totals = await engine.models.totals("")
+        deadline = time.monotonic() + 60
+        while totals.models < MODELS:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+            totals = await engine.models.totals("")
+        assert len(engine.fleet.loaded) == 0
+        told = [
+            await api.request(f"STREAM.INFO.{one}") for one in (subjects.log, subjects.state, subjects.ids)
+        ]
+        assert [one["state"]["consumer_count"] for one in told] == [2, 2, 0], "one a replica for each stream"
+    await engine.close()
+    began = time.monotonic()
+    async with opened(options) as (journal, _):
+        seconds = time.monotonic() - began
+        assert len(await journal.models(Page(limit=MODELS + 1))) == MODELS
+        print(f"a replica knows {MODELS} models {seconds:.2f} s after its start")
+        assert seconds < 10
