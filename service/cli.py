@@ -20,6 +20,10 @@ from service.commands.top import top
 from service.commands.transfer import export_model, import_model
 from service.errors import StartError
 from service.settings import Settings, load_settings
+from service.web.slow_clients import SWEEP_SECONDS, SlowClients
+
+TICK_SECONDS = 0.1
+"""How often uvicorn calls `on_tick`."""
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +91,16 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=round(settings.shutdown_seconds),
             )
         )
+        self._slow_clients = SlowClients(
+            self.server_state.connections,
+            request_seconds=settings.request_timeout_seconds,
+            stream_idle_seconds=settings.stream_idle_seconds,
+        )
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % round(SWEEP_SECONDS / TICK_SECONDS) == 0:
+            self._slow_clients.sweep()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         began = monotonic()

@@ -147,7 +147,8 @@ class Fleet:
         for start in range(0, len(changed), SAVED_AT_ONCE):
             for live in changed[start : start + SAVED_AT_ONCE]:
                 self._journal.save_snapshot(live.snapshot())
-            await self._journal.settle()
+            with suppress(Overloaded):  # a start takes longer without snapshots, and that is all
+                await self._journal.settle()
 
     async def summarise(self) -> None:
         """Bring all summaries up to date, those too that a crash left behind."""

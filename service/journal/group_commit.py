@@ -48,7 +48,7 @@ class GroupCommit:
 
     def __init__(self, done: Callable[[list[Item], Written], None], *, queue_max: int) -> None:
         self._done = done
-        self._queue_max = queue_max
+        self.queue_max = queue_max
         self._queue: list[Item] = []
         self._under_way: list[list[Item]] = []
         self._timer: asyncio.Handle | None = None
@@ -79,7 +79,7 @@ class GroupCommit:
 
     def submit(self, item: Item) -> None:
         """Queue an item; Overloaded, and nothing queued, when the queue is full."""
-        if self.waiting >= self._queue_max:
+        if self.waiting >= self.queue_max:
             raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         self.submitted += 1
         self._queue.append(item)

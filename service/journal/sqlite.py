@@ -25,6 +25,7 @@ from service.journal import reading
 from service.journal.codec import encode
 from service.journal.group_commit import GroupCommit, Item
 from service.journal.lock import DirectoryLock
+from service.journal.patience import Patience
 from service.journal.protocol import (
     Appended,
     Apply,
@@ -70,6 +71,7 @@ class SqliteJournal:
         *,
         durability: str,
         queue_events_max: int,
+        queue_seconds_max: float,
         events_kept_max: int,
         expired_remembered_max: int,
     ) -> None:
@@ -84,6 +86,7 @@ class SqliteJournal:
             raise
         self._opening = Opening(str(self._path), durability, events_kept_max, expired_remembered_max)
         self._queue_events_max = queue_events_max
+        self._queue_seconds_max = queue_seconds_max
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         # Ids are looked up one after the other, so that requests that wait for it keep their order.
         self._finder = ThreadPoolExecutor(1, thread_name_prefix="journal-finder")
@@ -97,9 +100,12 @@ class SqliteJournal:
         self._loop = asyncio.get_running_loop()
         self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
         await self._writer.start(self._opening, self._lock.file)
+        self._patience = Patience(self._writer, seconds_max=self._queue_seconds_max)
+        self._patience.start()
         return await self._read(reading.newest_time)
 
     async def close(self) -> None:
+        await self._patience.stop()
         self._readers.shutdown()
         self._finder.shutdown()
         for connection in self._reader_connections:
@@ -183,6 +189,8 @@ class SqliteJournal:
         return await self._read(reading.events, model, after, limit)
 
     async def settle(self) -> None:
+        if self._writer.queue_max == 0:
+            raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         await self._writer.settle()
 
     async def _read(

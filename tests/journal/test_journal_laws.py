@@ -27,7 +27,12 @@ Applied = list[tuple[int, AnyEvent]]
 
 def sqlite(directory: Path) -> Journal:
     return SqliteJournal(
-        directory, durability="power", queue_events_max=1000, events_kept_max=5, expired_remembered_max=2
+        directory,
+        durability="power",
+        queue_events_max=1000,
+        queue_seconds_max=60,
+        events_kept_max=5,
+        expired_remembered_max=2,
     )
 
 
