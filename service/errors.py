@@ -21,6 +21,7 @@ NovikoffError
     ├── InvalidSettings          invalid-settings
     ├── DirectoryLocked          directory-locked
     ├── DirectoryUnusable        directory-unusable
+    ├── JournalDamaged           journal-damaged
     └── NewerSchema              newer-schema
 """
 
@@ -131,6 +132,10 @@ class DirectoryLocked(StartError):
 
 class DirectoryUnusable(StartError):
     code = "directory-unusable"
+
+
+class JournalDamaged(StartError):
+    code = "journal-damaged"
 
 
 class NewerSchema(StartError):

@@ -10,7 +10,7 @@ from itertools import islice
 
 from service.engine.live import Live, born
 from service.engine.outcomes import Outcome
-from service.errors import Overloaded, UnknownModel
+from service.errors import JournalUnavailable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
     DriftDetected,
@@ -20,7 +20,10 @@ from service.events import (
     ModelReset,
     RoundRevealed,
 )
-from service.journal.protocol import Appended, Journal
+from service.journal.protocol import Appended, Journal, Stored
+
+DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
 
 DELETED_MAX = 1_000
 SAVED_AT_ONCE = 1_000
@@ -182,7 +185,7 @@ class Fleet:
             stored = await self._journal.load(name)
         finally:
             del self._missed[name], self._loading[name]
-        live = Live.awaken(stored) if stored is not None else None
+        live = _awakened(name, stored) if stored is not None else None
         for seq, event in missed:
             if isinstance(event, ModelCreated | ModelImported) and live is None:
                 live = Live(born(event), seq)
@@ -222,6 +225,14 @@ class Fleet:
     def _disown(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)
+
+
+def _awakened(name: str, stored: Stored) -> Live:
+    try:
+        return Live.awaken(stored)
+    except DAMAGE as error:
+        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
+        raise JournalUnavailable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
 
 
 def _drift_recorded(live: Live, recorded: asyncio.Future[Appended]) -> None:

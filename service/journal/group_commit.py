@@ -130,7 +130,11 @@ class GroupCommit:
                 size = int.from_bytes(await read(4), "big")
                 self._finish(decode_written(await read(size)))
         except asyncio.IncompleteReadError:
-            self._lost()
+            log.critical("the process that writes the journal has died: stopping")
+        except Exception as error:
+            log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
+        # What was under way may be on disk or not, applied or not, and only a fresh start can tell.
+        os._exit(1)
 
     def _finish(self, written: Written) -> None:
         group = self._under_way.pop(0)
@@ -156,8 +160,3 @@ class GroupCommit:
         if (held_back := self._failures_told.turn()) is not None:
             fields = {"events": events, "others": held_back}
             log.error("the journal cannot be written: %s", why, extra=fields)
-
-    def _lost(self) -> None:
-        """What was under way may be on disk or not, and only a fresh start can tell."""
-        log.critical("the process that writes the journal has died: stopping")
-        os._exit(1)

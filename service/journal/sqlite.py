@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
 
+import msgspec
+
 from service.errors import JournalUnavailable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
@@ -51,6 +53,8 @@ from service.journal.records import (
     Written,
 )
 from service.journal.schema import open_reader, open_writer
+from service.journal.seals import Damaged, seal
+from service.journal.soundness import check_soundness
 from service.logs import Seldom
 from service.timings import Timings
 
@@ -81,6 +85,7 @@ class SqliteJournal:
         self._lock.acquire()
         try:
             open_writer(self._path, durability).close()
+            check_soundness(self._path)
         except BaseException:
             self._lock.release()
             raise
@@ -126,7 +131,8 @@ class SqliteJournal:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         s = snapshot
         try:
-            self._writer.submit(Item(SnapshotRecord(s.model, s.seq, s.version, s.state, s.outcomes), None))
+            record = SnapshotRecord(s.model, s.seq, s.version, seal(s.state), seal(s.outcomes))
+            self._writer.submit(Item(record, None))
         except Overloaded as error:
             log.warning("no snapshot of %s: %s", s.model, error)
 
@@ -208,7 +214,7 @@ class SqliteJournal:
                     connection = self._reader.connection = open_reader(self._path)
                     self._reader_connections.append(connection)
                 return function(connection, *args)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, msgspec.MsgspecError, Damaged) as error:
                 if (held_back := self._failures_told.turn()) is not None:
                     log.error("the journal cannot be read: %s", error, extra={"others": held_back})
                 raise JournalUnavailable(f"the journal cannot be read: {error}") from error
