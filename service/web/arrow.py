@@ -32,7 +32,7 @@ def batches(body: bytes, label_column: str) -> Iterator[tuple[Array, list[Label]
             for batch in stream:
                 for start in range(0, batch.num_rows, ROWS_MAX):
                     yield _rounds(batch.slice(start, ROWS_MAX), label_column)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:  # the latter for messages that are cut off or overlong
         raise HttpError("malformed-json", f"this is not an Arrow stream: {str(error)[:100]}") from None
 
 

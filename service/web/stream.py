@@ -98,7 +98,7 @@ class StreamEndpoint:
             if media_type_of(scope["headers"]) == ARROW:
                 return await self._take_arrow(scope, receive, send, query)
             return await self._take_lines(scope, receive, send, query)
-        except NovikoffError as error:
+        except Exception as error:
             return await respond_with(send, error)
         finally:
             self._open -= 1
