@@ -1,7 +1,9 @@
 """The command line."""
 
 import logging
+import resource
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from socket import socket
@@ -60,7 +62,15 @@ def serve(
     """Run the service. All other settings are environment variables: see the README."""
     settings = load_settings(host=host, port=port, data=data)
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
+    _allow_many_connections()
     Server(settings).run()
+
+
+def _allow_many_connections() -> None:
+    """Every connection is an open file, and the usual soft limit is a thousand."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 cli.command()(replay)

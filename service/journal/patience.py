@@ -1,47 +1,84 @@
-"""How long records wait for the disk: past a limit, no more are taken."""
+"""How long anything waits for its turn: past a limit, no more is taken."""
 
 import asyncio
 from collections import deque
-
-from service.journal.group_commit import GroupCommit
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 LOOK_SECONDS = 0.05
+UNNOTICED = 0.25
+"""The fraction of the limit that a wait may last before anything is done about it."""
+
+
+class Queue(Protocol):
+    """Something that takes what comes in turn; no more than `queue_max` may wait."""
+
+    submitted: int
+    finished: int
+    queue_max: int
+
+
+@dataclass(slots=True)
+class Turns:
+    """A queue that is nothing but its counts."""
+
+    queue_max: int
+    submitted: int = 0
+    finished: int = 0
+
+    @property
+    def waiting(self) -> int:
+        return self.submitted - self.finished
+
+
+class Mark(NamedTuple):
+    """How many had been submitted, and how many were finished, at a time."""
+
+    at: float
+    submitted: int
+    finished: int
 
 
 class Patience:
-    """Closes the queue of a writer while its oldest record has waited for longer than `seconds_max`.
+    """Lets no more wait in a queue than will be finished within `seconds_max`, as far as can be told.
 
-    A queue that is bounded by number alone is a long wait when each record takes long. Nothing is measured record
-    by record: now and then the number submitted so far is marked with the time, and a mark that the writer
-    has not yet reached tells how long its oldest record has waited at least.
+    A queue that is bounded by number alone is a long wait when each in it takes long. Nothing is measured one by
+    one: now and then a mark is made, and the oldest mark that has not yet been caught up with tells how long the
+    wait is and how fast it goes. While the wait is a fraction of the limit only, the queue may be as long as it
+    likes: one that has little to do would look slow, and is not.
     """
 
-    def __init__(self, writer: GroupCommit, *, seconds_max: float) -> None:
-        self._writer = writer
-        self._queue_max = writer.queue_max
+    def __init__(self, queue: Queue, *, seconds_max: float) -> None:
+        self._queue = queue
+        self._queue_max = queue.queue_max
         self._seconds_max = seconds_max
-        self._marks: deque[tuple[int, float]] = deque()
+        self._marks: deque[Mark] = deque()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Open the queue: what is left to write before the end is always taken."""
+        """Open the queue: what is left to do before the end is always taken."""
         self._task.cancel()
         await asyncio.wait([self._task])
-        self._writer.queue_max = self._queue_max
+        self._queue.queue_max = self._queue_max
 
     async def _run(self) -> None:
         now = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self._writer.queue_max = 0 if self._waited(now()) > self._seconds_max else self._queue_max
+            self._queue.queue_max = min(self._queue_max, self._room(now()))
 
-    def _waited(self, now: float) -> float:
-        """How long the oldest record has waited, to within a look."""
-        marks = self._marks
-        if not marks or marks[-1][0] < self._writer.submitted:
-            marks.append((self._writer.submitted, now))
-        while marks and marks[0][0] <= self._writer.finished:
+    def _room(self, now: float) -> int:
+        """How many may wait."""
+        marks, queue = self._marks, self._queue
+        if not marks or marks[-1].submitted < queue.submitted:
+            marks.append(Mark(now, queue.submitted, queue.finished))
+        while marks and marks[0].submitted <= queue.finished:
             marks.popleft()
-        return now - marks[0][1] if marks else 0.0
+        waited = now - marks[0].at if marks else 0.0
+        if waited <= self._seconds_max * UNNOTICED:
+            return self._queue_max
+        if waited > self._seconds_max:
+            return 0
+        return int((queue.finished - marks[0].finished) / waited * self._seconds_max)

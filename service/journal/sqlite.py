@@ -27,7 +27,7 @@ from service.journal import reading
 from service.journal.codec import encode
 from service.journal.group_commit import GroupCommit, Item
 from service.journal.lock import DirectoryLock
-from service.journal.patience import Patience
+from service.journal.patience import Patience, Turns
 from service.journal.protocol import (
     Appended,
     Apply,
@@ -95,6 +95,7 @@ class SqliteJournal:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         # Ids are looked up one after the other, so that requests that wait for it keep their order.
         self._finder = ThreadPoolExecutor(1, thread_name_prefix="journal-finder")
+        self._lookups = Turns(queue_events_max)
         self._reader = threading.local()
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
@@ -105,12 +106,16 @@ class SqliteJournal:
         self._loop = asyncio.get_running_loop()
         self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
         await self._writer.start(self._opening, self._lock.file)
-        self._patience = Patience(self._writer, seconds_max=self._queue_seconds_max)
-        self._patience.start()
+        self._patience = [
+            Patience(queue, seconds_max=self._queue_seconds_max) for queue in (self._writer, self._lookups)
+        ]
+        for patience in self._patience:
+            patience.start()
         return await self._read(reading.newest_time)
 
     async def close(self) -> None:
-        await self._patience.stop()
+        for patience in self._patience:
+            await patience.stop()
         self._readers.shutdown()
         self._finder.shutdown()
         for connection in self._reader_connections:
@@ -172,7 +177,14 @@ class SqliteJournal:
         return self._writer.failures
 
     async def find(self, prediction_id: str) -> Prediction | Recorded | None:
-        return await self._read(reading.find, prediction_id, executor=self._finder)
+        turns = self._lookups
+        if turns.waiting >= turns.queue_max:
+            raise Overloaded(f"{turns.waiting} ids wait to be looked up; try again later")
+        turns.submitted += 1
+        try:
+            return await self._read(reading.find, prediction_id, executor=self._finder)
+        finally:
+            turns.finished += 1
 
     async def load(self, model: str) -> Stored | None:
         await self.settle()

@@ -19,7 +19,7 @@ from service.errors import InvalidRequest, NovikoffError, Overloaded
 from service.events import Label
 from service.web.arrow import ARROW, batches
 from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read_body
-from service.web.fast import JSON, document_of, raise_problem, respond, respond_with
+from service.web.fast import JSON, UNDECODABLE, document_of, raise_problem, respond, respond_with
 from service.web.problems import HttpError
 from service.web.rounds import (
     FeaturesSent,
@@ -182,7 +182,7 @@ class StreamEndpoint:
             raise HttpError("body-too-large", f"a line may have {self._line_bytes_max} bytes at most")
         try:
             return self._decode(raw)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise_problem(error)
 
     async def _one(self, line: Line, model: str | None) -> Any:
