@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 LOOK_SECONDS = 0.05
+MORE_ROOM = 1.1
+LEAST_ROOM = 64
 UNNOTICED = 0.25
 """The fraction of the limit that a wait may last before anything is done about it."""
 
@@ -67,10 +69,10 @@ class Patience:
         now = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self._queue.queue_max = min(self._queue_max, self._room(now()))
+            self._queue.queue_max = min(self._queue_max, self._room(now(), self._queue.queue_max))
 
-    def _room(self, now: float) -> int:
-        """How many may wait."""
+    def _room(self, now: float, before: int) -> int:
+        """How many may wait; after an overload it becomes more by and by, or the next one would be as bad."""
         marks, queue = self._marks, self._queue
         if not marks or marks[-1].submitted < queue.submitted:
             marks.append(Mark(now, queue.submitted, queue.finished))
@@ -78,7 +80,7 @@ class Patience:
             marks.popleft()
         waited = now - marks[0].at if marks else 0.0
         if waited <= self._seconds_max * UNNOTICED:
-            return self._queue_max
+            return max(LEAST_ROOM, int(before * MORE_ROOM))
         if waited > self._seconds_max:
-            return 0
-        return int((queue.finished - marks[0].finished) / waited * self._seconds_max)
+            return 1  # and not 0: once nothing waits any more, whoever comes first is welcome
+        return max(1, int((queue.finished - marks[0].finished) / waited * self._seconds_max))

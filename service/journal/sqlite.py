@@ -178,7 +178,8 @@ class SqliteJournal:
 
     async def find(self, prediction_id: str) -> Prediction | Recorded | None:
         turns = self._lookups
-        if turns.waiting >= turns.queue_max:
+        # Whoever looks up an id is about to write: if there is no room for that, let it be told before the wait.
+        if turns.waiting >= turns.queue_max or self._writer.waiting >= self._writer.queue_max:
             raise Overloaded(f"{turns.waiting} ids wait to be looked up; try again later")
         turns.submitted += 1
         try:
@@ -207,7 +208,7 @@ class SqliteJournal:
         return await self._read(reading.events, model, after, limit)
 
     async def settle(self) -> None:
-        if self._writer.queue_max == 0:
+        if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
             raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         await self._writer.settle()
 
