@@ -40,9 +40,7 @@ def test_a_disk_that_stalls_is_told_at_once_and_those_who_wait_get_their_answers
                 assert time.monotonic() < deadline, "requests pile up before the disk"
             assert problem_of(later.result()) == (503, "overloaded")
             assert int(later.result().headers["retry-after"]) >= 1
-            assert accepted and not waits.done(), (
-                "an event that may yet be written is neither refused nor answered"
-            )
+            assert not waits.done(), "an event that may yet be written is neither refused nor answered"
             assert service.refused("/feedback", {"prediction_id": "none", "label": 1}) == (503, "overloaded")
             assert service.stats("m")["rounds"]["revealed"] == 1, "only what is on disk is counted"
         assert waits.result()["rounds"] == 2
