@@ -2,13 +2,15 @@
 
 PYTHON ?= python3
 WORKERS ?= auto
+TIMES ?= 20
+MINUTES ?= 10
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench constraints clean
+.PHONY: help serve test check fuzz soak bench constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +28,12 @@ check: $(VENV)/.installed-dev ## the static checks alone
 	$(call run,import-linter,$(BIN)/lint-imports --no-logo)
 	$(call run,hadolint,$(BIN)/hadolint Dockerfile)
 	$(call run,compose schema,$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml)
+
+fuzz: $(VENV)/.installed-dev ## try the service with made-up requests, TIMES=20 times as many as make test does
+	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal --timeout 0 tests/fuzz $(ARGS)
+
+soak: $(VENV)/.installed-dev ## mixed load with kills and restarts for MINUTES=10, and an account of what was counted
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 bench: $(VENV)/.installed-bench ## measure the service beside its peers; ARGS=--quick only tries the harness
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,5 +1,8 @@
 """create_app(settings): the only wiring."""
 
+import asyncio
+import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
@@ -12,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from service import logs
 from service.engine.engine import Engine, Rules
+from service.journal.protocol import Journal
 from service.journals import make_journal
 from service.settings import Settings
 from service.web import (
@@ -33,6 +37,8 @@ from service.web.fast import Endpoint, as_problem, respond
 from service.web.model_settings import ModelLimits, ModelSettings
 from service.web.problems import HttpError
 from service.web.traffic import Traffic, Watched
+
+log = logging.getLogger(__name__)
 
 
 class Application(FastAPI):
@@ -132,7 +138,7 @@ def create_app(settings: Settings) -> Application:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await engine.open()
         yield
-        await engine.close()
+        await _close(engine, journal, settings.shutdown_seconds)
 
     def why_unready() -> str | None:
         if not engine.is_open:
@@ -180,6 +186,19 @@ def create_app(settings: Settings) -> Application:
     app.include_router(dashboard.router())
     problems.install(app)
     return app
+
+
+async def _close(engine: Engine, journal: Journal, seconds: float) -> None:
+    """Let the engine finish, however long it takes, as long as the disk takes what it is given."""
+    closing = asyncio.create_task(engine.close())
+    finished = -1
+    while not closing.done() and journal.finished > finished:
+        finished = journal.finished
+        await asyncio.wait([closing], timeout=seconds)
+    if not closing.done():
+        log.critical("the disk has taken nothing for %g seconds: ending without it", seconds)
+        os._exit(1)
+    closing.result()
 
 
 def _default_settings(limits: ModelLimits) -> dict[str, dict[str, Any]]:

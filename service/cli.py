@@ -2,7 +2,9 @@
 
 import gc
 import logging
+import resource
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from socket import socket
@@ -23,6 +25,10 @@ from service.commands.transfer import export_model, import_model
 from service.errors import StartError
 from service.settings import Settings, load_settings
 from service.web.one_write import OneWriteProtocol
+from service.web.slow_clients import SWEEP_SECONDS, SlowClients
+
+TICK_SECONDS = 0.1
+"""How often uvicorn calls `on_tick`."""
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +65,15 @@ def serve(
     """Run the service. All other settings are environment variables: see the README."""
     settings = load_settings(host=host, port=port, data=data)
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
+    _allow_many_connections()
     Server(settings).run()
+
+
+def _allow_many_connections() -> None:
+    """Every connection is an open file, and the usual soft limit is a thousand."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 cli.command()(replay)
@@ -92,6 +106,16 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=round(settings.shutdown_seconds),
             )
         )
+        self._slow_clients = SlowClients(
+            self.server_state.connections,
+            request_seconds=settings.request_timeout_seconds,
+            stream_idle_seconds=settings.stream_idle_seconds,
+        )
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % round(SWEEP_SECONDS / TICK_SECONDS) == 0:
+            self._slow_clients.sweep()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         began = monotonic()

@@ -23,6 +23,7 @@ NovikoffError
     ├── DirectoryLocked          directory-locked
     ├── DirectoryUnusable        directory-unusable
     ├── ClusterUnusable          cluster-unusable
+    ├── JournalDamaged           journal-damaged
     └── NewerSchema              newer-schema
 """
 
@@ -141,6 +142,10 @@ class DirectoryUnusable(StartError):
 
 class ClusterUnusable(StartError):
     code = "cluster-unusable"
+
+
+class JournalDamaged(StartError):
+    code = "journal-damaged"
 
 
 class NewerSchema(StartError):

@@ -19,6 +19,7 @@ def make_journal(settings: Settings) -> Journal:
         settings.data,
         durability=settings.durability,
         queue_events_max=settings.queue_events_max,
+        queue_seconds_max=settings.queue_seconds_max,
         events_kept_max=settings.events_kept_max,
         expired_remembered_max=settings.pending_max,
     )

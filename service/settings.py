@@ -42,11 +42,24 @@ class Settings(BaseSettings):
         description="how long requests under way may take once the service is told to stop",
     )
 
+    request_timeout_seconds: float = Field(
+        60.0,
+        gt=0,
+        le=86_400,
+        description="how long a client may take for a request's head, for its body, or leave an answer untaken",
+    )
+    stream_idle_seconds: float = Field(
+        300.0, gt=0, le=86_400, description="how long a stream may be silent before it is ended"
+    )
+
     durability: Literal["power", "process"] = Field(
         "power", description="what an answered reveal survives: a power cut, or only the end of the process"
     )
     durability_of_predictions: Literal["relaxed", "strict"] = Field(
         "relaxed", description="`strict` answers a prediction only once it is on disk"
+    )
+    queue_seconds_max: float = Field(
+        5.0, gt=0, le=3600, description="how long an event may wait for the disk before clients get 503"
     )
     queue_events_max: int = Field(
         20_000, ge=1, le=10_000_000, description="events that may wait for the disk before clients get 503"

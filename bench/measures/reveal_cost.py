@@ -140,6 +140,7 @@ async def _engine(data: Path) -> AsyncIterator[Engine]:
         data,
         durability="power",
         queue_events_max=20_000,
+        queue_seconds_max=60,
         events_kept_max=100_000,
         expired_remembered_max=10_000,
     )

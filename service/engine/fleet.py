@@ -12,7 +12,7 @@ from time import monotonic
 from service.engine.live import Live, born
 from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.versions import WAIT_SECONDS, Versions
-from service.errors import Overloaded, UnknownModel, VersionNotReached
+from service.errors import JournalUnavailable, Overloaded, UnknownModel, VersionNotReached
 from service.events import (
     AnyEvent,
     DriftDetected,
@@ -22,7 +22,10 @@ from service.events import (
     ModelReset,
     RoundRevealed,
 )
-from service.journal.protocol import Appended, Journal
+from service.journal.protocol import Appended, Journal, Stored
+
+DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
 
 DELETED_MAX = 1_000
 SAVED_AT_ONCE = 1_000
@@ -187,7 +190,8 @@ class Fleet:
         for start in range(0, len(changed), SAVED_AT_ONCE):
             for live in changed[start : start + SAVED_AT_ONCE]:
                 self._journal.save_snapshot(live.snapshot())
-            await self._journal.settle()
+            with suppress(Overloaded):  # a start takes longer without snapshots, and that is all
+                await self._journal.settle()
 
     async def summarise(self) -> None:
         """Bring all summaries up to date, those too that a crash left behind."""
@@ -221,7 +225,7 @@ class Fleet:
             stored = await self._journal.load(name)
         finally:
             del self._missed[name], self._loading[name]
-        live = Live.awaken(stored) if stored is not None else None
+        live = _awakened(name, stored) if stored is not None else None
         for seq, event in missed:
             if isinstance(event, ModelCreated | ModelImported) and live is None:
                 live = Live(born(event), seq)
@@ -261,6 +265,14 @@ class Fleet:
     def _disown(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)
+
+
+def _awakened(name: str, stored: Stored) -> Live:
+    try:
+        return Live.awaken(stored)
+    except DAMAGE as error:
+        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
+        raise JournalUnavailable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
 
 
 def _drift_recorded(live: Live, recorded: asyncio.Future[Appended]) -> None:

@@ -69,7 +69,7 @@ class GroupCommit:
 
     def __init__(self, done: Callable[[list[Item], Written], None], *, queue_max: int) -> None:
         self._done = done
-        self._queue_max = queue_max
+        self.queue_max = queue_max
         self._held: dict[str, Numbered] = {}
         self._queue: list[Numbered] = []
         self._under_way: list[list[Numbered]] = []
@@ -108,7 +108,7 @@ class GroupCommit:
 
     def submit(self, item: Item) -> None:
         """Queue an item; Overloaded, and nothing queued, when the queue is full."""
-        if self.waiting >= self._queue_max:
+        if self.waiting >= self.queue_max:
             raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         self.submitted += 1
         self.waiting += 1
@@ -173,7 +173,11 @@ class GroupCommit:
                 size = int.from_bytes(await read(4), "big")
                 self._finish(decode_written(await read(size)))
         except asyncio.IncompleteReadError:
-            self._lost()
+            log.critical("the process that writes the journal has died: stopping")
+        except Exception as error:
+            log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
+        # What was under way may be on disk or not, applied or not, and only a fresh start can tell.
+        os._exit(1)
 
     def _finish(self, written: Written) -> None:
         self._being_applied = self._under_way.pop(0)
@@ -205,8 +209,3 @@ class GroupCommit:
         if (held_back := self._failures_told.turn()) is not None:
             fields = {"events": events, "others": held_back}
             log.error("the journal cannot be written: %s", why, extra=fields)
-
-    def _lost(self) -> None:
-        """What was under way may be on disk or not, and only a fresh start can tell."""
-        log.critical("the process that writes the journal has died: stopping")
-        os._exit(1)

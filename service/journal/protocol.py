@@ -179,7 +179,7 @@ class Journal(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Wait until what was handed over before is on disk, or has failed."""
+        """Wait until what was handed over before is on disk, or has failed; Overloaded if that takes too long."""
         ...
 
     async def outcomes(self, model: str, seq: int) -> bytes | None:

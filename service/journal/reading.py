@@ -1,12 +1,16 @@
 """What the SQLite journal answers. Each function runs in a reader thread, on a connection to itself."""
 
+import logging
 import sqlite3
 
 import msgspec
 
-from service.events import Prediction
+from service.events import ModelCreated, ModelImported, Prediction
 from service.journal.codec import decode_event, decode_prediction
 from service.journal.protocol import Listed, Page, Recorded, Stored, Totals
+from service.journal.seals import Damaged, unseal
+
+log = logging.getLogger(__name__)
 
 
 def newest_time(connection: sqlite3.Connection) -> int:
@@ -31,9 +35,7 @@ def load(connection: sqlite3.Connection, model: str) -> Stored | None:
         if row is None:
             return None
         number, voided_through = row
-        seq, state = connection.execute(
-            "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq DESC LIMIT 1", (number,)
-        ).fetchone() or (0, None)
+        seq, state = _snapshot(connection, number, model)
         tail = _events(connection, number, after=seq, limit=-1)
         waiting = connection.execute(
             "SELECT body FROM pending WHERE model = ? AND at > ? ORDER BY at", (number, voided_through)
@@ -44,13 +46,44 @@ def load(connection: sqlite3.Connection, model: str) -> Stored | None:
         connection.execute("COMMIT")
 
 
+def _snapshot(connection: sqlite3.Connection, number: int, model: str) -> tuple[int, bytes | None]:
+    """The newest snapshot that is what was saved, if the events after it are all there; 0 and None for none."""
+    is_newest = True
+    for seq, sealed in connection.execute(
+        "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq DESC", (number,)
+    ):
+        try:
+            state = unseal(sealed)
+        except Damaged as error:
+            fields = {"model": model, "seq": seq}
+            log.error("the snapshot of %s after event %d is damaged: %s", model, seq, error, extra=fields)
+            is_newest = False
+            continue
+        if is_newest or _is_followed(connection, number, seq):
+            return seq, state
+    first = connection.execute(
+        "SELECT body FROM event WHERE model = ? ORDER BY seq LIMIT 1", (number,)
+    ).fetchone()
+    if is_newest or (first and isinstance(decode_event(first[0]), ModelCreated | ModelImported)):
+        return 0, None
+    raise Damaged(f"the snapshots of {model} are damaged, and the events before them are no longer kept")
+
+
+def _is_followed(connection: sqlite3.Connection, number: int, seq: int) -> bool:
+    """Whether no event after a snapshot was trimmed: trimming one takes the snapshot's outcomes along."""
+    row = connection.execute(
+        "SELECT 1 FROM outcome WHERE model = ? AND through = ?", (number, seq)
+    ).fetchone()
+    return row is not None
+
+
 def outcomes(connection: sqlite3.Connection, model: str, seq: int) -> bytes | None:
     row = connection.execute(
         "SELECT body FROM outcome WHERE through >= ? AND model = (SELECT id FROM model WHERE name = ?)"
         " ORDER BY through LIMIT 1",
         (seq, model),
     ).fetchone()
-    return row[0] if row else None
+    return unseal(row[0]) if row else None
 
 
 SORTS = {

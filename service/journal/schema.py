@@ -3,10 +3,11 @@
 import sqlite3
 from pathlib import Path
 
-from service.errors import DirectoryUnusable, NewerSchema
+from service.errors import DirectoryUnusable, JournalDamaged, NewerSchema
+from service.journal.migrations import migrate
 
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # The counts of a model are a summary of its state, for lists that are sorted by them. They are written now
 # and then and never read as the truth; `summarised` tells up to which event they are right.
@@ -51,8 +52,17 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
         _make_or_check(connection, path)
     except sqlite3.Error as error:
+        if type(error) is sqlite3.DatabaseError:  # neither the disk nor the permissions: the content
+            raise damaged(path, str(error)) from error
         raise DirectoryUnusable(f"{path} cannot be opened: {error}") from error
     return connection
+
+
+def damaged(path: Path, why: str) -> JournalDamaged:
+    return JournalDamaged(
+        f"{path} is damaged: {why}. `novikoff doctor --data {path.parent}` tells more, and with --repair"
+        " mends what can be made anew; if it cannot, restore a backup"
+    )
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -79,3 +89,5 @@ def _make_or_check(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has schema version {version}, and this program knows {SCHEMA_VERSION}:"
             " run the newer Novikoff that wrote it"
         )
+    elif version < SCHEMA_VERSION:
+        migrate(connection, version, SCHEMA_VERSION)

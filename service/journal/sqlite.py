@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
 
+import msgspec
+
 from service.errors import JournalUnavailable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
@@ -25,6 +27,7 @@ from service.journal import reading
 from service.journal.codec import encode
 from service.journal.group_commit import GroupCommit, Item
 from service.journal.lock import DirectoryLock
+from service.journal.patience import Patience, Turns
 from service.journal.protocol import (
     Appended,
     Apply,
@@ -50,6 +53,8 @@ from service.journal.records import (
     Written,
 )
 from service.journal.schema import open_reader, open_writer
+from service.journal.seals import Damaged, seal
+from service.journal.soundness import check_soundness
 from service.logs import Seldom
 from service.timings import Timings
 
@@ -73,6 +78,7 @@ class SqliteJournal:
         *,
         durability: str,
         queue_events_max: int,
+        queue_seconds_max: float,
         events_kept_max: int,
         expired_remembered_max: int,
     ) -> None:
@@ -82,14 +88,17 @@ class SqliteJournal:
         self._lock.acquire()
         try:
             open_writer(self._path, durability).close()
+            check_soundness(self._path)
         except BaseException:
             self._lock.release()
             raise
         self._opening = Opening(str(self._path), durability, events_kept_max, expired_remembered_max)
         self._queue_events_max = queue_events_max
+        self._queue_seconds_max = queue_seconds_max
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         # Ids are looked up one after the other, so that requests that wait for it keep their order.
         self._finder = ThreadPoolExecutor(1, thread_name_prefix="journal-finder")
+        self._lookups = Turns(queue_events_max)
         self._reader = threading.local()
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
@@ -100,9 +109,16 @@ class SqliteJournal:
         self._loop = asyncio.get_running_loop()
         self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
         await self._writer.start(self._opening, self._lock.file)
+        self._patience = [
+            Patience(queue, seconds_max=self._queue_seconds_max) for queue in (self._writer, self._lookups)
+        ]
+        for patience in self._patience:
+            patience.start()
         return await self._read(reading.newest_time)
 
     async def close(self) -> None:
+        for patience in self._patience:
+            await patience.stop()
         self._readers.shutdown()
         self._finder.shutdown()
         for connection in self._reader_connections:
@@ -124,7 +140,8 @@ class SqliteJournal:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         s = snapshot
         try:
-            self._writer.submit(Item(SnapshotRecord(s.model, s.seq, s.version, s.state, s.outcomes), None))
+            record = SnapshotRecord(s.model, s.seq, s.version, seal(s.state), seal(s.outcomes))
+            self._writer.submit(Item(record, None))
         except Overloaded as error:
             log.warning("no snapshot of %s: %s", s.model, error)
 
@@ -171,11 +188,19 @@ class SqliteJournal:
         return self._writer.failures
 
     async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
-        found = await self._read(reading.find, prediction_id, executor=self._finder)
-        if found is None and expected:
-            await self.settle()  # it may have been given up before it was on disk
+        turns = self._lookups
+        # Whoever looks up an id is about to write: if there is no room for that, let it be told before the wait.
+        if turns.waiting >= turns.queue_max or self._writer.waiting >= self._writer.queue_max:
+            raise Overloaded(f"{turns.waiting} ids wait to be looked up; try again later")
+        turns.submitted += 1
+        try:
             found = await self._read(reading.find, prediction_id, executor=self._finder)
-        return found
+            if found is None and expected:
+                await self.settle()  # it may have been given up before it was on disk
+                found = await self._read(reading.find, prediction_id, executor=self._finder)
+            return found
+        finally:
+            turns.finished += 1
 
     async def load(self, model: str) -> Stored | None:
         await self.settle()
@@ -198,6 +223,8 @@ class SqliteJournal:
         return await self._read(reading.events, model, after, limit)
 
     async def settle(self) -> None:
+        if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
+            raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         await self._writer.settle()
 
     async def _read(
@@ -215,7 +242,7 @@ class SqliteJournal:
                     connection = self._reader.connection = open_reader(self._path)
                     self._reader_connections.append(connection)
                 return function(connection, *args)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, msgspec.MsgspecError, Damaged) as error:
                 if (held_back := self._failures_told.turn()) is not None:
                     log.error("the journal cannot be read: %s", error, extra={"others": held_back})
                 raise JournalUnavailable(f"the journal cannot be read: {error}") from error

@@ -33,9 +33,10 @@ def batches(body: bytes, label_column: str) -> Iterator[tuple[Array, list[Label]
     try:
         with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
             for batch in stream:
+                batch.validate(full=True)  # or offsets could point anywhere in memory
                 for start in range(0, batch.num_rows, ROWS_MAX):
                     yield _rounds(batch.slice(start, ROWS_MAX), label_column)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # cut off, overlong, names that are not UTF-8
         raise HttpError("malformed-json", f"this is not an Arrow stream: {str(error)[:100]}") from None
 
 
@@ -46,7 +47,7 @@ def _rounds(batch: Any, label_column: str) -> tuple[Array, list[Label]]:
     labels = _labels(batch.column(label_column))
     if "features" in names:
         column = batch.column("features")
-        if not str(column.type).startswith("fixed_size_list"):
+        if not str(column.type).startswith("fixed_size_list") or not column.type.list_size:
             raise InvalidRequest.at("features", "must be a column of fixed-size lists of floats")
         flat = _floats(column.flatten(), "features")
         return flat.reshape(batch.num_rows, column.type.list_size), labels

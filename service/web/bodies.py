@@ -23,6 +23,8 @@ async def read_body(
     _check_headers(scope["headers"], bytes_max, accepted)
     message = await receive()
     body: bytes = message.get("body", b"")
+    if not body:
+        _check_presence(message)
     if not message.get("more_body"):
         if len(body) > bytes_max:
             _too_large(bytes_max)
@@ -31,6 +33,7 @@ async def read_body(
     size = len(body)
     while message.get("more_body"):
         message = await receive()
+        _check_presence(message)
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > bytes_max:
@@ -69,6 +72,12 @@ def _check_headers(headers: list[Header], bytes_max: int, accepted: frozenset[by
     if media_type not in accepted and media_type_of(headers) not in accepted:
         wanted = " or ".join(sorted(each.decode() for each in accepted))
         raise HttpError("unsupported-media-type", f"send the body with content-type: {wanted}")
+
+
+def _check_presence(message: MutableMapping[str, Any]) -> None:
+    """The client is still there. Without its end a body may look whole all the same: lines, or columns."""
+    if message["type"] == "http.disconnect":
+        raise HttpError("malformed-json", "the body was cut off")
 
 
 def _too_large(bytes_max: int) -> NoReturn:

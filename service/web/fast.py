@@ -24,6 +24,9 @@ PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
 
 NO_HEADERS: tuple[Header, ...] = ()
 
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What a decoder may say: the latter of a name, in an object, that is not UTF-8."""
+
 ITEMS_UNKNOWN = "unknown field `items`"
 """What the decoder says of a request that is several in one."""
 
@@ -71,7 +74,7 @@ class Endpoint(Generic[Body]):
             body = await read_body(scope, receive, self._body_bytes_max)
             try:
                 request = self._decode(body)
-            except msgspec.MsgspecError as error:
+            except UNDECODABLE as error:
                 if ITEMS_UNKNOWN not in str(error):
                     raise_problem(error)
                 answer, more = await self._many(body), NO_HEADERS
@@ -88,7 +91,7 @@ class Endpoint(Generic[Body]):
         """Several requests in one: an answer each, in their order; a bad one spoils only itself."""
         try:
             items = msgspec.json.decode(body, type=Items).items
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise_problem(error)
         if len(items) > self._items_max:
             raise InvalidRequest.at("items", f"at most {self._items_max} are taken at once")
@@ -119,7 +122,7 @@ class Endpoint(Generic[Body]):
     def _decoded(self, item: msgspec.Raw) -> Body:
         try:
             return self._decode(item)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise_problem(error)
 
 
@@ -159,7 +162,7 @@ _PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
 _FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
 
 
-def raise_problem(error: msgspec.MsgspecError) -> NoReturn:
+def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError) -> NoReturn:
     """A decoder's complaint as ours, with the field that it is about."""
     if not isinstance(error, msgspec.ValidationError):
         raise HttpError("malformed-json", "the body is not valid JSON") from None

@@ -12,7 +12,7 @@ from service.errors import InvalidRequest
 from service.events import Label
 from service.web.answers import Json, timestamp
 from service.web.bodies import NDJSON, media_type_of
-from service.web.fast import raise_problem
+from service.web.fast import UNDECODABLE, raise_problem
 from service.web.models import ModelName
 from service.web.openapi import problems
 from service.web.rounds import FeaturesSent, LabelSent, check_label
@@ -112,7 +112,7 @@ def _document(body: bytes) -> tuple[list[tuple[Any, Label]] | None, dict[str, An
     try:
         sent = msgspec.json.decode(body, type=FitBody)
         options: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise_problem(error)
     options.pop("examples", None)
     options.pop("source", None)
@@ -130,7 +130,7 @@ def _lines(body: bytes) -> list[tuple[Any, Label]]:
         if line.strip():
             try:
                 examples.append(decode(line))
-            except msgspec.MsgspecError as error:
+            except UNDECODABLE as error:
                 raise InvalidRequest.at(f"examples[{number}]", str(error)[:200].replace("`", "")) from None
     return _checked(examples)
 

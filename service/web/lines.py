@@ -9,7 +9,7 @@ import numpy as np
 
 from service.errors import NovikoffError
 from service.web.bodies import Receive, Scope
-from service.web.fast import raise_problem
+from service.web.fast import UNDECODABLE, raise_problem
 from service.web.problems import HttpError
 from service.web.rounds import FeaturesSent, LabelSent
 
@@ -109,7 +109,7 @@ class Lines:
             return _too_long(self._line_bytes_max)
         try:
             return _decoder.decode(line)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             try:
                 raise_problem(error)
             except NovikoffError as problem:
@@ -120,7 +120,7 @@ def _decoded_at_once(data: bytes) -> list[Line] | None:
     """The lines if all are good; the decoder alone would not mind where one ends."""
     try:
         lines = _decoder.decode_lines(data)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
     newlines = np.count_nonzero(np.frombuffer(data, np.uint8) == NEWLINE)  # five times as fast as data.count
     return lines if newlines == len(lines) - 1 else None

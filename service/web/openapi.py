@@ -93,7 +93,10 @@ STREAM = {
         "content": {"application/x-ndjson": _LINES, "application/vnd.apache.arrow.stream": {}},
     },
     "responses": {
-        "200": {"description": "Answers", "content": {"application/x-ndjson": _LINES}},
+        "200": {
+            "description": "Answers, or with `answers=summary`, and for Arrow, what they come to",
+            "content": {"application/x-ndjson": _LINES, "application/json": {"schema": {"type": "object"}}},
+        },
         **{str(status): response for status, response in problems(400, 404, 413, 415, 422, 503).items()},
     },
 }

@@ -24,6 +24,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "unknown-prediction": (404, "There is no such prediction"),
     "unknown-job": (404, "There is no such job"),
     "method-not-allowed": (405, "This path takes another method"),
+    "request-timeout": (408, "The request took too long to come"),
     "model-exists": (409, "The model exists"),
     "job-running": (409, "A job of this model is running"),
     "feedback-conflict": (409, "Revealed with another label before"),

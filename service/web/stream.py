@@ -10,7 +10,7 @@ import msgspec
 
 from service.engine.blocks import Blocks
 from service.engine.rounds import Rounds
-from service.errors import InvalidRequest, NovikoffError, Overloaded
+from service.errors import InvalidRequest, Overloaded
 from service.web.arrow import ARROW, batches
 from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read_body
 from service.web.fast import JSON, respond, respond_with
@@ -57,7 +57,7 @@ class StreamEndpoint:
             if media_type_of(scope["headers"]) == ARROW:
                 return await self._take_arrow(scope, receive, send, query)
             return await self._take_lines(scope, receive, send, query)
-        except NovikoffError as error:
+        except Exception as error:
             return await respond_with(send, error)
         finally:
             self._open -= 1

@@ -19,6 +19,7 @@ async def write_history(directory: Path, events: int) -> None:
         directory,
         durability="process",
         queue_events_max=10_000,
+        queue_seconds_max=60,
         events_kept_max=1_000_000,
         expired_remembered_max=10,
     )

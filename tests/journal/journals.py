@@ -16,7 +16,12 @@ from tests.nats_servers import NatsServer
 
 def _sqlite(request: pytest.FixtureRequest, directory: Path) -> Callable[[], Journal]:
     return lambda: SqliteJournal(
-        directory, durability="power", queue_events_max=1000, events_kept_max=5, expired_remembered_max=2
+        directory,
+        durability="power",
+        queue_events_max=1000,
+        queue_seconds_max=60,
+        events_kept_max=5,
+        expired_remembered_max=2,
     )
 
 

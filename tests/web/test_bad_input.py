@@ -314,3 +314,11 @@ def test_a_strict_model_wants_the_label_first(service: Service, name: str) -> No
     assert service.refused("/predict", {"model": name, "features": [1.0]}) == (409, "reveal-first")
     service.reveal(first["prediction_id"], 1)
     service.predict(name, [1.0])
+
+
+@pytest.mark.parametrize("path", ["/predict", "/feedback", "/learn"])
+def test_a_name_that_is_not_utf_8_is_malformed(service: Service, path: str) -> None:
+    answer = service.client.post(
+        path, content=b'{"mod\xed\xa0\x80": 1}', headers={"content-type": "application/json"}
+    )
+    assert problem_of(answer) == (400, "malformed-json")

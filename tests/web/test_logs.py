@@ -40,7 +40,10 @@ def lines_of(service: Service) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def spoiled(start: Start) -> Callable[..., Service]:
-    """Starts services whose model `m` cannot be loaded, for a reason that nobody foresaw and that quotes a secret."""
+    """Starts services whose model `m` cannot predict, for a reason that nobody foresaw and that quotes a secret.
+
+    Nor can they list their models.
+    """
 
     def start_spoiled(**settings: object) -> Service:
         service = start(**settings)
@@ -52,9 +55,11 @@ def spoiled(start: Start) -> Callable[..., Service]:
         (body,) = connection.execute("SELECT body FROM event WHERE seq = 1").fetchone()
         created = decode_event(body)
         assert isinstance(created, ModelCreated) and created.model == "m"
-        settings = created.settings | {"learner": {"algorithm": SECRET}}
+        settings = created.settings | {"bias_value": SECRET, "learner": {"algorithm": "pa"}}
         spoilt = encode(structs.replace(created, settings=settings))
         connection.execute("UPDATE event SET body = ? WHERE seq = 1", (spoilt,))
+        connection.execute("DELETE FROM event WHERE seq > 1 AND model = 1")
+        connection.execute("UPDATE model SET settings = ? WHERE id = 1", (encode({}),))
         connection.commit()
         connection.close()
         service.log.clear()
@@ -189,7 +194,7 @@ def test_an_unforeseen_error_is_one_line_with_the_request_and_without_features(
     spoiled: Start,
 ) -> None:
     service = spoiled(log_format="json")
-    slow = service.client.get("/models/m/weights", headers={"x-request-id": "slow-1"})
+    slow = service.client.get("/models", headers={"x-request-id": "slow-1"})
     assert problem_of(slow) == (500, "internal-error") and slow.headers["x-request-id"] == "slow-1"
     assert "slow-1" in slow.json()["detail"]
     line = b'{"model": "m", "features": [4141.5]}\n'

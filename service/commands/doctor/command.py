@@ -10,9 +10,10 @@ import typer
 from rich.text import Text
 
 from service.commands.console import CommandFailed, err, failures_told, out
-from service.commands.doctor.file import examine_file
+from service.commands.doctor.file import COPY, examine_file
 from service.commands.doctor.findings import Finding, Weight
 from service.commands.doctor.history import examine_model
+from service.commands.doctor.rebuilding import rebuild
 from service.commands.doctor.tables import examine_tables
 from service.errors import StartError
 from service.journal.lock import DirectoryLock
@@ -39,6 +40,11 @@ def doctor(
         path = data.absolute() / "journal.sqlite"
         findings = _examine(path)
         _tell(findings)
+        if repair and any(finding.remedy == COPY for finding in findings):
+            rebuild(path)
+            out.print(f"copied; the old file is now {path.name}.damaged; looking again")
+            findings = _examine(path)
+            _tell(findings)
         if repair and any(finding.repair for finding in findings):
             _mend(path, findings)
             out.print("repaired; looking again")
@@ -69,7 +75,7 @@ def _locked(data: Path) -> Iterator[None]:
 
 def _examine(path: Path) -> list[Finding]:
     with closing(open_reader(path)) as connection, err.status("looking at the file"):
-        findings = examine_file(connection)
+        findings = examine_file(connection, path)
         if findings:
             return findings
         _introduce(connection, path)

@@ -1,15 +1,18 @@
 """The SQLite file itself."""
 
 import sqlite3
+from pathlib import Path
 
 from service.commands.doctor.findings import Finding
+from service.commands.doctor.rebuilding import can_be_rebuilt
 from service.journal.schema import APPLICATION_ID, SCHEMA_VERSION
 
 COMPLAINTS_MAX = 20
 BACKUP = "Restore a backup."
+COPY = "--repair copies all that is whole into a new file: no event is lost."
 
 
-def examine_file(connection: sqlite3.Connection) -> list[Finding]:
+def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     """Whether this is a journal of ours whose every page can be read. If not, nothing else can be said."""
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -17,12 +20,15 @@ def examine_file(connection: sqlite3.Connection) -> list[Finding]:
         if application != APPLICATION_ID:
             return [Finding("file", "this is not a Novikoff journal")]
         if version != SCHEMA_VERSION:
-            return [
-                Finding("file", f"it has schema version {version}, and this program knows {SCHEMA_VERSION}")
-            ]
+            words = f"it has schema version {version}, and this program knows {SCHEMA_VERSION}"
+            older = (
+                "Start the service once: it brings the file up to date." if version < SCHEMA_VERSION else ""
+            )
+            return [Finding("file", words, older)]
         complaints = [row[0] for row in connection.execute(f"PRAGMA integrity_check({COMPLAINTS_MAX})")]
     except sqlite3.DatabaseError as error:
-        return [Finding("file", f"it cannot be read: {error}", BACKUP)]
+        complaints = [f"it cannot be read: {error}"]
     if complaints == ["ok"]:
         return []
-    return [Finding("file", complaint.replace("\n", " "), BACKUP) for complaint in complaints]
+    remedy = COPY if can_be_rebuilt(path) else BACKUP
+    return [Finding("file", complaint.replace("\n", " "), remedy) for complaint in complaints]

@@ -14,6 +14,7 @@ from service.engine.model import Model
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import decode_event
 from service.journal.protocol import Recorded
+from service.journal.seals import unseal
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, AssertionError, msgspec.MsgspecError)
 """What reading a damaged state, or applying a damaged event, may end in."""
@@ -91,7 +92,7 @@ def _read(connection: sqlite3.Connection, number: int, name: str) -> Papers:
         "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq", (number,)
     ):
         try:
-            papers.snapshots[seq] = Model.from_bytes(state)
+            papers.snapshots[seq] = Model.from_bytes(unseal(state))
         except UNREADABLE as error:
             papers.damaged[seq] = f"{type(error).__name__}: {error}"
     return papers

@@ -11,6 +11,7 @@ from service.engine.live import Live
 from service.engine.outcomes import COLUMNS, Outcome, OutcomeLog
 from service.events import RoundLearned, RoundRevealed
 from service.journal.protocol import Recorded
+from service.journal.seals import Damaged, seal, unseal
 
 BYTES_OF_OUTCOME = 8 * COLUMNS
 
@@ -23,7 +24,11 @@ class Page:
 
     def log(self) -> OutcomeLog:
         """Its outcomes; none if it is damaged."""
-        return OutcomeLog(b"" if len(self.body) % BYTES_OF_OUTCOME else self.body)
+        try:
+            content = unseal(self.body)
+        except Damaged:
+            return OutcomeLog()
+        return OutcomeLog(b"" if len(content) % BYTES_OF_OUTCOME else content)
 
 
 def examine_outcomes(
@@ -75,14 +80,13 @@ def _rewrite(number: int, through: int, outcomes: list[tuple[int, Outcome]]) -> 
     for seq, outcome in outcomes:
         log.add(seq, outcome)
     version = outcomes[-1][1].version
+    body = seal(log.tobytes())
 
     def repair(connection: sqlite3.Connection) -> None:
         changed = connection.execute(
-            "UPDATE outcome SET body = ? WHERE model = ? AND through = ?", (log.tobytes(), number, through)
+            "UPDATE outcome SET body = ? WHERE model = ? AND through = ?", (body, number, through)
         ).rowcount
         if not changed:
-            connection.execute(
-                "INSERT INTO outcome VALUES (?,?,?,?)", (number, through, version, log.tobytes())
-            )
+            connection.execute("INSERT INTO outcome VALUES (?,?,?,?)", (number, through, version, body))
 
     return repair

@@ -1,0 +1,58 @@
+"""A file with torn pages: what is whole goes into a new one.
+
+Models, events and waiting predictions have to be readable to the last, for nothing else has them. Of what is
+derived from events, what can be read is taken along; the rest is made anew by whoever misses it.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from service.journal.schema import open_reader, open_writer
+
+NEEDED = ("model", "event", "pending")
+DERIVED = ("snapshot", "outcome")
+
+
+def can_be_rebuilt(path: Path) -> bool:
+    """Whether every row that nothing could replace can be read."""
+    try:
+        with closing(open_reader(path)) as connection:
+            for table in NEEDED:
+                for _ in _rows(connection, table):
+                    pass
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def rebuild(path: Path) -> None:
+    """Put a copy of all that can be read in the place of the file, which stays beside it."""
+    new = path.with_name(f"{path.name}.new")
+    _remove(new)
+    with closing(open_reader(path)) as old, closing(open_writer(new, "power")) as copy:
+        copy.execute("BEGIN")
+        for table in (*NEEDED, *DERIVED):
+            _copy(old, copy, table)
+        copy.execute("COMMIT")
+    path.rename(path.with_name(f"{path.name}.damaged"))
+    for beside in ("wal", "shm"):
+        path.with_name(f"{path.name}-{beside}").unlink(missing_ok=True)
+    new.rename(path)
+
+
+def _copy(old: sqlite3.Connection, copy: sqlite3.Connection, table: str) -> None:
+    with suppress(*() if table in NEEDED else (sqlite3.Error,)):
+        for row in _rows(old, table):
+            copy.execute(f"INSERT OR IGNORE INTO {table} VALUES ({','.join('?' * len(row))})", row)
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[object, ...]]:
+    """The rows in the table's own order, whatever its indexes say."""
+    yield from connection.execute(f"SELECT * FROM {table} NOT INDEXED")
+
+
+def _remove(file: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)

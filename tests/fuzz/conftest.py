@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.running import Service
+
+SETTINGS: dict[str, object] = {"body_bytes_max": 65_536, "names_max": 1_000, "weights_max": 100_000}
+"""Small enough that no example takes long."""
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that in the end must have had no error that nobody foresaw."""
+    service = Service(tmp_path_factory.mktemp("fuzz") / "data", **SETTINGS).start()
+    for model in ("0", "a"):  # names that are tried first: some requests shall meet a model
+        service.learn(model, [1.0], 1)
+    yield service
+    assert service.stop() == 0, "".join(service.log)
+    assert not [line for line in service.log if "unforeseen" in line or "ASGI" in line], "".join(service.log)
+    service.close()

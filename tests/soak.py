@@ -1,0 +1,205 @@
+"""`make soak`: mixed load for a while, with kills and restarts, and an account in the end.
+
+Every round has an id, so it counts once however often it is sent; what was not answered is sent again after the
+restart. In the end the rounds that were acknowledged and the rounds that are counted have to be the same.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.running import Service
+
+CLIENTS = 12
+MODELS = [f"soak-{number}" for number in range(8)]
+REPORT_SECONDS = 10.0
+BETWEEN_RESTARTS_SECONDS = (5.0, 15.0)
+NDJSON = {"content-type": "application/x-ndjson"}
+
+
+@dataclass
+class Account:
+    acknowledged: Counter[str] = field(default_factory=Counter)
+    """Rounds by model."""
+    requests: Counter[str] = field(default_factory=Counter)
+    """By kind of request, and by status if it was not 200."""
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    """How long requests took since the last report."""
+    restarts: Counter[str] = field(default_factory=Counter)
+
+
+class Client:
+    """Sends one request after another, each until it has a final answer."""
+
+    def __init__(self, soak: "Soak", number: int) -> None:
+        self._soak = soak
+        self._chance = random.Random(number)
+        self._ids = (f"{number}-{i}" for i in range(sys.maxsize))
+
+    async def run(self) -> None:
+        while not self._soak.over:
+            kind = self._chance.choices(["round", "learn", "stream", "stats"], [6, 4, 1, 1])[0]
+            await getattr(self, f"_{kind}")(self._chance.choice(MODELS))
+
+    def _example(self) -> tuple[list[float], int]:
+        features = [self._chance.uniform(-1, 1) for _ in range(8)]
+        return features, 1 if sum(features) > 0 else -1
+
+    async def _round(self, model: str) -> None:
+        (features, label), identity = self._example(), next(self._ids)
+        body = {"model": model, "features": features, "id": identity}
+        while True:
+            await self._send("predict", "/predict", body)
+            answer = await self._send("feedback", "/feedback", {"prediction_id": identity, "label": label})
+            if answer.status_code == 200:
+                break  # else the prediction was lost in a kill before it was on disk: it is asked for again
+            assert answer.status_code == 404, answer.text
+        self._soak.account.acknowledged[model] += 1
+
+    async def _learn(self, model: str) -> None:
+        features, label = self._example()
+        body = {"model": model, "features": features, "label": label, "id": next(self._ids)}
+        await self._send("learn", "/learn", body)
+        self._soak.account.acknowledged[model] += 1
+
+    async def _stream(self, model: str) -> None:
+        examples = [(next(self._ids), *self._example()) for _ in range(50)]
+        lines = [{"id": i, "features": features, "label": label} for i, features, label in examples]
+        body = b"\n".join(map(msgspec.json.encode, lines))
+        while True:
+            answer = await self._send("stream", f"/stream?model={model}", body)
+            told = [msgspec.json.decode(line) for line in answer.text.splitlines()]
+            if len(told) == len(lines) and not any("error" in line for line in told):
+                break
+        self._soak.account.acknowledged[model] += len(lines)
+
+    async def _stats(self, model: str) -> None:
+        await self._send("stats", f"/stats/{model}", None)
+
+    async def _send(self, kind: str, path: str, body: Any) -> httpx.Response:
+        """An answer, however many restarts it takes."""
+        account = self._soak.account
+        while True:
+            await self._soak.running.wait()
+            began = time.perf_counter()
+            try:
+                if body is None:
+                    answer = await self._soak.http.get(path)
+                elif isinstance(body, bytes):
+                    answer = await self._soak.http.post(path, content=body, headers=NDJSON)
+                else:
+                    answer = await self._soak.http.post(path, json=body)
+            except httpx.TransportError:
+                account.requests["cut off"] += 1
+                await asyncio.sleep(0.01)
+                continue
+            account.requests[kind] += 1
+            if answer.status_code != 200:
+                account.requests[f"{kind} {answer.status_code}"] += 1
+            assert answer.status_code < 500 or answer.status_code == 503, answer.text
+            if answer.status_code != 503:
+                account.seconds.setdefault(kind, []).append(time.perf_counter() - began)
+                return answer
+            await asyncio.sleep(0.05)
+
+
+class Soak:
+    def __init__(self, data: Path, minutes: float) -> None:
+        self.account = Account()
+        self.over = False
+        self.running = asyncio.Event()
+        self._ends_at = time.monotonic() + 60 * minutes
+        self._service = Service(data, snapshot_every_events=200, models_loaded_max=5, pending_max=100_000)
+        self._chance = random.Random(1)
+
+    async def run(self) -> bool:
+        """Whether the account balances."""
+        try:
+            await self._start()
+            clients = [asyncio.create_task(Client(self, number).run()) for number in range(CLIENTS)]
+            reports = asyncio.create_task(self._report())
+            while time.monotonic() < self._ends_at and not any(client.done() for client in clients):
+                await asyncio.wait(clients, timeout=self._chance.uniform(*BETWEEN_RESTARTS_SECONDS),
+                                   return_when=asyncio.FIRST_EXCEPTION)  # fmt: skip
+                await self._restart()
+            self.over = True
+            await asyncio.gather(*clients)
+            reports.cancel()
+            return self._balances()
+        finally:
+            self._service.close()
+
+    async def _start(self) -> None:
+        await asyncio.to_thread(self._service.start)
+        self.http = httpx.AsyncClient(base_url=self._service.url, timeout=60)
+        self.running.set()
+
+    async def _restart(self) -> None:
+        how = self._chance.choice(["kill", "kill", "stop"])
+        self.account.restarts[how] += 1
+        self.running.clear()
+        if how == "kill":
+            await asyncio.to_thread(self._service.kill)
+        else:
+            assert await asyncio.to_thread(self._service.stop) == 0, "a stop must end with status 0"
+        await self.http.aclose()
+        await self._start()
+
+    async def _report(self) -> None:
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            await self.running.wait()
+            seconds, self.account.seconds = self.account.seconds, {}
+            p99 = {kind: quantiles(s, n=100)[98] * 1000 for kind, s in seconds.items() if len(s) > 1}
+            rounds, restarts = self.account.acknowledged.total(), self.account.restarts.total()
+            print(
+                f"{time.monotonic() - began:6.0f} s  {self._megabytes():4.0f} MB  {rounds:9,} rounds"
+                f"  {restarts:3} restarts  p99 ms:",
+                ", ".join(f"{kind} {value:.0f}" for kind, value in sorted(p99.items())),
+                flush=True,
+            )
+
+    def _megabytes(self) -> float:
+        status = Path(f"/proc/{self._service.process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+
+    def _balances(self) -> bool:
+        balances = True
+        for model, acknowledged in sorted(self.account.acknowledged.items()):
+            counted = self._service.stats(model)["rounds"]["revealed"]
+            balances &= counted == acknowledged
+            print(f"{model}: {acknowledged:,} acknowledged, {counted:,} counted")
+        print(
+            "requests:", dict(sorted(self.account.requests.items())), "restarts:", dict(self.account.restarts)
+        )
+        print("the account balances" if balances else "THE ACCOUNT DOES NOT BALANCE")
+        return balances
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--minutes", type=float, default=10.0)
+    minutes = options.parse_args().minutes
+    with tempfile.TemporaryDirectory(prefix="novikoff-soak-") as directory:
+        balances = asyncio.run(run(Path(directory) / "data", minutes))
+    sys.exit(0 if balances else 1)
+
+
+async def run(data: Path, minutes: float) -> bool:
+    return await Soak(data, minutes).run()
+
+
+if __name__ == "__main__":
+    main()
