@@ -12,7 +12,7 @@ from service.engine.fleet import Fleet
 from service.engine.labels import same
 from service.engine.live import Live
 from service.engine.models import Models
-from service.engine.names import check_name
+from service.engine.names import check_id
 from service.engine.outcomes import Outcome, OutcomeLog
 from service.errors import (
     FeedbackConflict,
@@ -50,6 +50,7 @@ class Rounds:
         *,
         pending_ttl_seconds: float,
         pending_max: int,
+        pending_total_max: int,
         wait_for_predictions: bool,
     ) -> None:
         self._journal = journal
@@ -61,7 +62,12 @@ class Rounds:
         self._wait_for_predictions = wait_for_predictions
         self._revealing: dict[str, Future[None]] = {}
         self.expiry = Expiry(
-            fleet, clock, self._revealing, ttl_seconds=pending_ttl_seconds, pending_max=pending_max
+            fleet,
+            clock,
+            self._revealing,
+            ttl_seconds=pending_ttl_seconds,
+            pending_max=pending_max,
+            pending_total_max=pending_total_max,
         )
 
     async def predict(
@@ -98,15 +104,15 @@ class Rounds:
         await self._keep(live, prediction)
         return prediction, explanation
 
-    async def reveal(self, prediction_id: str, label: Label) -> Round:
-        """Learn the true label of a prediction, once."""
+    async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
+        """Learn the true label of a prediction, once. Models whose names begin otherwise have none."""
         while (other := self._revealing.get(prediction_id)) is not None:
             await other
         live = self._fleet.owner.get(prediction_id)
-        if live is None:
-            if await self._journal.find(prediction_id) is None:
+        if live is None or not live.model.name.startswith(prefix):
+            if await self._find(prediction_id, prefix) is None:
                 await self._journal.settle()  # it may have been given up before it was on disk
-            found = await self._locate(prediction_id)
+            found = await self._locate(prediction_id, prefix)
             if isinstance(found, Recorded):
                 return await self._replay(found, label)
             live = found
@@ -147,6 +153,7 @@ class Rounds:
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
     async def _keep(self, live: Live, prediction: Prediction) -> None:
+        self.expiry.check_room(live)
         durable = self._journal.put_pending(prediction, wait=self._wait_for_predictions)
         live.submitted = self._journal.submitted
         live.keep(prediction)
@@ -174,15 +181,23 @@ class Rounds:
             del self._revealing[event.prediction_id]
             done.set_result(None)
 
-    async def _locate(self, prediction_id: str) -> Live | Recorded:
-        """Where a prediction is that no loaded model waits for: revealed before, or waiting on disk."""
+    async def _find(self, prediction_id: str, prefix: str = "") -> Prediction | Recorded | None:
+        """What the journal has under an id, if that is a round of a model whose name begins so."""
         found = await self._journal.find(prediction_id)
+        of = found.event if isinstance(found, Recorded) else found
+        if isinstance(of, Prediction | RoundRevealed | RoundLearned) and of.model.startswith(prefix):
+            return found
+        return None
+
+    async def _locate(self, prediction_id: str, prefix: str = "") -> Live | Recorded:
+        """Where a prediction is that no loaded model waits for: revealed before, or waiting on disk."""
+        found = await self._find(prediction_id, prefix)
         if isinstance(found, Prediction):
             await self._fleet.get(found.model)
             live = self._fleet.owner.get(prediction_id)
             if live is not None:
                 return live
-            found = await self._journal.find(prediction_id)  # unless it was revealed just now, it has expired
+            found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
         if isinstance(found, Recorded):
             return found
         made = made_at(prediction_id)
@@ -192,7 +207,7 @@ class Rounds:
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:
         """The prediction that was served under an id that a client chose, if any."""
-        check_name("id", prediction_id)
+        check_id(prediction_id)
         if prediction_id not in self._fleet.owner:
             try:
                 found = await self._locate(prediction_id)
@@ -216,7 +231,7 @@ class Rounds:
         return live.pending[prediction_id] if live is not None else None
 
     async def _awaits_label(self, prediction_id: str) -> bool:
-        check_name("id", prediction_id)
+        check_id(prediction_id)
         if prediction_id in self._fleet.owner:
             return True
         found = await self._journal.find(prediction_id)

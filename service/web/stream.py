@@ -13,14 +13,13 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from service.engine.blocks import Blocks
-from service.engine.rounds import Rounds
 from service.errors import InvalidRequest, NovikoffError, Overloaded
 from service.events import Label
 from service.web.arrow import ARROW, batches
 from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read_body
 from service.web.fast import JSON, document_of, raise_problem, respond, respond_with
 from service.web.problems import HttpError
+from service.web.rate_limits import pace
 from service.web.rounds import (
     FeaturesSent,
     LabelSent,
@@ -30,6 +29,8 @@ from service.web.rounds import (
     learn_answer,
     predict_answer,
 )
+from service.web.security_headers import NOSNIFF
+from service.web.tenants import TenantBlocks, TenantRounds
 
 CHUNK_LINES_MAX = 1_000
 INFLATED_BYTES_MAX = 262_144
@@ -74,8 +75,8 @@ class StreamEndpoint:
 
     def __init__(
         self,
-        rounds: Rounds,
-        blocks: Blocks,
+        rounds: TenantRounds,
+        blocks: TenantBlocks,
         *,
         line_bytes_max: int,
         upload_bytes_max: int,
@@ -111,10 +112,15 @@ class StreamEndpoint:
             )
         summary = query.answers == "summary"
         media_type = b"application/json" if summary else NDJSON
-        head = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media_type)]}
+        head = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", media_type), NOSNIFF],
+        }
         await send(head)
         tally = Tally()
         async for lines in self._chunks(scope, receive):
+            await pace(len(lines))
             answers = await self._answer(lines, query.model, tally)
             if not summary:
                 body = b"".join([_encode(answer) + b"\n" for answer in answers])
@@ -129,6 +135,7 @@ class StreamEndpoint:
         body = await read_body(scope, receive, self._upload_bytes_max, frozenset({ARROW}))
         tally = Tally()
         for block, labels in batches(body, query.label):
+            await pace(len(labels))
             _, outcomes = await self._blocks.learn_arrays(query.model, block, labels)
             tally.lines += len(outcomes)
             tally.revealed += len(outcomes)

@@ -292,7 +292,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(service: Service, pa
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(
-            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             "content-length: 99999999999\r\n\r\n{".encode()
         )
         assert connection.recv(4096).startswith(b"HTTP/1.1 413")
@@ -314,3 +314,13 @@ def test_a_strict_model_wants_the_label_first(service: Service, name: str) -> No
     assert service.refused("/predict", {"model": name, "features": [1.0]}) == (409, "reveal-first")
     service.reveal(first["prediction_id"], 1)
     service.predict(name, [1.0])
+
+
+@pytest.mark.parametrize(
+    "path", ["/stats", "/stats/{}", "/models", "/models/{}", "/models/{}/weights", "/feed"]
+)
+def test_a_parameter_that_is_not_known_is_named(service: Service, name: str, path: str) -> None:
+    service.learn(name, [1.0], 1)
+    answer = service.client.get(path.format(name), params={"colour": "red"})
+    assert problem_of(answer) == (422, "invalid-request")
+    assert answer.json()["errors"] == [{"field": "colour", "message": "is not known here"}]
