@@ -57,8 +57,11 @@ class Gate:
     def admit(self, scope: MutableMapping[str, Any], needed: Needed, send: Send) -> Send:
         """A `send` for the answer; Unauthorized, Forbidden or HttpError for who may not come in."""
         headers: list[Header] = scope["headers"]
-        if self._ring is None:
-            self._check_local(scope["method"], headers)
+        if self._local_only:
+            self._check_host(headers)
+        # Rounds are sent as JSON or lines of it, which browsers send to other sites only with their leave.
+        if self._ring is None and scope["method"] in UNSAFE and needed is not ROUND:
+            self._check_site(headers)
         if needed.role is Role.OPEN:
             return send
         key = self._key(headers, scope) if self._ring is not None else None
@@ -89,22 +92,19 @@ class Gate:
             raise Unauthorized("send a key as `Authorization: Bearer …` or as `X-API-Key: …`")
         raise Unauthorized("this key does not count" if len(sent) == 1 else "send one key, not several")
 
-    def _check_local(self, method: str, headers: list[Header]) -> None:
-        host = origin = site = None
-        for name, value in headers:
-            if name == b"host":
-                host = value
-            elif name == b"origin":
-                origin = value
-            elif name == b"sec-fetch-site":
-                site = value
-        if self._local_only and host and host != self._host_seen:
-            if not (_LOCAL_HOST.fullmatch(host) or self._host.fullmatch(host)):
-                raise Forbidden("without keys, only requests to this machine by its own name are taken")
-            self._host_seen = host
-        if origin is None or method not in UNSAFE or self._allows(origin):
+    def _check_host(self, headers: list[Header]) -> None:
+        for name, host in headers:
+            if name == b"host" and host != self._host_seen:
+                if not (_LOCAL_HOST.fullmatch(host) or self._host.fullmatch(host)):
+                    raise Forbidden("without keys, only requests to this machine by its own name are taken")
+                self._host_seen = host
+
+    def _check_site(self, headers: list[Header]) -> None:
+        said = dict(headers)
+        origin, site = said.get(b"origin"), said.get(b"sec-fetch-site")
+        if origin is None or self._allows(origin):
             return
-        own = site in (b"same-origin", b"none") if site else origin.partition(b"://")[2] == host
+        own = site in (b"same-origin", b"none") if site else origin.partition(b"://")[2] == said.get(b"host")
         if not own:
             raise Forbidden("without keys, nothing is changed for pages of other sites")
 

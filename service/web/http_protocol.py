@@ -50,10 +50,6 @@ class Protocol(HttpToolsProtocol):
         self._fruitless_bytes = 0
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        self._fruitless_bytes = 0
-        super().on_message_complete()
-
     def send_400_response(self, msg: str) -> None:
         if self._too_large:
             code, detail = "head-too-large", f"a head may have {self.head_bytes_max} bytes at most"
