@@ -74,6 +74,9 @@ class RateLimits:
         self._burst = burst
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._buckets)
+
     def take(self, who: str) -> Bucket:
         """One token for a request; HttpError if there is none."""
         now = monotonic()

@@ -102,6 +102,20 @@ def test_what_was_opened_with_a_key_ends_when_the_key_does(start: Start, tmp_pat
     assert good(kept.get("/stats/m"))["rounds"]["revealed"] == 1
 
 
+def test_refusals_are_told_once_a_second_without_what_was_sent(start: Start) -> None:
+    holder, stranger = Holder("a", "read"), Holder("b", "admin")
+    service = start(api_keys=holder.line)
+    stranger.at(service)
+    began = time.monotonic()
+    for _ in range(50):
+        assert refusal(stranger.get("/stats")) == (401, "unauthorized")
+    seconds = time.monotonic() - began
+    service.stop()
+    told = [line for line in service.log if "refused: a request without a key that counts" in line]
+    assert 1 <= len(told) <= seconds + 1 and "client=127.0.0.1 others=0" in told[0]
+    assert_no_secret_in("".join(service.log), holder, stranger)
+
+
 # The start
 
 

@@ -34,7 +34,9 @@ class Guarded:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     holders = {role: Holder(role, role) for role in ("read", "write", "admin")}
-    service = Service(tmp_path_factory.mktemp("keys") / "data", api_keys=lines_of(*holders.values())).start()
+    talkative = {"log_level": "debug", "log_features": True}  # whatever it may say, it must not say keys
+    data = tmp_path_factory.mktemp("keys") / "data"
+    service = Service(data, api_keys=lines_of(*holders.values()), **talkative).start()
     for holder in holders.values():
         holder.at(service)
     good(holders["admin"].post("/models", {"model": "m"}))

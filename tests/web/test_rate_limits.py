@@ -8,6 +8,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from service.web.problems import HttpError
+from service.web.rate_limits import BUCKETS_MAX, RateLimits
 from tests.holders import Holder, good, lines_of, refusal
 from tests.running import Service, problem_of
 
@@ -81,6 +83,16 @@ def test_tokens_come_back_with_time(start: Start) -> None:
             taken += 1
     seconds = time.monotonic() - began
     assert seconds >= 10 / 20 and refused > 0
+
+
+def test_however_many_callers_there_are_so_many_are_remembered() -> None:
+    limits = RateLimits(per_second=0.001, burst=1)
+    for i in range(BUCKETS_MAX + 10):
+        limits.take(f"caller {i}")
+    assert len(limits) == BUCKETS_MAX
+    with pytest.raises(HttpError, match="at most"):
+        limits.take(f"caller {BUCKETS_MAX}")
+    limits.take("caller 0")  # forgotten, so it begins anew
 
 
 def test_a_stream_is_slowed_and_loses_nothing(start: Start) -> None:
