@@ -1,4 +1,7 @@
-"""Which role a route needs. docs/security.md has the same table; what is not in it is for nobody but admins."""
+"""Which role a route needs. docs/security.md has the same table.
+
+What is not in it, a route that somebody forgot to add say, takes `read` to look at and `admin` for the rest.
+"""
 
 import re
 from collections.abc import MutableMapping
@@ -60,12 +63,12 @@ class Roles:
                 self._exact[route] = Needed(role, path)
 
     def needed(self, scope: MutableMapping[str, Any]) -> Needed:
-        """What a request needs. Where there is no route, any key will do to be told so.
+        """What a request needs.
 
         >>> Roles().needed({"method": "GET", "path": "/models/spam/weights"})
         Needed(role=<Role.READ: 1>, route='/models/{model}/weights')
         >>> Roles().needed({"method": "PATCH", "path": "/models/spam"})
-        Needed(role=<Role.READ: 1>, route='unknown')
+        Needed(role=<Role.ADMIN: 3>, route='unknown')
         """
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
@@ -75,4 +78,4 @@ class Roles:
         for of, pattern, needed in self._patterns:
             if of == method and pattern.match(path):
                 return needed
-        return Needed(Role.READ, "unknown")
+        return Needed(Role.READ if method in ("GET", "OPTIONS") else Role.ADMIN, "unknown")

@@ -116,6 +116,13 @@ def test_a_spelling_that_the_router_takes_needs_the_same_role(guarded: Guarded) 
     assert refusal(read.client.request("DELETE", "/models/%6d")) == (403, "forbidden")
 
 
+def test_what_has_no_role_is_for_reading_or_for_admins(guarded: Guarded) -> None:
+    for name, statuses in {"read": (404, 403), "write": (404, 403), "admin": (404, 405)}.items():
+        headers = guarded.holders[name].headers
+        found = guarded.status("GET", "/nothing", **headers), guarded.status("PATCH", "/models/m", **headers)
+        assert found == statuses
+
+
 # Presenting a key
 
 
