@@ -1,5 +1,6 @@
 """The command line."""
 
+import gc
 import logging
 import sys
 from importlib.metadata import version
@@ -103,6 +104,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.started:
             return
+        _spare_the_collector()
         self._started_at = monotonic()
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         fields = {
@@ -132,6 +134,17 @@ def access(settings: Settings) -> str:
     if settings.api_keys or settings.api_keys_file:
         return "keys"
     return "this machine" if is_loopback(settings.host) and not settings.allow_anonymous else "everybody"
+
+
+def _spare_the_collector() -> None:
+    """Keep garbage collections short: what was made for the start stays, and is not looked through again.
+
+    Requests leave hardly any cycles behind, but make many objects; a collection of all 200,000 objects that
+    the imports have made held every request up for 20 ms.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def main() -> None:

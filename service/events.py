@@ -4,6 +4,7 @@ Every event carries all that applying it needs, so that a replay needs nothing e
 microseconds since 1970, and are the event's own: they are read once, before the event is journaled.
 """
 
+import struct
 from typing import Any
 
 import msgspec
@@ -64,14 +65,19 @@ class RoundLearned(Event, frozen=True, tag="learned"):
     features: Any
 
 
-class RoundsLearned(Event, frozen=True, tag="rounds"):
-    """Many whole rounds at once, one after the other: the same as that many `RoundLearned`.
+class Table(msgspec.Struct, frozen=True, array_like=True):
+    """Features of rounds that have the same names, or none: a row of float64 for each round."""
 
-    `features` is a list of them or, for dense ones, all their numbers one after the other.
-    """
+    names: list[str] | None
+    rounds: int
+    values: bytes
+
+
+class RoundsLearned(Event, frozen=True, tag="rounds"):
+    """Many whole rounds at once, one after the other: the same as that many `RoundLearned`."""
 
     labels: list[Label]
-    features: Any
+    features: list[Table]
 
 
 class PredictionsExpired(Event, frozen=True, tag="expired"):
@@ -128,8 +134,14 @@ class Prediction(msgspec.Struct, frozen=True, array_like=True):
 
 
 def features_of(event: RoundsLearned) -> list[Any]:
-    """The features of each round of a block."""
-    if not isinstance(event.features, bytes):
-        return list(event.features)
-    size = len(event.features) // len(event.labels)
-    return [event.features[at : at + size] for at in range(0, len(event.features), size)]
+    """The features of each round of a block, as an event of its own would have them."""
+    features: list[Any] = []
+    for table in event.features:
+        size = len(table.values) // table.rounds
+        rows = [table.values[at * size : (at + 1) * size] for at in range(table.rounds)]
+        if table.names is None:
+            features += rows
+        else:
+            numbers = struct.Struct(f"<{len(table.names)}d").unpack
+            features += [dict(zip(table.names, numbers(row), strict=True)) for row in rows]
+    return features

@@ -1,21 +1,31 @@
 """Many whole rounds as one event: what streams and replays are made of."""
 
-from typing import Any
+from asyncio import Future
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from service.engine.block_fold import table_of
 from service.engine.checks import Sent, check_label
 from service.engine.clock import Clock
 from service.engine.examples import Examples
 from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.models import Models
-from service.engine.outcomes import Outcome
+from service.engine.outcomes import BlockOutcome
 from service.errors import NovikoffError, UnknownLabel
-from service.events import Label, RoundsLearned
-from service.learning.vectors import Array
+from service.events import Label, RoundsLearned, Table
+from service.journal.protocol import Appended
+from service.learning.vectors import Array, Rows
 
-Result = Outcome | NovikoffError
+Errors = dict[int, NovikoffError]
+"""What is wrong with which rounds, by their place in the block."""
+
+
+class Begun(NamedTuple):
+    """Rounds on their way to the journal; what was applied is a `BlockOutcome`."""
+
+    live: Live
+    appended: Future[Appended]
 
 
 class Blocks:
@@ -27,44 +37,71 @@ class Blocks:
         self._examples = examples
         self._clock = clock
 
-    async def learn(self, name: str, rounds: list[tuple[Sent, Label]]) -> tuple[Live, list[Result]]:
-        """What came of each round; a bad one is told and spoils no other."""
-        live = self._fleet.used(name) or await self._models.get_or_create(name, rounds[0][0])
-        results: list[Result | None] = []
-        stored: list[Any] = []
-        labels: list[Label] = []
+    async def learn(
+        self, name: str, features: list[Sent], labels: list[Label]
+    ) -> tuple[Live, BlockOutcome | None, Errors]:
+        """What came of the good rounds, in their order, and what is wrong with the others."""
+        live = self._fleet.used(name) or await self._models.get_or_create(name, features[0])
+        errors: Errors = {}
+        rows = await self._read_each(live, features, labels, errors)
+        good = [label for at, label in enumerate(labels) if at not in errors]
+        appended = await self._submit(live, good, _tables_of(rows)) if good else None
+        return live, appended.applied if appended is not None else None, errors
+
+    def begin(self, name: str, features: list[Sent], labels: list[Label]) -> Begun | None:
+        """Start to learn rounds, if the model is loaded and all of them are good; else `learn` has to see."""
+        live = self._fleet.used(name)
+        if live is None or not live.model.labels.has_all(labels):
+            return None
+        rows = self._examples.read_many(live, features)
+        return None if rows is None else Begun(live, self._submit(live, labels, _tables_of(rows)))
+
+    async def learn_arrays(
+        self, name: str, blocks: Iterable[tuple[Array, list[Label]]]
+    ) -> AsyncIterator[BlockOutcome]:
+        """The same for dense features in arrays; the first bad array, or one that cannot be kept, ends it.
+
+        While one array is on its way to the disk, the next one is prepared.
+        """
+        before: Future[Appended] | None = None
+        for block, labels in blocks:
+            live = self._fleet.used(name) or await self._models.get_or_create(name, [])
+            if before is not None and not live.model.labels.has_all(labels):
+                yield (await before).applied  # a class may be new there
+                before = None
+            classes: set[tuple[type, Label]] = set()
+            for label in set(labels):
+                _check_class(live, label, classes)
+            await self._examples.check_array(live, block)
+            tables = [table_of(Rows(block))]
+            if before is not None:
+                yield (await before).applied
+            before = self._submit(live, labels, tables)
+        if before is not None:
+            yield (await before).applied
+
+    async def _read_each(
+        self, live: Live, features: list[Sent], labels: list[Label], errors: Errors
+    ) -> list[Rows]:
+        """The rounds one by one, to tell which of them are bad."""
+        good: list[Any] = []
         classes: set[tuple[type, Label]] = set()
-        for sent, label in rounds:
+        for at, (sent, label) in enumerate(zip(features, labels, strict=True)):
             try:
                 example = await self._examples.read(live, sent)
                 _check_class(live, label, classes)
             except NovikoffError as error:
-                results.append(error)
-                continue
-            results.append(None)
-            stored.append(live.model.features.encode(example))
-            labels.append(label)
-        if labels and isinstance(stored[0], bytes):
-            outcomes = await self._append(live, labels, b"".join(stored))
-        elif labels:
-            outcomes = await self._append(live, labels, stored)
-        else:
-            outcomes = iter(())
-        return live, [result if result is not None else next(outcomes) for result in results]
+                errors[at] = error
+            else:
+                good.append(example)
+        return live.model.features.rows_of(good) if good else []
 
-    async def learn_arrays(self, name: str, block: Array, labels: list[Label]) -> tuple[Live, list[Outcome]]:
-        """The same for dense features that are in one array already; all of them must be good."""
-        live = self._fleet.used(name) or await self._models.get_or_create(name, [])
-        classes: set[tuple[type, Label]] = set()
-        for label in labels:
-            _check_class(live, label, classes)
-        for row in (block[0], block[np.unravel_index(np.argmax(np.abs(block)), block.shape)[0]]):
-            await self._examples.read(live, row.tolist())  # if the largest number is good, all are
-        return live, list(await self._append(live, labels, block.astype("<f8", copy=False).tobytes()))
+    def _submit(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+        return self._fleet.submit(live, RoundsLearned(live.model.name, self._clock.now(), labels, tables))
 
-    async def _append(self, live: Live, labels: list[Label], features: Any) -> Any:
-        event = RoundsLearned(live.model.name, self._clock.now(), labels, features)
-        return iter((await self._fleet.append(live, event)).applied)
+
+def _tables_of(rows: list[Rows]) -> list[Table]:
+    return [table_of(part) for part in rows]
 
 
 def _check_class(live: Live, label: Label, new: set[tuple[type, Label]]) -> None:

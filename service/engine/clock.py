@@ -25,7 +25,20 @@ def make_prediction_id(at: int) -> str:
     >>> len(make_prediction_id(0)), make_prediction_id(5_000)[:12]
     (32, '000000000005')
     """
-    return f"{at // 1000:012x}{os.urandom(10).hex()}"
+    return f"{at // 1000:012x}{_chance()}"
+
+
+CHANCE_BYTES = 10
+DRAWN_AT_ONCE = 400
+_drawn: list[str] = []
+
+
+def _chance() -> str:
+    """Twenty hexadecimal digits from the system, which is asked for many at a time: asking takes 4 µs."""
+    if not _drawn:
+        digits = os.urandom(CHANCE_BYTES * DRAWN_AT_ONCE).hex()
+        _drawn.extend(digits[at : at + 2 * CHANCE_BYTES] for at in range(0, len(digits), 2 * CHANCE_BYTES))
+    return _drawn.pop()
 
 
 def made_at(prediction_id: str) -> int | None:

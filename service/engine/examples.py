@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from service.engine.checks import Sent, check_features
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
@@ -9,6 +11,7 @@ from service.engine.live import Live
 from service.errors import InvalidRequest
 from service.events import DimensionFixed
 from service.learning.features import BadFeatures
+from service.learning.vectors import LARGEST, Array, Rows
 
 
 class Examples:
@@ -33,3 +36,21 @@ class Examples:
         except BadFeatures as error:
             raise InvalidRequest.at(error.field, error.message) from None
         return example
+
+    def read_many(self, live: Live, sent: list[Sent]) -> list[Rows] | None:
+        """Examples as rows; None if `read` has to say what is wrong with one, or has to fix the dimension."""
+        tables = live.model.features.read_rows(sent)
+        if tables is None:
+            return None
+        for rows in tables:
+            if not 0 < rows.values.shape[1] <= self._features_max:
+                return None
+            if self._feature_abs_max < LARGEST and np.abs(rows.values).max() > self._feature_abs_max:
+                return None
+        return tables
+
+    async def check_array(self, live: Live, block: Array) -> None:
+        """InvalidRequest unless all rows of an array are examples that the model takes."""
+        largest = np.unravel_index(np.argmax(np.abs(block)), block.shape)[0]
+        for row in (block[0], block[largest]):  # if the largest number is good, all are
+            await self.read(live, row.tolist())

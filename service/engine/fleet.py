@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 
 from service.engine.live import Live, born
-from service.engine.outcomes import Outcome
+from service.engine.outcomes import BlockOutcome, Outcome
 from service.errors import Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
@@ -73,13 +73,15 @@ class Fleet:
 
     async def append(self, live: Live, event: AnyEvent) -> Appended:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
-        live.pins += 1
-        try:
-            return await self._journal.append(event)
-        finally:
-            live.pins -= 1
+        return await self.submit(live, event)
 
-    def apply(self, seq: int, event: AnyEvent) -> Outcome | list[Outcome] | None:
+    def submit(self, live: Live, event: AnyEvent) -> asyncio.Future[Appended]:
+        """The same, for who waits for several at once."""
+        appended = self._journal.append(event)
+        live.submitted = self._journal.submitted
+        return appended
+
+    def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in a durable event."""
         self._applied = seq
         name = event.model

@@ -45,5 +45,22 @@ class Labels:
                 return at
         return -1
 
+    def has_all(self, labels: list[Label]) -> bool:
+        """Whether each of the labels has a class.
+
+        >>> Labels([1, "a"]).has_all([1, 1, "a"]), Labels([1]).has_all([1, True])
+        (True, False)
+        """
+        distinct: Iterable[Label] = set(labels) if len(set(map(type, labels))) == 1 else labels
+        return all(self.index(label) >= 0 for label in distinct)
+
+    def indices(self, labels: list[Label]) -> list[int]:
+        """The class of each label, -1 where it has none."""
+        kinds = set(map(type, labels))
+        if len(kinds) > 1:
+            return [self.index(label) for label in labels]
+        known = {label: at for at, label in enumerate(self.values) if type(label) in kinds}
+        return [known.get(label, -1) for label in labels]
+
     def label(self, index: int) -> Label | None:
         return self.values[index] if index >= 0 else None

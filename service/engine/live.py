@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from service.engine.model import Model
-from service.engine.outcomes import Outcome, OutcomeLog
+from service.engine.outcomes import BlockOutcome, Outcome, OutcomeLog
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -46,7 +46,7 @@ class Live:
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
         self.submitted = 0
-        """The journal's count of records after its latest prediction."""
+        """The journal's count of records after its latest."""
         self.pins = 0
         """How many requests are under way with it."""
         self.dropped = 0
@@ -69,13 +69,13 @@ class Live:
             live.keep(prediction)
         return live
 
-    def apply(self, seq: int, event: AnyEvent) -> Outcome | list[Outcome] | None:
+    def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply an event unless it was applied before."""
         if seq <= self.seq:
             return None
         outcome = self.model.apply(event)
         self.seq = seq
-        self.since_snapshot += len(outcome) if isinstance(outcome, list) else 1
+        self.since_snapshot += len(outcome) if isinstance(outcome, BlockOutcome) else 1
         if isinstance(outcome, Outcome) and event.prediction_id is not None:  # type: ignore[union-attr]
             self.outcomes.add(seq, outcome)
         if isinstance(event, RoundRevealed):

@@ -1,12 +1,12 @@
 """A model: what the fold over its events has made of it."""
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from service.engine.block_fold import learn_block
 from service.engine.labels import Labels
-from service.engine.outcomes import Outcome
+from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.theorem import why_unfit
 from service.events import (
     AnyEvent,
@@ -25,7 +25,9 @@ from service.journal.codec import decode_state, encode_state
 from service.learning import feature_kinds, ways
 from service.learning.bound import Bound
 from service.learning.statistics import Statistics
-from service.learning.vectors import Array, Vector, dot
+from service.learning.vectors import Array, Vector, Vectors, dot
+
+AnyVector = TypeVar("AnyVector", Vector, Vectors)
 
 
 class Model:
@@ -96,7 +98,7 @@ class Model:
         chosen, score = self.classifier.decide(z)
         return self.labels.label(chosen), score
 
-    def apply(self, event: AnyEvent) -> Outcome | list[Outcome] | None:
+    def apply(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in the next event. For revealed rounds, what came of them."""
         self.updated_at = event.at
         match event:
@@ -110,11 +112,9 @@ class Model:
                     example, event.label, served, event.score, event.at, event.predicted_at, stale
                 )
             case RoundLearned():
-                return self._whole_round(self.features.decode(event.features), event.label, event.at)
+                return self.whole_round(self.features.decode(event.features), event.label, event.at)
             case RoundsLearned():
-                examples = self._examples(event.features, len(event.labels))
-                rounds = zip(examples, event.labels, strict=True)
-                return [self._whole_round(example, label, event.at) for example, label in rounds]
+                return learn_block(self, event)
             case DriftDetected():
                 self.drifts_recorded += 1
             case PredictionsExpired():
@@ -128,13 +128,8 @@ class Model:
                 self._begin(event.at)
         return None
 
-    def _examples(self, features: Any, count: int) -> Iterable[Any]:
-        if isinstance(features, bytes):
-            block: Array = np.frombuffer(features, dtype="<f8").reshape(count, -1)
-            return block
-        return map(self.features.decode, features)
-
-    def _whole_round(self, example: Any, label: Label, at: int) -> Outcome:
+    def whole_round(self, example: Any, label: Label, at: int) -> Outcome:
+        """A prediction by the weights as they are, and its reveal. For `apply` only."""
         z = self.features.vector(example)
         served, score = self.classifier.decide(z)
         known = z if self.features.is_fixed else None
@@ -169,7 +164,7 @@ class Model:
             stale_updates=stale_updates,
         )
         if self.bound is not None:
-            x = self._without_bias(z)
+            x = self.without_bias(z)
             self.bound.observe(
                 x.values,
                 dot(x.values, x.values),
@@ -226,13 +221,13 @@ class Model:
         """Features that grow have the bias constant at index 0, others at the end."""
         return self.bias_value is not None and self.settings["features"]["kind"] != "dense"
 
-    def _without_bias(self, z: Vector) -> Vector:
+    def without_bias(self, z: AnyVector) -> AnyVector:
         if self.bias_value is None:
             return z
         if self.bias_is_first:
             assert z.indices is not None
-            return Vector(z.values[1:], z.indices[1:] - 1)
-        return Vector(z.values[:-1])
+            return type(z)(z.values[..., 1:], z.indices[1:] - 1)
+        return type(z)(z.values[..., :-1])
 
     # What people and snapshots get
 

@@ -1,6 +1,8 @@
 """What came of each round, kept so that a retry gets the first answer again."""
 
 from array import array
+from collections.abc import Iterator
+from itertools import accumulate, count
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,64 @@ class Outcome(NamedTuple):
     version: int
     rounds: int
     mistakes: int
+
+
+class BlockOutcome:
+    """What a block of rounds did, a column for each of what `Outcome` tells."""
+
+    __slots__ = (
+        "mistake",
+        "mistakes_before",
+        "rounds_before",
+        "scores",
+        "served",
+        "updated",
+        "version_before",
+    )
+
+    def __init__(self, version: int, rounds: int, mistakes: int) -> None:
+        self.version_before = version
+        self.rounds_before = rounds
+        self.mistakes_before = mistakes
+        self.served: list[int] = []
+        self.scores: list[float] = []
+        self.mistake: list[bool] = []
+        self.updated: list[bool] = []
+
+    def __len__(self) -> int:
+        return len(self.served)
+
+    def add(self, outcome: Outcome) -> None:
+        self.add_all([outcome.served], [outcome.score], [outcome.mistake], [outcome.updated])
+
+    def add_all(
+        self, served: list[int], scores: list[float], mistake: list[bool], updated: list[bool]
+    ) -> None:
+        self.served += served
+        self.scores += scores
+        self.mistake += mistake
+        self.updated += updated
+
+    def __iter__(self) -> Iterator[Outcome]:
+        """What came of each round.
+
+        >>> block = BlockOutcome(version=7, rounds=5, mistakes=2)
+        >>> block.add_all([1, 0], [0.5, -0.5], [True, False], [True, False])
+        >>> [(outcome.version, outcome.rounds, outcome.mistakes) for outcome in block]
+        [(8, 6, 3), (9, 7, 3)]
+        """
+        mistakes = accumulate(self.mistake, initial=self.mistakes_before)
+        next(mistakes)
+        return map(
+            Outcome,
+            self.served,
+            self.scores,
+            self.mistake,
+            self.updated,
+            count(self.version_before + 1),
+            count(self.rounds_before + 1),
+            mistakes,
+        )
 
 
 COLUMNS = 1 + len(Outcome._fields)

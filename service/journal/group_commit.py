@@ -11,12 +11,21 @@ import sys
 from asyncio import Future
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from service.errors import Overloaded
 from service.events import AnyEvent
 from service.journal.protocol import Appended
-from service.journal.records import Opening, PendingRecord, Record, Written, decode_written, message
+from service.journal.records import (
+    DeathRecord,
+    Opening,
+    PendingRecord,
+    Record,
+    Written,
+    decode_written,
+    message,
+)
 from service.logs import Seldom
 from service.timings import Timings
 
@@ -28,43 +37,63 @@ GROUP_MAX = 2_000
 GROUPS_UNDER_WAY_MAX = 2
 """One on its way to the disk, and one that waits in the pipe for its turn."""
 
-UNHURRIED_SECONDS = 0.005
-"""How long records that nobody waits for may gather: a commit costs the same for one as for many."""
+HELD_SECONDS = 0.005
+"""How long predictions that nobody waits for may gather. Those revealed meanwhile are never written: the
+reveal has all that is in them."""
 
 
 class Item(NamedTuple):
-    """A record, who waits for it, and the event in it."""
+    """A record, who waits for it, the event in it, and the prediction that need not be written with it."""
 
     record: Record
     future: Future[Appended] | None
     event: AnyEvent | None = None
+    instead_of: PendingRecord | None = None
+
+
+Numbered = tuple[int, Item]
+"""An item and its number among all that were submitted."""
+
+
+def _voids_predictions(record: Record) -> bool:
+    """Whether predictions made before it must be written before it."""
+    return isinstance(record, DeathRecord) or getattr(record, "voids_through", None) is not None
 
 
 class GroupCommit:
     """Sends groups of records to the writing process, and hands what became of them to `done`.
 
-    Groups and the records in them keep the order in which they were submitted.
+    Groups and the records in them keep the order in which they were submitted, but for predictions that
+    nobody waits for: those may come a little later than what follows them.
     """
 
     def __init__(self, done: Callable[[list[Item], Written], None], *, queue_max: int) -> None:
         self._done = done
         self._queue_max = queue_max
-        self._queue: list[Item] = []
-        self._under_way: list[list[Item]] = []
-        self._timer: asyncio.Handle | None = None
-        self._in_no_hurry = False
+        self._held: dict[str, Numbered] = {}
+        self._queue: list[Numbered] = []
+        self._under_way: list[list[Numbered]] = []
+        self._being_applied: list[Numbered] = []
+        self._flushing: asyncio.Handle | None = None
+        self._releasing: asyncio.Handle | None = None
         self._settling: list[tuple[int, Future[None]]] = []
         self._loop = asyncio.get_running_loop()
         self.submitted = 0
-        self.finished = 0
+        self.waiting = 0
         self.commits = Timings()
         self.failures = 0
         self._is_failing = False
         self._failures_told = Seldom()
 
     @property
-    def waiting(self) -> int:
-        return self.submitted - self.finished
+    def finished(self) -> int:
+        """All records up to this number are on disk and applied, have failed, or need not be written."""
+        oldest = self.submitted + 1
+        for number, _ in islice(self._held.values(), 1):
+            oldest = number
+        for numbered in (self._queue, self._being_applied, *self._under_way):
+            oldest = min(oldest, min((number for number, _ in numbered), default=oldest))
+        return oldest - 1
 
     async def start(self, opening: Opening, lock_file: int) -> None:
         self._process = await asyncio.create_subprocess_exec(
@@ -82,30 +111,44 @@ class GroupCommit:
         if self.waiting >= self._queue_max:
             raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
         self.submitted += 1
-        self._queue.append(item)
-        if len(self._under_way) >= GROUPS_UNDER_WAY_MAX:
-            return  # the next one to finish makes room
-        if self._timer is None:
-            hurried = item.future is not None or not isinstance(item.record, PendingRecord)
-            self._schedule(hurried)
-        elif self._in_no_hurry and item.future is not None:
-            self._timer.cancel()
-            self._schedule(hurried=True)
+        self.waiting += 1
+        record = item.record
+        if isinstance(record, PendingRecord) and item.future is None:
+            self._held[record.prediction_id] = (self.submitted, item)
+            if self._releasing is None:
+                self._releasing = self._loop.call_later(HELD_SECONDS, self._release)
+            return
+        if self._held and _voids_predictions(record):
+            self._gather_held()
+        self._queue.append((self.submitted, item))
+        if self._flushing is None and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
+            self._flushing = self._loop.call_soon(self._flush)
 
-    def _schedule(self, hurried: bool) -> None:
-        """Send what has gathered: at the end of this turn of the loop, or a little later."""
-        self._in_no_hurry = not hurried
-        if hurried:
-            self._timer = self._loop.call_soon(self._flush)
-        else:
-            self._timer = self._loop.call_later(UNHURRIED_SECONDS, self._flush)
+    def withdraw(self, prediction_id: str) -> PendingRecord | None:
+        """Take a prediction back that has not been sent to the disk yet."""
+        held = self._held.pop(prediction_id, None)
+        if held is None:
+            return None
+        self.waiting -= 1
+        record = held[1].record
+        assert isinstance(record, PendingRecord)
+        return record
+
+    def _release(self) -> None:
+        self._releasing = None
+        self._gather_held()
+        self._flush()
+
+    def _gather_held(self) -> None:
+        self._queue += self._held.values()
+        self._held.clear()
 
     def _flush(self) -> None:
-        self._timer = None
+        self._flushing = None
         while self._queue and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
             self._under_way.append(group)
-            self._send(message([item.record for item in group]))
+            self._send(message([item.record for _, item in group]))
 
     async def settle(self) -> None:
         """Wait until everything submitted before is on disk, or has failed."""
@@ -133,8 +176,9 @@ class GroupCommit:
             self._lost()
 
     def _finish(self, written: Written) -> None:
-        group = self._under_way.pop(0)
-        self.finished += len(group)
+        self._being_applied = self._under_way.pop(0)
+        group = [item for _, item in self._being_applied]
+        self.waiting -= len(group)
         if written.failure is None:
             self.commits.observe(written.seconds)
             if self._is_failing:
@@ -142,10 +186,15 @@ class GroupCommit:
                 log.info("the journal can be written again")
         else:
             self._failed(len(group), written.failure)
-        if self._queue and self._timer is None:
+        if self._queue and self._flushing is None:
             self._flush()
         self._done(group, written)
-        while self._settling and self._settling[0][0] <= self.finished:
+        self._being_applied = []
+        self._settle_those_done()
+
+    def _settle_those_done(self) -> None:
+        finished = self.finished if self._settling else 0
+        while self._settling and self._settling[0][0] <= finished:
             _, settled = self._settling.pop(0)
             if not settled.done():
                 settled.set_result(None)

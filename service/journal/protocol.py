@@ -108,7 +108,7 @@ class Journal(Protocol):
 
     @property
     def finished(self) -> int:
-        """How many of them, from the first, are on disk or have failed."""
+        """How many of them, from the first, are on disk and applied, or have failed."""
         ...
 
     async def open(self, apply: Apply) -> int:

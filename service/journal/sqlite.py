@@ -108,7 +108,8 @@ class SqliteJournal:
         self._lock.release()
 
     def append(self, event: AnyEvent) -> Future[Appended]:
-        return self._submit(_record_of(event), event)
+        withdrawn = self._writer.withdraw(event.prediction_id) if isinstance(event, RoundRevealed) else None
+        return self._submit(_record_of(event), event, withdrawn)
 
     def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
         record = PendingRecord(prediction.prediction_id, prediction.model, prediction.at, encode(prediction))
@@ -131,9 +132,16 @@ class SqliteJournal:
         ]
         return self._submit(SummariesRecord(rows, through))
 
-    def _submit(self, record: Record, event: AnyEvent | None = None) -> Future[Appended]:
+    def _submit(
+        self, record: Record, event: AnyEvent | None = None, instead_of: PendingRecord | None = None
+    ) -> Future[Appended]:
         future: Future[Appended] = self._loop.create_future()
-        self._writer.submit(Item(record, future, event))
+        try:
+            self._writer.submit(Item(record, future, event, instead_of))
+        except Overloaded:
+            if instead_of is not None:
+                self._keep_later(instead_of)
+            raise
         return future
 
     @property
@@ -212,7 +220,7 @@ class SqliteJournal:
         if written.failure is not None:
             self._failed(group, written.failure)
             return
-        for (_, future, event), (status, seq) in zip(group, written.results, strict=True):
+        for (_, future, event, _), (status, seq) in zip(group, written.results, strict=True):
             is_new = status == NEW
             applied = self._apply(seq, event) if event is not None and is_new else None
             if future is None or future.done():
@@ -225,13 +233,19 @@ class SqliteJournal:
             self._retry()
 
     def _failed(self, group: list[Item], why: str) -> None:
-        for record, future, _ in group:
+        for record, future, _, instead_of in group:
             if isinstance(record, PendingRecord) and future is None:
-                if len(self._unsaved) < self._queue_events_max:
-                    record.retried = True
-                    self._unsaved.append(record)
+                self._keep_later(record)
             elif future is not None and not future.done():
                 future.set_exception(JournalUnavailable(f"the journal cannot be written: {why}"))
+            if instead_of is not None:
+                self._keep_later(instead_of)
+
+    def _keep_later(self, record: PendingRecord) -> None:
+        """Keep a prediction once the journal works again; it may have been revealed by then."""
+        if len(self._unsaved) < self._queue_events_max:
+            record.retried = True
+            self._unsaved.append(record)
 
     def _retry(self) -> None:
         """The journal works again: keep the predictions that it could not keep before."""

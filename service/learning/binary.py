@@ -24,7 +24,11 @@ class Binary:
     def decide(self, z: Vector) -> tuple[int, float]:
         """The class (0 or 1) that z is put into, and the score of class 1."""
         score = self.learner.score(z)
-        return (1 if score > 0 else 0 if score < 0 else self.tie), score
+        return self.chosen(score), score
+
+    def chosen(self, score: float) -> int:
+        """The class that a score of class 1 speaks for."""
+        return 1 if score > 0 else 0 if score < 0 else self.tie
 
     def learn(self, z: Vector, truth: int, served: int) -> bool:
         """Learn that z belongs to the class `truth`; True if the weights changed."""

@@ -117,6 +117,24 @@ class Bound:
         if self.observed is not None:
             self.observed.push(x, y, indices)
 
+    def observe_rows(
+        self,
+        rows: Vector,
+        labels: Vector,
+        *,
+        updated: Vector,
+        mistaken: Vector,
+        indices: Vector | None = None,
+    ) -> None:
+        """Take in whole rounds as `observe` would, one after the other: features as rows, labels as ±1."""
+        norms_sq = np.add.reduce(rows * rows, axis=1)
+        self.norm_sq_max = max(self.norm_sq_max, float(np.maximum.reduce(norms_sq)))
+        self.classes |= (2 if (labels > 0).any() else 0) | (1 if (labels < 0).any() else 0)
+        self.updates += int(np.count_nonzero(updated))
+        self.mistakes += int(np.count_nonzero(mistaken))
+        if self.observed is not None:
+            self.observed.push_all(rows, labels, indices)
+
     def report(self, weights: Vector | None, not_applicable: str | None) -> dict[str, Any]:
         """The bound as `/stats` shows it, for these weights (the bias last, if there is one).
 

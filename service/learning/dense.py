@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from service.learning.features import BadFeatures
-from service.learning.vectors import LARGEST, Array, Vector
+from service.learning.rows import rows_of_lists
+from service.learning.vectors import LARGEST, Array, Rows, Vector, Vectors
 
 DIMENSION_MAX = 65_536
 
@@ -63,6 +64,25 @@ class Dense:
 
     def absorb(self, example: Array) -> None:
         """A list of numbers teaches nothing about its own features."""
+
+    def read_rows(self, sent: Sequence[Any]) -> list[Rows] | None:
+        rows = None if self.dimension is None else rows_of_lists(sent, self.dimension)
+        return None if rows is None else [rows]
+
+    def rows_of(self, examples: Sequence[Array]) -> list[Rows]:
+        return [Rows(np.stack(examples))]
+
+    def examples_in(self, rows: Rows) -> Array:
+        return rows.values
+
+    def vectors(self, rows: Rows) -> Vectors | None:
+        if self.bias_value is None:
+            return Vectors(rows.values)
+        count, size = rows.values.shape
+        z = np.empty((count, size + 1))
+        z[:, :-1] = rows.values
+        z[:, -1] = self.bias_value
+        return Vectors(z)
 
     def size(self) -> int:
         return 0 if self.dimension is None else self.dimension + (self.bias_value is not None)

@@ -1,8 +1,9 @@
 """What every kind of features promises: from what a client sent to a vector, into the journal and back."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from service.learning.vectors import Vector
+from service.learning.vectors import Rows, Vector, Vectors
 
 
 class BadFeatures(ValueError):
@@ -51,6 +52,22 @@ class Features(Protocol):
 
     def absorb(self, example: Any) -> None:
         """Take in what a revealed example teaches about the features themselves (names, means)."""
+        ...
+
+    def read_rows(self, sent: Sequence[Any]) -> list[Rows] | None:
+        """Many examples at once, as `read` would read each; None if one does not fit, or for `read` to try."""
+        ...
+
+    def rows_of(self, examples: Sequence[Any]) -> list[Rows]:
+        """Canonical examples as rows, in their order."""
+        ...
+
+    def examples_in(self, rows: Rows) -> Iterable[Any]:
+        """The canonical examples that are these rows."""
+        ...
+
+    def vectors(self, rows: Rows) -> Vectors | None:
+        """z of each row as `vector` gives it; None if absorbing one might change the next one's."""
         ...
 
     def size(self) -> int:

@@ -5,8 +5,8 @@ from typing import Any
 import mmh3
 import numpy as np
 
-from service.learning.expansion import expand
-from service.learning.vectors import Vector
+from service.learning.vectors import Rows, Vector, Vectors
+from service.learning.with_names import WithNames
 
 
 def slot_of(name: str, bits: int) -> tuple[int, float]:
@@ -22,28 +22,18 @@ def slot_of(name: str, bits: int) -> tuple[int, float]:
     return digest & ((1 << bits) - 1), 1.0 if digest >> 31 else -1.0
 
 
-class Hashed:
+class Hashed(WithNames):
     """Names fall into 2^bits slots by their hash; nothing is learned about them, so memory never grows."""
 
-    __slots__ = ("_bits", "_first", "_text")
+    __slots__ = ("_bits", "_first")
 
-    dimension: int | None = 0
     ignored_names = 0
     is_fixed = True
 
     def __init__(self, *, bits: int, text: frozenset[str], first: int) -> None:
+        super().__init__(text)
         self._bits = bits
-        self._text = text
         self._first = first
-
-    def read(self, sent: Any) -> dict[str, float]:
-        return expand(sent, self._text)
-
-    def encode(self, example: dict[str, float]) -> dict[str, float]:
-        return example
-
-    def decode(self, stored: dict[str, float]) -> dict[str, float]:
-        return stored
 
     def vector(self, example: dict[str, float]) -> Vector:
         slots: dict[int, float] = {}
@@ -52,6 +42,13 @@ class Hashed:
             slots[slot] = slots.get(slot, 0.0) + sign * value
         places = np.fromiter(slots, dtype=np.intp, count=len(slots))
         return Vector(np.fromiter(slots.values(), np.float64, count=len(slots)), places + self._first)
+
+    def vectors(self, rows: Rows) -> Vectors | None:
+        slots = [slot_of(name, self._bits) for name in rows.names or ()]
+        places = np.array([slot for slot, _ in slots], dtype=np.intp)
+        if len(set(places.tolist())) < len(slots):  # two names in one slot are for `vector` to add up
+            return None
+        return Vectors(rows.values * np.array([sign for _, sign in slots]) + 0.0, places + self._first)
 
     def absorb(self, example: dict[str, float]) -> None:
         """A hash has nothing to learn."""

@@ -4,44 +4,38 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.expansion import expand
-from service.learning.vectors import Vector
+from service.learning.vectors import Rows, Vector, Vectors
+from service.learning.with_names import WithNames
 
 
-class Named:
+class Named(WithNames):
     """Each name gets a place of its own when it is first revealed, until `names_max` names are known.
 
     Later names are ignored; `ignored_names` counts how often that happened, each name of each revealed
     example once. A prediction looks names up and never adds one.
     """
 
-    __slots__ = ("_first", "_index", "_names", "_names_max", "_text", "ignored_names")
+    __slots__ = ("_first", "_index", "_names", "_names_max", "ignored_names")
 
-    dimension: int | None = 0
     is_fixed = False
 
     def __init__(self, *, names_max: int, text: frozenset[str], first: int) -> None:
+        super().__init__(text)
         self._names_max = names_max
-        self._text = text
         self._first = first
         self._names: list[str] = []
         self._index: dict[str, int] = {}
         self.ignored_names = 0
-
-    def read(self, sent: Any) -> dict[str, float]:
-        return expand(sent, self._text)
-
-    def encode(self, example: dict[str, float]) -> dict[str, float]:
-        return example
-
-    def decode(self, stored: dict[str, float]) -> dict[str, float]:
-        return stored
 
     def vector(self, example: dict[str, float]) -> Vector:
         known = [(place, value) for name, value in example.items()
                  if (place := self._index.get(name)) is not None]  # fmt: skip
         values = np.array([value for _, value in known], dtype=np.float64)
         return Vector(values, np.array([place for place, _ in known], dtype=np.intp))
+
+    def vectors(self, rows: Rows) -> Vectors | None:
+        places = [self._index.get(name) for name in rows.names or ()]
+        return None if None in places else Vectors(rows.values, np.array(places, dtype=np.intp))
 
     def absorb(self, example: dict[str, float]) -> None:
         for name in example:

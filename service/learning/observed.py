@@ -65,6 +65,15 @@ class Observed:
             numbers += indices.astype(NUMBER).tobytes()
         self.examples += 1
 
+    def push_all(self, rows: Vector, labels: Vector, indices: Vector | None) -> None:
+        """Add examples as `push` would, one after the other; only the last ones can stay."""
+        count, length = rows.shape
+        size = NUMBER_BYTES * (1 + length * (1 if indices is None else 2))
+        stay = min(WINDOW_EXAMPLES, WINDOW_BYTES // size)
+        # With one more than can stay, none that was there before does.
+        for at in range(max(0, count - stay - 1), count):
+            self.push(rows[at], int(labels[at]), indices)
+
     def least(self, weights: Vector, offset: float) -> float | None:
         """The smallest y (weights·x + offset) in the window; None if it is empty.
 

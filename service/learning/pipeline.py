@@ -1,13 +1,13 @@
 """Features with transforms behind them and the bias constant at the end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from service.learning.features import Features
 from service.learning.transform import Transform
-from service.learning.vectors import Vector
+from service.learning.vectors import Rows, Vector, Vectors
 
 
 class Pipeline:
@@ -67,6 +67,20 @@ class Pipeline:
                 transform.absorb(x)
                 x = transform.apply(x)
 
+    def read_rows(self, sent: Sequence[Any]) -> list[Rows] | None:
+        return self.kind.read_rows(sent)
+
+    def rows_of(self, examples: Sequence[Any]) -> list[Rows]:
+        return self.kind.rows_of(examples)
+
+    def examples_in(self, rows: Rows) -> Iterable[Any]:
+        return self.kind.examples_in(rows)
+
+    def vectors(self, rows: Rows) -> Vectors | None:
+        # A transform takes one vector at a time; dense features without any have no pipeline.
+        x = None if self.transforms else self.kind.vectors(rows)
+        return x if x is None or self.bias_value is None else _with_bias_first(x, self.bias_value)
+
     def size(self) -> int:
         size = self.kind.size()
         if self.is_sparse or not size:
@@ -105,3 +119,12 @@ def _with_bias(x: Vector, bias_value: float) -> Vector:
     indices = np.zeros(count + 1, dtype=np.intp)
     indices[1:] = x.indices
     return Vector(values, indices)
+
+
+def _with_bias_first(x: Vectors, bias_value: float) -> Vectors:
+    assert x.indices is not None
+    count, size = x.values.shape
+    values = np.empty((count, size + 1))
+    values[:, 0] = bias_value
+    values[:, 1:] = x.values
+    return Vectors(values, np.concatenate(([0], x.indices)))

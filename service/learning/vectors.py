@@ -1,5 +1,7 @@
 """Vectors as the learners see them, and arithmetic that gives the same bits on every machine."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -73,3 +75,32 @@ class Vector:
             weights += step * self.values
         else:
             weights[self.indices] += step * self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Examples in their canonical form, a row of values each; if they have names, all have the same."""
+
+    values: Array
+    names: list[str] | None = None
+
+    def after(self, count: int) -> "Rows":
+        """All but the first `count`."""
+        return Rows(self.values[count:], self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Examples z as rows, the bias constant included; all have the same indices, if they have any."""
+
+    values: Array
+    indices: Indices | None = None
+
+    def row(self, at: int) -> Vector:
+        return Vector(self.values[at], self.indices)
+
+    def dots(self, weights: Array, start: int, end: int) -> Array:
+        """The inner products of these rows with the weights, each to the same bit as `Vector.dot`."""
+        present = weights if self.indices is None else weights[self.indices]
+        products: Array = np.add.reduce(self.values[start:end] * present, axis=1)
+        return products

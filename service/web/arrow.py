@@ -12,8 +12,11 @@ from service.web.problems import HttpError
 from service.web.rounds import check_label
 
 ARROW = b"application/vnd.apache.arrow.stream"
-ROWS_MAX = 10_000
+ROWS_MAX = 2_000
 """Rounds in one event."""
+
+NUMBER_TYPES = ("double", "float", "halffloat", "int", "uint")
+LABEL_TYPES = (*NUMBER_TYPES, "bool", "string", "large_string")
 
 
 def batches(body: bytes, label_column: str) -> Iterator[tuple[Array, list[Label]]]:
@@ -40,7 +43,7 @@ def _rounds(batch: Any, label_column: str) -> tuple[Array, list[Label]]:
     names = batch.schema.names
     if label_column not in names:
         raise InvalidRequest.at("label", f"there is no column {label_column!r}")
-    labels = [_label(value) for value in batch.column(label_column).to_pylist()]
+    labels = _labels(batch.column(label_column))
     if "features" in names:
         column = batch.column("features")
         if not str(column.type).startswith("fixed_size_list"):
@@ -54,7 +57,7 @@ def _rounds(batch: Any, label_column: str) -> tuple[Array, list[Label]]:
 
 
 def _floats(column: Any, name: str) -> Array:
-    if column.null_count or not str(column.type).startswith(("double", "float", "halffloat", "int", "uint")):
+    if column.null_count or not str(column.type).startswith(NUMBER_TYPES):
         raise InvalidRequest.at(name, "must be a column of numbers without nulls")
     values: Array = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     if not np.isfinite(values).all():
@@ -62,7 +65,9 @@ def _floats(column: Any, name: str) -> Array:
     return values
 
 
-def _label(value: Any) -> Label:
-    if not isinstance(value, bool | int | float | str):
+def _labels(column: Any) -> list[Label]:
+    """Each distinct label is checked once."""
+    if column.null_count or not str(column.type).startswith(LABEL_TYPES):
         raise InvalidRequest.at("label", "must be strings, integers or booleans without nulls")
-    return check_label(value)
+    checked = {value: check_label(value) for value in column.unique().to_pylist()}
+    return [checked[value] for value in column.to_pylist()]

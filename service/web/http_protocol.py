@@ -5,9 +5,9 @@ cannot be understood is told so as a problem document. The connection is closed 
 from typing import Any
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from service.web.one_write import OneWriteProtocol
 from service.web.problems import MEDIA_TYPE, problem
 
 READ_BYTES_MAX = 262_144
@@ -16,7 +16,7 @@ READ_BYTES_MAX = 262_144
 REASONS = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(OneWriteProtocol):
     """A connection. What is counted is bytes that brought neither a whole head nor a piece of a body, so that
     heads, trailers and the extensions of chunks are all bounded."""
 

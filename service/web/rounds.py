@@ -1,11 +1,15 @@
 """POST /predict, /feedback, /learn: the protocol over HTTP."""
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import accumulate, count, repeat
 from typing import Annotated, Any
 
 import msgspec
 
+from service.engine.labels import Labels
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.engine.outcomes import BlockOutcome
 from service.engine.rounds import Round
 from service.errors import InvalidRequest
 from service.events import Label, Prediction
@@ -173,4 +177,17 @@ def learn_answer(done: Round) -> LearnAnswer:
     return LearnAnswer(
         done.prediction_id, done.model, done.predicted, done.label,
         o.mistake, o.updated, o.version, o.rounds, o.mistakes, o.score,
+    )  # fmt: skip
+
+
+def block_answers(
+    model: str, known: Labels, labels: list[Label], outcome: BlockOutcome
+) -> Iterator[LearnAnswer]:
+    """The answers to the rounds of a block."""
+    o = outcome
+    mistakes = accumulate(o.mistake, initial=o.mistakes_before)
+    next(mistakes)
+    return map(
+        LearnAnswer, repeat(None), repeat(model), map(known.label, o.served), labels,
+        o.mistake, o.updated, count(o.version_before + 1), count(o.rounds_before + 1), mistakes, o.scores,
     )  # fmt: skip

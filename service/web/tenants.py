@@ -5,13 +5,13 @@ depends on what others have. Ids that such callers choose are kept under their p
 call a prediction `order-17`, and neither can find out that the other did.
 """
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from msgspec import structs
 
-from service.engine.blocks import Blocks, Result
+from service.engine.blocks import Begun, Blocks, Errors
 from service.engine.checks import Sent
 from service.engine.clock import made_at
 from service.engine.explanation import Term
@@ -20,7 +20,7 @@ from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.models import Models
 from service.engine.names import check_name
-from service.engine.outcomes import Outcome
+from service.engine.outcomes import BlockOutcome
 from service.engine.rounds import Round, Rounds
 from service.errors import NovikoffError, PredictionExpired, UnknownPrediction
 from service.events import Label, Prediction
@@ -96,13 +96,21 @@ class TenantBlocks:
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
 
-    async def learn(self, name: str, rounds: list[tuple[Sent, Label]]) -> tuple[Live, list[Result]]:
+    def begin(self, name: str, features: list[Sent], labels: list[Label]) -> Begun | None:
         check_own(name)
-        return await self._blocks.learn(name, rounds)
+        return self._blocks.begin(name, features, labels)
 
-    async def learn_arrays(self, name: str, block: Array, labels: list[Label]) -> tuple[Live, list[Outcome]]:
+    async def learn(
+        self, name: str, features: list[Sent], labels: list[Label]
+    ) -> tuple[Live, BlockOutcome | None, Errors]:
         check_own(name)
-        return await self._blocks.learn_arrays(name, block, labels)
+        return await self._blocks.learn(name, features, labels)
+
+    def learn_arrays(
+        self, name: str, blocks: Iterable[tuple[Array, list[Label]]]
+    ) -> AsyncIterator[BlockOutcome]:
+        check_own(name)
+        return self._blocks.learn_arrays(name, blocks)
 
 
 class TenantModels:

@@ -11,7 +11,16 @@ import pytest
 
 from service.errors import Overloaded
 from service.journal.group_commit import GROUP_MAX, GroupCommit, Item
-from service.journal.records import NEW, BirthRecord, EventRecord, Opening, PendingRecord, Written
+from service.journal.records import (
+    NEW,
+    BirthRecord,
+    DeathRecord,
+    EventRecord,
+    Opening,
+    PendingRecord,
+    Record,
+    Written,
+)
 from service.journal.schema import open_writer
 
 Groups = list[tuple[list[Item], Written]]
@@ -55,7 +64,7 @@ async def test_what_gathers_during_a_commit_goes_into_the_next_one(tmp_path: Pat
     assert [body for (body,) in rows[1:]] == [str(number).encode() for number in range(GROUP_MAX + 500)]
 
 
-async def test_records_that_nobody_waits_for_gather_until_somebody_does(tmp_path: Path) -> None:
+async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp_path: Path) -> None:
     groups: Groups = []
     async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
@@ -63,16 +72,30 @@ async def test_records_that_nobody_waits_for_gather_until_somebody_does(tmp_path
             await asyncio.sleep(0)
         for number in range(5):
             writer.submit(Item(PendingRecord(f"p{number}", "m", number, b"body"), None))
-        assert writer.waiting == 5 and len(groups) == 1
-        last = waited_for(event(0))
-        writer.submit(last)
-        while len(groups) < 2:
-            await asyncio.sleep(0)
-        assert len(groups[1][0]) == 6
-        writer.submit(Item(PendingRecord("alone", "m", 9, b"body"), None))
-        while len(groups) < 3:
-            await asyncio.sleep(0.001)
-        assert writer.waiting == 0
+        assert (writer.waiting, writer.submitted, writer.finished) == (5, 6, 1)
+        writer.submit(waited_for(event(0)))
+        withdrawn = writer.withdraw("p0")
+        assert withdrawn is not None and withdrawn.prediction_id == "p0"
+        assert writer.withdraw("p0") is None
+        assert (writer.waiting, writer.submitted, writer.finished) == (5, 7, 2)
+        await writer.settle()
+        assert (writer.waiting, writer.finished) == (0, 7)
+        assert [len(group) for group, _ in groups] == [1, 1, 4], "the event did not wait for the predictions"
+    rows = (
+        sqlite3.connect(tmp_path / "journal.sqlite").execute("SELECT prediction_id FROM pending").fetchall()
+    )
+    assert sorted(rows) == [(f"p{number}",) for number in range(1, 5)]
+
+
+@pytest.mark.parametrize("end", [DeathRecord("m", b"end"), EventRecord("m", None, False, 9, b"reset")])
+async def test_what_voids_predictions_comes_after_them(tmp_path: Path, end: Record) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        writer.submit(Item(PendingRecord("p", "m", 2, b"body"), None))
+        writer.submit(waited_for(end))
+        await writer.settle()
+    assert [item.record for group, _ in groups for item in group][-1] is end
 
 
 async def test_a_full_queue_refuses(tmp_path: Path) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from .confusion import Confusion, ratio
 from .curve import Curve
 from .delay import Delay
 from .drift import DELTA, Drift
-from .windows import Clock, mistakes_of_last, push
+from .windows import Clock, Flags, mistakes_of_last, push, push_all
 
 EWMA_ALPHA = 0.01
 LAST_ROUNDS = {"last_100": 100, "last_1000": 1000, "last_10000": 10_000}
@@ -93,6 +96,32 @@ class Statistics:
         if revealed == curve.due:
             curve.mark(self.mistakes)
         return self._drift.observe(mistake, revealed)
+
+    def observe_rows(
+        self, truths: npt.NDArray[np.int64], served: npt.NDArray[np.int64], updated: Flags, *, at_us: int
+    ) -> None:
+        """Take in whole rounds, one after the other at the same time: what `observe` would make of each."""
+        mistaken = truths != served
+        revealed, count = self.revealed, len(truths)
+        mistakes = np.cumsum(mistaken) + self.mistakes
+        self._curve.pass_by(revealed, mistakes)
+        self._drift.observe_all(mistaken, revealed)
+        self._clock.observe(at_us, int(mistakes[-1]) - self.mistakes, count)
+        self._delay.observe(0, 0, count)
+        push_all(self._recent, revealed, mistaken)
+        self.revealed += count
+        self.mistakes = int(mistakes[-1])
+        self.updates += int(np.count_nonzero(updated))
+        ewma, weight = self._ewma, self._ewma_weight
+        for mistake in mistaken.tolist():
+            ewma += EWMA_ALPHA * (mistake - ewma)
+            weight += EWMA_ALPHA * (1.0 - weight)
+        self._ewma, self._ewma_weight = ewma, weight
+        if truths.max() <= 1 and served.min() >= 0 and served.max() <= 1 and self._confusion.knows_two:
+            self._confusion.observe_two(truths.astype(np.bool_), mistaken)
+        else:
+            for truth, answer in zip(truths.tolist(), served.tolist(), strict=True):
+                self._confusion.observe(truth, answer)
 
     @property
     def ewma_error_rate(self) -> float | None:

@@ -19,11 +19,11 @@ def no_cells() -> array[int]:
     return array("Q")
 
 
-def add_one(cells: array[int], kind: int, cells_max: int = 1 << KIND_BITS) -> int:
-    """Count one more of `kind` and return its count; 0 if it is new and there is no room for a new one.
+def add(cells: array[int], kind: int, cells_max: int = 1 << KIND_BITS, count: int = 1) -> int:
+    """Count more of `kind` and return its count; 0 if it is new and there is no room for a new one.
 
     >>> cells = no_cells()
-    >>> [add_one(cells, kind, cells_max=2) for kind in (7, 3, 7, 5)]
+    >>> [add(cells, kind, cells_max=2) for kind in (7, 3, 7, 5)]
     [1, 1, 2, 0]
     >>> [(cell >> COUNT_BITS, cell & COUNT_MASK) for cell in cells]
     [(3, 1), (7, 2)]
@@ -32,11 +32,11 @@ def add_one(cells: array[int], kind: int, cells_max: int = 1 << KIND_BITS) -> in
     at = bisect_left(cells, least)
     size = len(cells)
     if at < size:
-        cell = cells[at] + 1
+        cell = cells[at] + count
         if cell >> COUNT_BITS == kind:
             cells[at] = cell
             return cell & COUNT_MASK
     if size >= cells_max:
         return 0
-    cells.insert(at, least + 1)
-    return 1
+    cells.insert(at, least + count)
+    return count

@@ -13,7 +13,12 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-from .cells import COUNT_BITS, COUNT_MASK, KIND_BITS, add_one, no_cells
+import numpy as np
+import numpy.typing as npt
+
+from .cells import COUNT_BITS, COUNT_MASK, KIND_BITS, add, no_cells
+
+Flags = npt.NDArray[np.bool_]
 
 NEAR_CLASSES = 8
 CELLS_MAX = 4096
@@ -101,6 +106,40 @@ class Confusion:
             self.majority_support = support
             self.majority_right += 1
 
+    def observe_two(self, truths: Flags, mistakes: Flags) -> None:
+        """Count reveals of the classes 0 and 1 that were served one or the other, in their order.
+
+        For a stream that `knows_two`.
+        """
+        count = len(truths)
+        ones = np.cumsum(truths)
+        zeros = np.arange(1, count + 1) - ones
+        supports = self._support(0), self._support(1)
+        # Class 1 leads where it has more, class 0 on a tie.
+        leads = (ones + supports[1]) > (zeros + supports[0])
+        self.majority_right += int(np.count_nonzero(leads == truths))
+        before = np.concatenate(([self.last == 1], truths[:-1]))
+        self.no_change_right += int(np.count_nonzero(before == truths))
+        self.last = int(truths[-1])
+        wrong = np.count_nonzero(mistakes)
+        wrong_ones = np.count_nonzero(mistakes & truths)
+        for truth, support, missed in ((0, zeros[-1], wrong - wrong_ones), (1, ones[-1], wrong_ones)):
+            if support:
+                self._add_near(truth * truth + truth, int(support))
+            if missed:
+                self._add_near(near_index(truth, 1 - truth), int(missed))
+        self.majority = int(leads[-1])
+        self.majority_support = self._support(self.majority)
+
+    @property
+    def knows_two(self) -> bool:
+        """Whether no class but 0 and 1 was revealed or served so far."""
+        return self.far is None and len(self.near) <= 4
+
+    def _support(self, truth: int) -> int:
+        at = truth * truth + truth
+        return self.near[at] if at < len(self.near) else 0
+
     def _observe_wrong(self, truth: int, served: int) -> None:
         if served < 0:
             self._add_far(truth, NONE)
@@ -110,17 +149,17 @@ class Confusion:
             self._add_far(truth, NONE)
             self._add_far(NONE, served)
 
-    def _add_near(self, at: int) -> int:
+    def _add_near(self, at: int, more: int = 1) -> int:
         near = self.near
         if at >= len(near):
             near.extend([0] * (at + 1 - len(near)))
-        near[at] = count = near[at] + 1
+        near[at] = count = near[at] + more
         return count
 
     def _add_far(self, row: int, column: int, cells_max: int = 1 << KIND_BITS) -> int:
         if self.far is None:
             self.far = no_cells()
-        return add_one(self.far, row << ROW_BITS | column, cells_max)
+        return add(self.far, row << ROW_BITS | column, cells_max)
 
     def _counts(self) -> Iterator[tuple[int, int, int]]:
         """Each count that is kept: row, column, count."""

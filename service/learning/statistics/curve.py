@@ -11,6 +11,9 @@ from array import array
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 STEPS_MAX = 510  # and the first point and the present make 512; even, so that steps fold in pairs
 
 
@@ -42,6 +45,11 @@ class Curve:
             pairs = map(int.__add__, steps[::2], steps[1::2])
             self.steps = bytearray(pairs) if self.stride < 256 else array("I", pairs)
         self.due += self.stride
+
+    def pass_by(self, revealed: int, mistakes: npt.NDArray[np.int64]) -> None:
+        """Set the points due within reveals; `mistakes` made until each, the first being after `revealed`."""
+        while (at := self.due - revealed - 1) < len(mistakes):
+            self.mark(int(mistakes[at]))
 
     def report(self, revealed: int, mistakes: int) -> dict[str, list[int]]:
         """The points: rounds, and the mistakes made until then."""

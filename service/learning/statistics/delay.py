@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from .cells import COUNT_BITS, COUNT_MASK, add_one, no_cells
+from .cells import COUNT_BITS, COUNT_MASK, add, no_cells
 
 DELAY_MAX_MS = (1 << 35) - 1
 QUANTILES = {"p50": 50, "p90": 90, "p99": 99}
@@ -48,14 +48,14 @@ class Delay:
         self.longest_us = 0
         self.updates_max = 0
 
-    def observe(self, delay_us: int, stale_updates: int) -> None:
-        """Count one reveal. A clock that went backwards meanwhile gives a delay of 0."""
+    def observe(self, delay_us: int, stale_updates: int, rounds: int = 1) -> None:
+        """Count a reveal, or several that are alike. A clock that went backwards meanwhile gives a delay of 0."""
         if delay_us > self.longest_us:
             self.longest_us = delay_us
         if stale_updates > self.updates_max:
             self.updates_max = stale_updates
         delay_ms = min(delay_us // 1000, DELAY_MAX_MS)
-        add_one(self.cells, bucket_of(delay_ms) if delay_ms > 0 else 0)
+        add(self.cells, bucket_of(delay_ms) if delay_ms > 0 else 0, count=rounds)
 
     def report(self) -> dict[str, Any]:
         """Seconds at the quantiles (the smallest delay that as many reveals did not exceed) and at most."""

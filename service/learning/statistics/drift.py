@@ -18,9 +18,11 @@ older buckets made of whole blocks of 32, touched once in 32 rounds.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from math import log, sqrt
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 DELTA = 0.002
 # A rise that would be a change if ten times the false alarms were allowed is worth a warning.
@@ -72,8 +74,23 @@ class Drift:
         """Take in reveal number `revealed` (from 1); whether the error is found, with it, to have risen."""
         self.bits = self.bits << 1 | mistake
         self.rounds = rounds = self.rounds + 1
-        if rounds % BLOCK_ROUNDS:
-            return False
+        return not rounds % BLOCK_ROUNDS and self._look(revealed)
+
+    def observe_all(self, mistakes: npt.NDArray[np.bool_], revealed: int) -> None:
+        """Take in reveals, the first of which is number `revealed` + 1."""
+        done = 0
+        while done < len(mistakes):
+            part = mistakes[done : done + BLOCK_ROUNDS - self.rounds % BLOCK_ROUNDS]
+            count = len(part)
+            packed = int.from_bytes(np.packbits(part).tobytes(), "big") >> (-count % 8)
+            self.bits = self.bits << count | packed
+            self.rounds += count
+            done += count
+            if self.rounds % BLOCK_ROUNDS == 0:
+                self._look(revealed + done)
+
+    def _look(self, revealed: int) -> bool:
+        """Test, and start afresh after a change; whether the error rose."""
         change = self._test()
         if not change:
             return False
@@ -114,15 +131,13 @@ class Drift:
         self.warning = warning
         return 0
 
-    def _cuts(self) -> Iterator[tuple[int, int]]:
+    def _cuts(self) -> list[tuple[int, int]]:
         """The rounds and the ones of the newer part at each cut, from the newest."""
-        newer = ones = 0
         bits, blocks = self.bits, self.blocks
-        for newer, mask in FINE_MASKS:
-            ones = (bits & mask).bit_count()
-            yield newer, ones
+        cuts = [(newer, (bits & mask).bit_count()) for newer, mask in FINE_MASKS]
         if blocks is None:
-            return
+            return cuts
+        newer, ones = cuts[-1]
         size, arrived = BLOCK_ROUNDS, self.rounds // BLOCK_ROUNDS - FINE_BLOCKS
         row_end = len(blocks)
         while row_end:
@@ -130,10 +145,11 @@ class Drift:
             for bucket_ones in reversed(blocks[row_start:row_end]):
                 newer += size
                 ones += bucket_ones
-                yield newer, ones
+                cuts.append((newer, ones))
             arrived = (arrived - row_end + row_start) // 2
             row_end = row_start
             size *= 2
+        return cuts
 
     def _add_block(self, ones: int) -> None:
         """Add the ones of a block; where a row of buckets of one size is too long, merge its two oldest."""

@@ -11,6 +11,11 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+Flags = npt.NDArray[np.bool_]
+
 RECENT_MAX = 10_000
 # Whole bytes are cleared as the ring comes round, so it holds a few bits more than are asked for.
 RING_BYTES = RECENT_MAX // 8 + 6
@@ -37,6 +42,26 @@ def push(ring: bytearray, number: int, mistake: bool) -> None:
         ring.append(mistake)
     else:
         ring[bit >> 3] = mistake
+
+
+def push_all(ring: bytearray, number: int, mistakes: Flags) -> None:
+    """Record reveals from `number` (from 0) on.
+
+    >>> ring = bytearray()
+    >>> push(ring, 0, True)
+    >>> push_all(ring, 1, np.array([False, True, True]))
+    >>> ring
+    bytearray(b'\\r')
+    """
+    done = 0
+    while done < len(mistakes):
+        bit = (number + done) % RING_BITS
+        part = mistakes[done : done + RING_BITS - bit]
+        at, held = bit >> 3, bit & 7
+        before = np.unpackbits(np.frombuffer(ring[at : at + 1], np.uint8), bitorder="little")[:held]
+        packed = np.packbits(np.concatenate((before, part)), bitorder="little").tobytes()
+        ring[at : at + len(packed)] = packed
+        done += len(part)
 
 
 def mistakes_of_last(ring: bytearray, revealed: int, last: int) -> int:
@@ -95,10 +120,10 @@ class Clock:
         self.minutes: array[int] | None = None
         self.half_hours: array[int] | None = None
 
-    def observe(self, at_us: int, mistake: bool) -> None:
-        """Count one reveal at its event time."""
+    def observe(self, at_us: int, mistakes: int, rounds: int = 1) -> None:
+        """Count a reveal, or several, at their event time."""
         second = at_us // 1_000_000
-        tally = ROUND + mistake
+        tally = rounds * ROUND + mistakes
         if second == self.second:
             self.tally += tally
         elif not self.tally:

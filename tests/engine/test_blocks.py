@@ -1,0 +1,153 @@
+"""A block of rounds does what the rounds do one by one, to the bit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.engine.block_fold import table_of
+from service.engine.model import Model
+from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundsLearned, features_of
+from service.learning.runs import AHEAD_MAX
+from service.learning.vectors import Rows, Vector, Vectors, dot
+from service.web.model_settings import ModelLimits, ModelSettings
+
+ROUNDS = 600
+"""More than are ever scored together, and enough for drifts, full windows and a halved curve."""
+
+LEARNERS = [
+    {"algorithm": "perceptron"},
+    {"algorithm": "perceptron", "rule": "margin", "delta": 0.5, "schedule": "inverse_sqrt"},
+    {"algorithm": "averaged"},
+    {"algorithm": "pa"},
+    {"algorithm": "arow"},
+    {"algorithm": "scw"},
+]
+FEATURES: list[Any] = [
+    "dense",
+    "named",
+    "hashed",
+    {"kind": "hashed", "bits": 2},
+    {"kind": "named", "names_max": 4},
+    {"kind": "dense", "standardize": True},
+    {"kind": "named", "normalize": "l2"},
+]
+LABELS: list[Any] = [[-1, 1], None, ["a", "b", "c"]]
+
+
+def new_model(**settings: Any) -> Model:
+    settings = ModelSettings(**settings).complete(ModelLimits(100, 100, 100, 10**8))
+    model = Model(ModelCreated("m", 1, settings))
+    model.apply(DimensionFixed("m", 1, 5))
+    return model
+
+
+def examples(kind: str, chance: np.random.Generator) -> list[Any]:
+    """Numbers, small enough to make ties, whose rule changes half way; names come and go."""
+    numbers = chance.integers(-3, 4, size=(ROUNDS, 5)).astype(float).tolist()
+    if kind == "dense":
+        return numbers
+    names = ["a", "b", "c", "d", "e"]
+    return [dict(list(zip(names, row, strict=True))[: 2 + (at // 50) % 4]) for at, row in enumerate(numbers)]
+
+
+def truths(labels: Any, sent: list[Any]) -> list[Any]:
+    known = labels or [True, 1, "1"]
+    sums = [sum(row.values() if isinstance(row, dict) else row) for row in sent]
+    return [known[int(total + (at > ROUNDS / 2)) % len(known)] for at, total in enumerate(sums)]
+
+
+CASES = [
+    (learner, features, LABELS[(at + number) % len(LABELS)])
+    for number, learner in enumerate(LEARNERS)
+    for at, features in enumerate(FEATURES)
+]
+
+
+@pytest.mark.parametrize(("learner", "features", "labels"), CASES, ids=str)
+def test_a_block_is_its_rounds(learner: Any, features: Any, labels: Any) -> None:
+    chance = np.random.default_rng(1958)
+    settings = {
+        "learner": learner,
+        "features": features,
+        "labels": labels,
+        "bias": len(str(features)) % 2 == 0,
+    }
+    one_by_one, in_blocks = new_model(**settings), new_model(**settings)
+    kind = one_by_one.settings["features"]["kind"]
+    sent = examples(kind, chance)
+    revealed = truths(labels, sent)
+    start, block = 0, 0
+    while start < ROUNDS:
+        end = start + (1, 3, 40, 500)[block % 4]
+        block += 1
+        at, labels_sent = 10**15 + block, revealed[start:end]
+        features_sent = one_by_one.features.read_rows(sent[start:end])
+        assert features_sent is not None
+        event = RoundsLearned("m", at, labels_sent, [table_of(rows) for rows in features_sent])
+        stored = features_of(event)
+        assert stored == [one_by_one.features.encode(one_by_one.features.read(s)) for s in sent[start:end]]
+        expected = [
+            one_by_one.apply(RoundLearned("m", at, None, label, each))
+            for label, each in zip(labels_sent, stored, strict=True)
+        ]
+        assert list(in_blocks.apply(event)) == expected  # type: ignore[arg-type]
+        start = end
+    assert in_blocks.to_bytes() == one_by_one.to_bytes()
+    assert in_blocks.revealed == ROUNDS
+    assert in_blocks.report(10**15) == one_by_one.report(10**15)
+
+
+def test_the_stream_of_these_tests_has_drifts() -> None:
+    model = new_model(features="dense")
+    sent = examples("dense", np.random.default_rng(1958))
+    rows = model.features.read_rows(sent)
+    assert rows is not None
+    model.apply(RoundsLearned("m", 1, truths([-1, 1], sent), [table_of(part) for part in rows]))
+    assert model.updates > ROUNDS / AHEAD_MAX
+
+
+@given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 2**32))
+def test_rows_are_scored_to_the_bit_like_single_vectors(size: int, count: int, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    rows, weights = (
+        chance.normal(size=(count, size)) * 10 ** chance.uniform(-9, 9, size),
+        chance.normal(size=size),
+    )
+    dots = Vectors(rows).dots(weights, 0, count)
+    assert dots.tolist() == [dot(row, weights) for row in rows]
+    places = chance.permutation(size)
+    sparse = Vectors(rows, places).dots(weights, 0, count)
+    assert sparse.tolist() == [Vector(row, places).dot(weights) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [[[1.0, 2.0]], [[1.0, "2", 3.0, 4.0, 5.0]], [[1e101, 0, 0, 0, 0]], [[10**400, 0, 0, 0, 0]], [{"a": 1.0}]],
+    ids=str,
+)
+def test_rows_that_do_not_fit_are_left_to_reading_one_by_one(sent: Any) -> None:
+    good = [[1.0, 2.0, 3.0, 4.0, 5.0]]
+    assert new_model(features="dense").features.read_rows(good * 3 + sent + good) is None
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [{"a": "word"}, {"a": ["b"]}, {"a": 1e101}, {"a": 10**400}, {}, {"": 1.0}, [1.0], {"\ud800": 1.0}],
+    ids=ascii,
+)
+def test_names_that_are_not_plain_numbers_are_left_to_reading_one_by_one(sent: Any) -> None:
+    good = [{"a": 1.0}]
+    assert new_model(features="named").features.read_rows(good * 3 + [sent] + good) is None
+
+
+def test_empty_examples_survive_a_block() -> None:
+    model = new_model(features={"kind": "named", "text": ["t"]})
+    example = model.features.read({"t": "!!!"})
+    rows = model.features.rows_of([example, example])
+    assert rows == [Rows(rows[0].values, [])] and rows[0].values.shape == (2, 0)
+    event = RoundsLearned("m", 1, [1, -1], [table_of(part) for part in rows])
+    assert features_of(event) == [{}, {}]
+    assert len(list(model.apply(event))) == 2  # type: ignore[arg-type]

@@ -1,0 +1,51 @@
+"""An answer leaves in one packet, unless its body comes later."""
+
+import json
+import socket
+
+import httpx
+
+from tests.running import Service
+
+
+def first_packet(service: Service, request: bytes) -> bytes:
+    """What can be read as soon as anything can."""
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(request)
+        return connection.recv(65_536)
+
+
+def request_for(path: str, body: bytes = b"") -> bytes:
+    head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    return head.encode() + b"content-length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def test_head_and_body_of_an_answer_come_together(service: Service, name: str) -> None:
+    body = json.dumps({"model": name, "features": [1.0]}).encode()
+    head, _, answer = first_packet(service, request_for("/predict", body)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert json.loads(answer)["model"] == name
+
+
+def test_a_head_does_not_wait_for_a_body_that_comes_later(service: Service) -> None:
+    body = b'{"features": [1.0]}\n'
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(
+            b"POST /stream HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200"), "before the first line is sent"
+        connection.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        assert b"is missing, and the stream has no default" in connection.recv(65_536)
+
+
+def test_an_answer_is_whole_when_the_connection_closes(service: Service) -> None:
+    request = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(request)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert b"content-length: %d" % len(content) in head and content
