@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check fuzz soak bench constraints clean
+.PHONY: help serve test check audit fuzz soak bench constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,10 @@ check: $(VENV)/.installed-dev ## the static checks alone
 	$(call run,import-linter,$(BIN)/lint-imports --no-logo)
 	$(call run,hadolint,$(BIN)/hadolint Dockerfile)
 	$(call run,compose schema,$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml)
+
+# Not part of `check`: it asks a database of known vulnerabilities on the network.
+audit: $(VENV)/.installed-audit ## compare the pinned versions with known vulnerabilities; needs the network
+	@$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
 fuzz: $(VENV)/.installed-dev ## try the service with made-up requests, TIMES=20 times as many as make test does
 	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal --timeout 0 tests/fuzz $(ARGS)
@@ -73,6 +77,12 @@ $(VENV)/.installed-dev: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.installed-bench: $(VENV)/.installed-dev bench/requirements.txt
 	@echo "installing, with what the benchmarks compare with ..."
 	@$(PIP) install -c constraints.txt -r bench/requirements.txt
+	@touch $@
+
+# Not pinned: an auditor should know the latest.
+$(VENV)/.installed-audit: $(VENV)/.made
+	@echo "installing pip-audit ..."
+	@$(PIP) install --upgrade pip-audit
 	@touch $@
 
 # The page is tested in a real browser and the alerts by a real Prometheus; a machine without them is told.

@@ -15,11 +15,14 @@ from starlette.types import Receive, Scope, Send
 
 from service import logs
 from service.engine.engine import Engine, Rules
+from service.errors import NovikoffError
+from service.guarding import across_origins, allowed_origins, key_ring, make_gate
 from service.journal.protocol import Journal
 from service.journals import make_journal
 from service.settings import Settings
 from service.web import (
     dashboard,
+    docs,
     feed,
     health,
     jobs,
@@ -33,9 +36,11 @@ from service.web import (
     stream,
 )
 from service.web.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
-from service.web.fast import Endpoint, as_problem, respond
+from service.web.fast import Endpoint, respond_with
+from service.web.gate import ROUND, Gate
 from service.web.model_settings import ModelLimits, ModelSettings
-from service.web.problems import HttpError
+from service.web.security_headers import secured
+from service.web.tenants import TenantBlocks, TenantJobs, TenantModels, TenantRounds
 from service.web.traffic import Traffic, Watched
 
 log = logging.getLogger(__name__)
@@ -53,6 +58,9 @@ class Application(FastAPI):
         streaming: stream.StreamEndpoint,
         *,
         traffic: Traffic,
+        gate: Gate | None,
+        origins: frozenset[str],
+        with_keys: bool,
         on_stop: Callable[[], None],
         body_bytes_max: int,
         upload_bytes_max: int,
@@ -65,12 +73,18 @@ class Application(FastAPI):
         self._described = endpoints
         self._endpoints = fast
         self._traffic = traffic
+        self._gate = gate
+        self._with_keys = with_keys
+        self._entry = across_origins(self._dispatch, origins) if origins else self._dispatch
         self._body_bytes_max = body_bytes_max
         self._upload_bytes_max = upload_bytes_max
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._entry(scope, receive, send)
+
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
@@ -80,38 +94,55 @@ class Application(FastAPI):
         if endpoint is not None:
             if request_id is not None:
                 send = request_ids.identified(send, request_id)
-            status = await endpoint(scope, receive, send)
+            try:
+                if self._gate is not None:
+                    send = self._gate.admit(scope, ROUND, send)
+                status = await endpoint(scope, receive, send)
+            except NovikoffError as error:
+                status = await respond_with(send, error)
             self._traffic.observe("POST", scope["path"], status, perf_counter() - began)
             return
-        watched = Watched(request_ids.identified(send, request_id or logs.new_request_id().encode()))
-        await self._call_slowly(scope, receive, watched)
-        route = getattr(scope.get("route"), "path", "unknown")
+        identified = request_ids.identified(send, request_id or logs.new_request_id().encode())
+        watched = Watched(secured(identified))
+        route = await self._call_slowly(scope, receive, watched)
         self._traffic.observe(scope["method"], route, watched.status, perf_counter() - began)
 
-    async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Through FastAPI, with a body that is bounded and JSON."""
-        if has_body(scope["headers"]):
-            upload = scope["method"] == "PUT" or scope["path"].endswith("/fit")
-            limit = self._upload_bytes_max if upload else self._body_bytes_max
-            accepted = JSON_OR_LINES if upload else JSON_ONLY
-            try:
+    async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> str:
+        """Through FastAPI, with a body that is bounded and JSON; the route that it came to."""
+        route = "unknown"
+        try:
+            if self._gate is not None:
+                needed = self._gate.needed(scope)
+                route = needed.route
+                send = self._gate.admit(scope, needed, send)
+            if has_body(scope["headers"]):
+                upload = scope["method"] == "PUT" or scope["path"].endswith("/fit")
+                limit = self._upload_bytes_max if upload else self._body_bytes_max
+                accepted = JSON_OR_LINES if upload else JSON_ONLY
                 receive = replay(await read_body(scope, receive, limit, accepted), receive)
-            except HttpError as error:
-                await respond(send, *as_problem(error))
-                return
+        except NovikoffError as error:
+            await respond_with(send, error)
+            return route
         with suppress(
             Exception
         ):  # the app has logged and answered it, and raises it for servers that do neither
             await super().__call__(scope, receive, send)
+        return getattr(scope.get("route"), "path", route)
 
     def openapi(self) -> dict[str, Any]:
         if self._document is None:
-            self._document = openapi.document(self, self._described)
+            self._document = openapi.document(self, self._described, with_keys=self._with_keys)
         return self._document
 
 
-def create_app(settings: Settings) -> Application:
-    """The whole service; StartError if its data directory or its cluster cannot be had."""
+def create_app(settings: Settings, *, guarded: bool = True) -> Application:
+    """The whole service; StartError if its data directory or its cluster cannot be had.
+
+    Not `guarded`, it asks nobody for a key: for whoever runs it within a process of their own.
+    """
+    ring = key_ring(settings) if guarded else None
+    origins = allowed_origins(settings)
+    gate = make_gate(settings, ring, origins) if guarded else None
     journal = make_journal(settings)
     limits = ModelLimits(
         names_max=min(settings.names_max, settings.weights_max),
@@ -126,9 +157,11 @@ def create_app(settings: Settings) -> Application:
             wait_for_predictions=settings.durability_of_predictions == "strict",
             pending_ttl_seconds=settings.pending_ttl_seconds,
             pending_max=settings.pending_max,
+            pending_total_max=settings.pending_total_max,
             features_max=settings.features_max,
             feature_abs_max=settings.feature_abs_max,
             jobs_max=settings.jobs_max,
+            models_max=settings.models_max,
             models_loaded_max=settings.models_loaded_max,
             snapshot_every_events=settings.snapshot_every_events,
         ),
@@ -137,7 +170,10 @@ def create_app(settings: Settings) -> Application:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await engine.open()
+        following = asyncio.create_task(ring.follow()) if ring is not None else None
         yield
+        if following is not None:
+            following.cancel()
         await _close(engine, journal, settings.shutdown_seconds)
 
     def why_unready() -> str | None:
@@ -148,7 +184,9 @@ def create_app(settings: Settings) -> Application:
         return None
 
     traffic = Traffic()
-    follow = feed.Feed(engine.models, engine.fleet, engine.clock, clients_max=settings.feeds_max)
+    models_seen = TenantModels(engine.models)
+    rounds_seen = TenantRounds(engine.rounds)
+    follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     collector = metrics.Collector(
         engine.fleet,
         journal,
@@ -157,16 +195,19 @@ def create_app(settings: Settings) -> Application:
         queue_events_max=settings.queue_events_max,
     )
     streaming = stream.StreamEndpoint(
-        engine.rounds,
-        engine.blocks,
+        rounds_seen,
+        TenantBlocks(engine.blocks),
         line_bytes_max=settings.line_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
         streams_max=settings.streams_max,
     )
     app = Application(
-        rounds.endpoints(engine.rounds, body_bytes_max=settings.body_bytes_max, items_max=settings.items_max),
+        rounds.endpoints(rounds_seen, body_bytes_max=settings.body_bytes_max, items_max=settings.items_max),
         streaming,
         traffic=traffic,
+        gate=gate,
+        origins=origins,
+        with_keys=ring is not None,
         on_stop=follow.stop,
         body_bytes_max=settings.body_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
@@ -175,15 +216,17 @@ def create_app(settings: Settings) -> Application:
         description="Online learning over HTTP: predict, reveal, update.",
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
+        docs_url=None,
         redoc_url=None,
     )
-    app.include_router(models.router(engine.models, limits))
-    app.include_router(jobs.router(engine.jobs, engine.clock))
-    app.include_router(stats.router(engine.models, engine.clock))
+    app.include_router(models.router(models_seen, limits))
+    app.include_router(jobs.router(TenantJobs(engine.jobs), engine.clock))
+    app.include_router(stats.router(models_seen, engine.clock))
     app.include_router(feed.router(follow))
-    app.include_router(metrics.router(collector))
+    app.include_router(metrics.router(collector, engine.fleet))
     app.include_router(health.router(why_unready))
     app.include_router(dashboard.router())
+    app.include_router(docs.router(app.title))
     problems.install(app)
     return app
 

@@ -18,13 +18,15 @@ import uvicorn
 from service import logs
 from service.app import create_app
 from service.commands.doctor.command import doctor
+from service.commands.key import key
 from service.commands.migrate.command import migrate
 from service.commands.replay.command import replay
 from service.commands.top import top
 from service.commands.transfer import export_model, import_model
 from service.errors import StartError
+from service.listening import is_loopback, listen
 from service.settings import Settings, load_settings
-from service.web.one_write import OneWriteProtocol
+from service.web.http_protocol import protocol
 from service.web.slow_clients import SWEEP_SECONDS, SlowClients
 
 TICK_SECONDS = 0.1
@@ -61,12 +63,16 @@ def serve(
     host: Annotated[str | None, typer.Option(help=Settings.model_fields["host"].description)] = None,
     port: Annotated[int | None, typer.Option(help=Settings.model_fields["port"].description)] = None,
     data: Annotated[Path | None, typer.Option(help=Settings.model_fields["data"].description)] = None,
+    allow_anonymous: Annotated[
+        bool | None, typer.Option(help=Settings.model_fields["allow_anonymous"].description)
+    ] = None,
 ) -> None:
     """Run the service. All other settings are environment variables: see the README."""
-    settings = load_settings(host=host, port=port, data=data)
+    settings = load_settings(host=host, port=port, data=data, allow_anonymous=allow_anonymous)
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
     _allow_many_connections()
-    Server(settings).run()
+    sockets = listen(settings.host, settings.port)
+    Server(settings).run(sockets)
 
 
 def _allow_many_connections() -> None:
@@ -82,6 +88,7 @@ cli.command("export")(export_model)
 cli.command("import")(import_model)
 cli.command()(doctor)
 cli.command()(migrate)
+cli.command()(key)
 
 
 class Server(uvicorn.Server):
@@ -95,13 +102,14 @@ class Server(uvicorn.Server):
                 self._app,
                 host=settings.host,
                 port=settings.port,
+                http=protocol(head_bytes_max=settings.head_bytes_max),
+                ws="none",
                 log_config=None,  # service.logs has seen to it
                 access_log=False,
                 reset_contextvars=True,  # or the id of a request could stay with its connection
                 proxy_headers=False,
                 server_header=False,
                 date_header=False,
-                http=OneWriteProtocol,
                 lifespan="on",
                 timeout_graceful_shutdown=round(settings.shutdown_seconds),
             )
@@ -130,9 +138,12 @@ class Server(uvicorn.Server):
             "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
             "data": str(self._settings.data.absolute()),
             "durability": self._settings.durability,
+            "access": access(self._settings),
             "seconds": round(self._started_at - began, 3),
         }
         log.info("running on %s with version %s", fields["address"], fields["version"], extra=fields)
+        if fields["access"] == "everybody":
+            log.warning("there are no keys: whoever can reach the service may do everything")
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -142,6 +153,13 @@ class Server(uvicorn.Server):
         # uvicorn would raise the signal again in the end, and the process would die of it.
         self.should_exit = True
         self._app.on_stop()
+
+
+def access(settings: Settings) -> str:
+    """Who may use the service."""
+    if settings.api_keys or settings.api_keys_file:
+        return "keys"
+    return "this machine" if is_loopback(settings.host) and not settings.allow_anonymous else "everybody"
 
 
 def _spare_the_collector() -> None:

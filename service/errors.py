@@ -3,11 +3,14 @@
 NovikoffError
 ├── RequestError                 the client can mend it
 │   ├── InvalidRequest           invalid-request: fields that are missing, unknown or out of range
+│   ├── Unauthorized             unauthorized: no key, or one that does not count
+│   ├── Forbidden                forbidden: the key is not good for this
 │   ├── UnknownLabel             unknown-label
 │   ├── UnknownModel             unknown-model
 │   ├── UnknownPrediction        unknown-prediction
 │   ├── PredictionExpired        prediction-expired
 │   ├── ModelExists              model-exists
+│   ├── TooManyModels            too-many-models
 │   ├── InvalidExport            invalid-export
 │   ├── UnknownJob               unknown-job
 │   ├── JobRunning               job-running
@@ -20,6 +23,7 @@ NovikoffError
 │   └── Overloaded               overloaded
 └── StartError                   the service cannot start
     ├── InvalidSettings          invalid-settings
+    ├── AddressUnusable          address-unusable
     ├── DirectoryLocked          directory-locked
     ├── DirectoryUnusable        directory-unusable
     ├── ClusterUnusable          cluster-unusable
@@ -64,6 +68,14 @@ class InvalidRequest(RequestError):
         return cls(f"{field}: {message}", (FieldError(field, message),))
 
 
+class Unauthorized(RequestError):
+    code = "unauthorized"
+
+
+class Forbidden(RequestError):
+    code = "forbidden"
+
+
 class UnknownLabel(RequestError):
     code = "unknown-label"
 
@@ -82,6 +94,10 @@ class PredictionExpired(RequestError):
 
 class ModelExists(RequestError):
     code = "model-exists"
+
+
+class TooManyModels(RequestError):
+    code = "too-many-models"
 
 
 class InvalidExport(RequestError):
@@ -130,6 +146,10 @@ class StartError(NovikoffError):
 
 class InvalidSettings(StartError):
     code = "invalid-settings"
+
+
+class AddressUnusable(StartError):
+    code = "address-unusable"
 
 
 class DirectoryLocked(StartError):

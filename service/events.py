@@ -145,3 +145,17 @@ def features_of(event: RoundsLearned) -> list[Any]:
             numbers = struct.Struct(f"<{len(table.names)}d").unpack
             features += [dict(zip(table.names, numbers(row), strict=True)) for row in rows]
     return features
+
+
+def prediction_in(event: RoundRevealed) -> Prediction:
+    """The prediction that was revealed."""
+    return Prediction(
+        event.prediction_id,
+        event.model,
+        event.predicted_at,
+        event.features,
+        event.served,
+        event.score,
+        event.version_seen,
+        event.updates_seen,
+    )

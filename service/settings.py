@@ -26,6 +26,24 @@ class Settings(BaseSettings):
         pattern=r"^(sqlite|(nats|tls)://[^\s,]+(,(nats|tls)://[^\s,]+)*)$",
         description="`sqlite`: a file in `data`; `nats://host:4222,…`: a cluster that several replicas share",
     )
+    api_keys: str = Field(
+        "", description="the keys that count, as `novikoff key` prints them, with commas between"
+    )
+    api_keys_file: str = Field("", description="a file with such lines; it is read again whenever it changes")
+    allow_anonymous: bool = Field(
+        False, description="whether, without keys, other machines may do everything that this one may"
+    )
+    cors_origins: str = Field(
+        "",
+        description="web sites whose pages may call the service, as `https://example.org`, with commas between",
+    )
+    requests_per_second: float = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description="requests a second of one key, or of one address without keys; 0: no limit",
+    )
+    requests_burst: int = Field(100, ge=1, le=1_000_000, description="how many of them may come at once")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the least serious messages that are logged"
     )
@@ -102,6 +120,7 @@ class Settings(BaseSettings):
     nats_key: str = Field("", description="for TLS: a file with its key")
 
     auto_create: bool = Field(True, description="whether predicting with an unknown model makes it")
+    models_max: int = Field(1_000_000, ge=1, description="the most models, in memory or on disk")
     models_loaded_max: int = Field(
         10_000, ge=1, description="models in memory; the least recently used go to disk"
     )
@@ -110,6 +129,12 @@ class Settings(BaseSettings):
     )
     pending_max: int = Field(
         10_000, ge=1, le=10_000_000, description="predictions of a model that wait; the oldest are pushed out"
+    )
+
+    pending_total_max: int = Field(
+        500_000,
+        ge=1,
+        description="predictions that wait, of all models together; then each pushes out its own",
     )
 
     feeds_max: int = Field(100, ge=0, description="clients that may follow the feed at the same time")
@@ -125,6 +150,9 @@ class Settings(BaseSettings):
     jobs_max: int = Field(1, ge=1, le=64, description="fits that may run at the same time, a process each")
     upload_bytes_max: int = Field(
         67_108_864, ge=256, description="the largest body that brings a model or the examples of a fit"
+    )
+    head_bytes_max: int = Field(
+        65_536, ge=1_024, description="the largest head of a request: its address and its header fields"
     )
     body_bytes_max: int = Field(1_048_576, ge=256, description="the largest body of a request")
     names_max: int = Field(

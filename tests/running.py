@@ -33,6 +33,8 @@ class Service:
         self.settings = settings
         self.log: list[str] = []
         self.client = httpx.Client(timeout=30)
+        self.clients: list[httpx.Client] = []
+        """Those of people with keys, to be closed in the end."""
 
     def start(self) -> "Service":
         environment = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
@@ -93,7 +95,8 @@ class Service:
         if self.process.poll() is None:
             self.process.kill()
         self._wait()
-        self.client.close()
+        for client in (self.client, *self.clients):
+            client.close()
 
     # What clients do
 

@@ -60,7 +60,7 @@ def test_the_readme_lists_every_setting_with_its_default_its_range_and_its_help(
         [
             f"`{name}`",
             f"`{PREFIX}{name.upper()}`",
-            f"`{shown(field.default)}`",
+            f"`{shown(field.default)}`" if field.default != "" else "",
             values(field),
             field.description,
         ]
@@ -165,6 +165,16 @@ def test_the_feedback_table_names_only_problems_that_exist() -> None:
 
 
 # The documents among themselves
+
+
+def test_every_test_that_the_page_on_security_names_exists() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", page)
+    assert len(named) > 10
+    for file, test in named:
+        assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), (
+            f"{file}::{test}"
+        )
 
 
 def test_every_fenced_block_of_json_is_json() -> None:

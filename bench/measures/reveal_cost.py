@@ -149,9 +149,11 @@ async def _engine(data: Path) -> AsyncIterator[Engine]:
         wait_for_predictions=False,
         pending_ttl_seconds=86_400.0,
         pending_max=10_000,
+        pending_total_max=500_000,
         features_max=65_536,
         feature_abs_max=1e100,
         jobs_max=1,
+        models_max=10,
         models_loaded_max=10,
         snapshot_every_events=1_000_000,
     )

@@ -32,7 +32,7 @@ async def connected(url: str | None, key: str | None, data: Path | None) -> Asyn
 
 @asynccontextmanager
 async def _own_service(data: Path, *, durability: str | None) -> AsyncIterator[AsyncClient]:
-    app = create_app(load_settings(data=data, durability=durability))
+    app = create_app(load_settings(data=data, durability=durability), guarded=False)
     async with (
         app.router.lifespan_context(app),  # the transport would not run it
         AsyncClient("http://in-process", transport=httpx.ASGITransport(app)) as client,

@@ -27,9 +27,11 @@ class Rules:
     wait_for_predictions: bool
     pending_ttl_seconds: float
     pending_max: int
+    pending_total_max: int
     features_max: int
     feature_abs_max: float
     jobs_max: int
+    models_max: int
     models_loaded_max: int
     snapshot_every_events: int
 
@@ -46,7 +48,13 @@ class Engine:
             loaded_max=rules.models_loaded_max,
             snapshot_every_events=rules.snapshot_every_events,
         )
-        self.models = Models(journal, self.fleet, self.clock, default_settings=rules.default_settings)
+        self.models = Models(
+            journal,
+            self.fleet,
+            self.clock,
+            default_settings=rules.default_settings,
+            models_max=rules.models_max,
+        )
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max)
         examples = Examples(
             self.fleet,
@@ -63,6 +71,7 @@ class Engine:
             self.clock,
             pending_ttl_seconds=rules.pending_ttl_seconds,
             pending_max=rules.pending_max,
+            pending_total_max=rules.pending_total_max,
             wait_for_predictions=rules.wait_for_predictions,
         )
 
@@ -70,6 +79,8 @@ class Engine:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
         self.clock.start_after(await self._journal.open(apply))
         self.fleet.left_behind = set(await self._journal.unsummarised())
+        before = await self._journal.totals("")
+        self.models.count, self.fleet.waiting_unloaded = before.models, before.pending
         self._housekeeping = Housekeeping(self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True

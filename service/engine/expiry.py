@@ -5,6 +5,7 @@ from collections.abc import Container
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
+from service.errors import Overloaded
 from service.events import Prediction, PredictionsExpired
 
 
@@ -16,13 +17,21 @@ class Expiry:
     """
 
     def __init__(
-        self, fleet: Fleet, clock: Clock, revealing: Container[str], *, ttl_seconds: float, pending_max: int
+        self,
+        fleet: Fleet,
+        clock: Clock,
+        revealing: Container[str],
+        *,
+        ttl_seconds: float,
+        pending_max: int,
+        pending_total_max: int,
     ) -> None:
         self._fleet = fleet
         self._clock = clock
         self._revealing = revealing
         self._ttl_us = round(ttl_seconds * 1e6)
         self._pending_max = pending_max
+        self._pending_total_max = pending_total_max
 
     def is_due(self, prediction_at: int, now: int) -> bool:
         return now - prediction_at > self._ttl_us
@@ -30,10 +39,21 @@ class Expiry:
     def push_out(self, live: Live) -> None:
         """Make room: the oldest go first, but none whose label is just arriving."""
         while len(live.pending) > self._pending_max:
-            oldest = next((p for p in live.pending.values() if p.prediction_id not in self._revealing), None)
-            if oldest is None:
+            if not self._drop_oldest(live):
                 return
+
+    def check_room(self, live: Live) -> None:
+        """Where all models together have too many, a model makes room with its own; Overloaded if it has none."""
+        if len(self._fleet.owner) + self._fleet.waiting_unloaded < self._pending_total_max:
+            return
+        if not self._drop_oldest(live):
+            raise Overloaded(f"{self._pending_total_max} predictions wait for their labels; reveal some")
+
+    def _drop_oldest(self, live: Live) -> bool:
+        oldest = next((p for p in live.pending.values() if p.prediction_id not in self._revealing), None)
+        if oldest is not None:
             self._drop(live, [oldest])
+        return oldest is not None
 
     async def sweep(self) -> None:
         """Give up what is due, and record all that was given up."""

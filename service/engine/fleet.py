@@ -56,6 +56,8 @@ class Fleet:
         """Least recently used first."""
         self.owner: dict[str, Live] = {}
         """Which loaded model a waiting prediction belongs to."""
+        self.waiting_unloaded = 0
+        """How many predictions wait of models that are not loaded, as far as summaries tell."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, and at which tick."""
 
@@ -240,6 +242,7 @@ class Fleet:
     def _admit(self, live: Live) -> None:
         self.loaded[live.model.name] = live
         self.owner.update(dict.fromkeys(live.pending, live))
+        self.waiting_unloaded = max(0, self.waiting_unloaded - len(live.pending))
         self.changed(live)
         excess = len(self.loaded) - self._loaded_max
         if excess > 0:
@@ -254,6 +257,7 @@ class Fleet:
         if name in self._unsummarised:
             saved = self._journal.save_summaries([live.summary()])
             saved.add_done_callback(lambda saved: self.left_behind.add(name) if saved.exception() else None)
+        self.waiting_unloaded += len(live.pending)
         self._remove(live)
 
     def _remove(self, live: Live) -> None:

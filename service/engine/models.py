@@ -8,7 +8,7 @@ from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.names import check_name
-from service.errors import ModelExists, UnknownModel
+from service.errors import ModelExists, TooManyModels, UnknownModel
 from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
 from service.journal.protocol import Journal, Listed, Page, Recorded, Totals
 
@@ -17,12 +17,21 @@ class Models:
     """What can be done with whole models."""
 
     def __init__(
-        self, journal: Journal, fleet: Fleet, clock: Clock, *, default_settings: dict[str, dict[str, Any]]
+        self,
+        journal: Journal,
+        fleet: Fleet,
+        clock: Clock,
+        *,
+        default_settings: dict[str, dict[str, Any]],
+        models_max: int,
     ) -> None:
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
         self._default_settings = default_settings
+        self._models_max = models_max
+        self.count = 0
+        """How many there are, those included that are just being made."""
 
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
@@ -37,20 +46,19 @@ class Models:
         check_name("model", name)
         settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
         # Another request may have been quicker: then its model is ours too.
-        await self._fleet.make(ModelCreated(name, self._clock.now(), settings))
+        await self._add(ModelCreated(name, self._clock.now(), settings))
         return await self._fleet.get(name)
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:
         """A new model; an existing one is never changed."""
-        appended = await self._fleet.make(ModelCreated(name, self._clock.now(), settings))
-        if not appended.is_new:
+        if not await self._add(ModelCreated(name, self._clock.now(), settings)):
             raise _exists(name)
         return await self._fleet.get(name)
 
     async def adopt(self, name: str, model: Model) -> Live:
         """A model from elsewhere under this name; an existing one is never changed."""
         event = ModelImported(name, self._clock.now(), model.settings, model.to_bytes())
-        if not (await self._fleet.make(event)).is_new:
+        if not await self._add(event):
             raise _exists(name)
         return await self._fleet.get(name)
 
@@ -62,6 +70,26 @@ class Models:
     async def delete(self, name: str) -> None:
         live = await self._fleet.get(name)
         await self._fleet.append(live, ModelDeleted(name, self._clock.now()))
+        self.count -= 1
+
+    async def _add(self, event: ModelCreated | ModelImported) -> bool:
+        """Make a model durable if there is room; whether it is new."""
+        if self.count >= self._models_max and not await self._is_known(event.model):
+            raise TooManyModels(f"there are {self._models_max} models, and no more are made")
+        self.count += 1  # before it is, so that many at once cannot be too many
+        is_new = False
+        try:
+            is_new = (await self._fleet.make(event)).is_new
+        finally:
+            self.count -= not is_new
+        return is_new
+
+    async def _is_known(self, name: str) -> bool:
+        try:
+            await self._fleet.get(name)
+        except UnknownModel:
+            return False
+        return True
 
     async def page(self, page: Page) -> list[Listed]:
         if page.sort != "name":

@@ -11,6 +11,15 @@ NAME_RULE = f"1 to {NAME_CHARS_MAX} letters, digits, '.', '_', '-' and ':', not 
 _matches = re.compile(NAME_PATTERN).fullmatch
 
 
+def check_id(prediction_id: str) -> None:
+    """InvalidRequest unless the id of a prediction is a name, alone or after that of its owner.
+
+    >>> check_id("order-17"), check_id("acme-/order-17")
+    (None, None)
+    """
+    check_name("id", prediction_id.rpartition("/")[2])
+
+
 def check_name(field: str, name: str) -> None:
     """InvalidRequest unless the name is one that paths, subjects and people can take.
 

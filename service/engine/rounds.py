@@ -12,7 +12,7 @@ from service.engine.fleet import Fleet
 from service.engine.labels import same
 from service.engine.live import Live
 from service.engine.models import Models
-from service.engine.names import check_name
+from service.engine.names import check_id
 from service.engine.outcomes import Outcome, OutcomeLog
 from service.errors import (
     FeedbackConflict,
@@ -22,7 +22,7 @@ from service.errors import (
     RevealFirst,
     UnknownPrediction,
 )
-from service.events import Label, Prediction, RoundLearned, RoundRevealed
+from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
 from service.journal.protocol import Appended, Journal, Recorded
 
 
@@ -50,6 +50,7 @@ class Rounds:
         *,
         pending_ttl_seconds: float,
         pending_max: int,
+        pending_total_max: int,
         wait_for_predictions: bool,
     ) -> None:
         self._journal = journal
@@ -61,7 +62,12 @@ class Rounds:
         self._wait_for_predictions = wait_for_predictions
         self._revealing: dict[str, Future[None]] = {}
         self.expiry = Expiry(
-            fleet, clock, self._revealing, ttl_seconds=pending_ttl_seconds, pending_max=pending_max
+            fleet,
+            clock,
+            self._revealing,
+            ttl_seconds=pending_ttl_seconds,
+            pending_max=pending_max,
+            pending_total_max=pending_total_max,
         )
 
     async def predict(
@@ -107,15 +113,15 @@ class Rounds:
         """Wait until a model has come to a version that another replica has told of."""
         await self._fleet.reach(name, version)
 
-    async def reveal(self, prediction_id: str, label: Label) -> Round:
-        """Learn the true label of a prediction, once."""
+    async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
+        """Learn the true label of a prediction, once. Models whose names begin otherwise have none."""
         while (other := self._revealing.get(prediction_id)) is not None:
             await other
         live = self._fleet.owner.get(prediction_id)
-        if live is not None:
+        if live is not None and live.model.name.startswith(prefix):
             prediction = live.pending[prediction_id]
         else:
-            found = await self._locate(prediction_id, expected=True)
+            found = await self._locate(prediction_id, prefix, expected=True)
             if isinstance(found, Recorded):
                 return await self._replay(found, label)
             live, prediction = found
@@ -157,6 +163,7 @@ class Rounds:
 
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
         """Keep a prediction until its label comes; False if another replica has kept one under its id."""
+        self.expiry.check_room(live)
         durable = self._journal.put_pending(prediction, wait=wait or self._wait_for_predictions)
         live.submitted = self._journal.submitted
         live.keep(prediction)
@@ -185,18 +192,28 @@ class Rounds:
             del self._revealing[event.prediction_id]
             done.set_result(None)
 
+    async def _find(
+        self, prediction_id: str, prefix: str = "", *, expected: bool = False
+    ) -> Prediction | Recorded | None:
+        """What the journal has under an id, if that is a round of a model whose name begins so."""
+        found = await self._journal.find(prediction_id, expected=expected)
+        of = found.event if isinstance(found, Recorded) else found
+        if isinstance(of, Prediction | RoundRevealed | RoundLearned) and of.model.startswith(prefix):
+            return found
+        return None
+
     async def _locate(
-        self, prediction_id: str, *, expected: bool = False
+        self, prediction_id: str, prefix: str = "", *, expected: bool = False
     ) -> tuple[Live, Prediction] | Recorded:
         """Where a prediction is that no loaded model waits for: revealed before, or waiting elsewhere."""
-        found = await self._journal.find(prediction_id, expected=expected)
+        found = await self._find(prediction_id, prefix, expected=expected)
         if isinstance(found, Prediction):
             live = await self._fleet.get(found.model)
             if prediction_id in live.pending:
                 return live, live.pending[prediction_id]
             if self._journal.is_shared and live.may_reveal(found):
                 return live, found  # another replica has served it
-            found = await self._journal.find(prediction_id)  # unless it was revealed just now, it has expired
+            found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
         if isinstance(found, Recorded):
             return found
         made = made_at(prediction_id)
@@ -206,7 +223,7 @@ class Rounds:
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:
         """The prediction that was served under an id that a client chose, if any."""
-        check_name("id", prediction_id)
+        check_id(prediction_id)
         if prediction_id not in self._fleet.owner:
             try:
                 found = await self._locate(prediction_id)
@@ -217,20 +234,11 @@ class Rounds:
             event = found.event
             if not isinstance(event, RoundRevealed):
                 raise _taken(prediction_id)
-            return Prediction(
-                prediction_id,
-                event.model,
-                event.predicted_at,
-                event.features,
-                event.served,
-                event.score,
-                event.version_seen,
-                event.updates_seen,
-            )
+            return prediction_in(event)
         return self._fleet.owner[prediction_id].pending[prediction_id]
 
     async def _awaits_label(self, prediction_id: str) -> bool:
-        check_name("id", prediction_id)
+        check_id(prediction_id)
         if prediction_id in self._fleet.owner:
             return True
         found = await self._journal.find(prediction_id)

@@ -15,12 +15,7 @@ import msgspec
 from service.errors import JournalUnavailable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
-    ModelCreated,
-    ModelDeleted,
-    ModelImported,
-    ModelReset,
     Prediction,
-    PredictionsExpired,
     RoundRevealed,
 )
 from service.journal import reading
@@ -39,12 +34,10 @@ from service.journal.protocol import (
     Summary,
     Totals,
 )
+from service.journal.recording import record_of
 from service.journal.records import (
     MODEL_UNKNOWN,
     NEW,
-    BirthRecord,
-    DeathRecord,
-    EventRecord,
     Opening,
     PendingRecord,
     Record,
@@ -128,7 +121,7 @@ class SqliteJournal:
 
     def append(self, event: AnyEvent) -> Future[Appended]:
         withdrawn = self._writer.withdraw(event.prediction_id) if isinstance(event, RoundRevealed) else None
-        return self._submit(_record_of(event), event, withdrawn)
+        return self._submit(record_of(event), event, withdrawn)
 
     def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
         record = PendingRecord(prediction.prediction_id, prediction.model, prediction.at, encode(prediction))
@@ -289,20 +282,3 @@ class SqliteJournal:
                 self._writer.submit(Item(record, None))
             except Overloaded:
                 self._unsaved.append(record)
-
-
-def _record_of(event: AnyEvent) -> Record:
-    """An event with all that the writing process has to know of it."""
-    body = encode(event)
-    match event:
-        case RoundRevealed():
-            return EventRecord(event.model, event.prediction_id, True, None, body)
-        case ModelCreated() | ModelImported():
-            return BirthRecord(event.model, event.at, encode(event.settings), body)
-        case ModelDeleted():
-            return DeathRecord(event.model, body)
-        case PredictionsExpired():
-            return EventRecord(event.model, None, False, event.through, body)
-        case ModelReset():
-            return EventRecord(event.model, None, False, event.at, body)
-    return EventRecord(event.model, getattr(event, "prediction_id", None), False, None, body)

@@ -8,6 +8,7 @@ from service.web.problems import HttpError
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
 Header = tuple[bytes, bytes]
 
 JSON = b"application/json"

@@ -15,6 +15,8 @@ import msgspec
 from service.errors import FieldError, InvalidRequest, NovikoffError
 from service.web.bodies import Header, Receive, Scope, Send, read_body
 from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
+from service.web.rate_limits import charge
+from service.web.security_headers import NOSNIFF
 
 Body = TypeVar("Body")
 
@@ -95,6 +97,7 @@ class Endpoint(Generic[Body]):
             raise_problem(error)
         if len(items) > self._items_max:
             raise InvalidRequest.at("items", f"at most {self._items_max} are taken at once")
+        charge(len(items) - 1)
         # Each runs up to its journal entry before the next begins, so they keep their order and share a
         # commit; but a model's first item may have to wait for the model, and the others wait with it.
         tasks: list[asyncio.Task[object]] = []
@@ -132,7 +135,7 @@ async def _failed(error: Exception, item: msgspec.Raw) -> object:
 
 async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
     length = (b"content-length", b"%d" % len(content))
-    await send({"type": "http.response.start", "status": status, "headers": (*headers, length)})
+    await send({"type": "http.response.start", "status": status, "headers": (*headers, NOSNIFF, length)})
     await send({"type": "http.response.body", "body": content})
 
 
@@ -148,7 +151,8 @@ def as_problem(error: Exception, sent: bytes = b"") -> tuple[int, tuple[Header, 
     document = document_of(error, sent)
     status = document["status"]
     more = ((name.encode(), value.encode()) for name, value in headers_of(status).items())
-    return status, (PROBLEM, *more), msgspec.json.encode(document)
+    own = error.headers if isinstance(error, HttpError) else NO_HEADERS
+    return status, (PROBLEM, *more, *own), msgspec.json.encode(document)
 
 
 def document_of(error: Exception, sent: bytes = b"") -> dict[str, Any]:

@@ -18,11 +18,13 @@ from fastapi.responses import StreamingResponse
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
-from service.engine.models import Models
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
-from service.errors import Overloaded, UnknownModel
+from service.errors import Overloaded, Unauthorized, UnknownModel
+from service.web.callers import prefix
 from service.web.openapi import problems
+from service.web.queries import KNOWN_ONLY
 from service.web.stats import brief, report, sums
+from service.web.tenants import TenantModels
 
 FRAME_SECONDS = 1.0
 KEEP_ALIVE_SECONDS = 15.0
@@ -38,7 +40,7 @@ LastEventId = Annotated[str | None, Header(max_length=100, description="the id o
 class Feed:
     """Frames of what has changed. An id is this process's own, so that a restart begins with a snapshot."""
 
-    def __init__(self, models: Models, fleet: Fleet, clock: Clock, *, clients_max: int) -> None:
+    def __init__(self, models: TenantModels, fleet: Fleet, clock: Clock, *, clients_max: int) -> None:
         self._models = models
         self._fleet = fleet
         self._clock = clock
@@ -60,15 +62,16 @@ class Feed:
 
     async def frames(self, only: str | None, last_event_id: str | None) -> AsyncIterator[bytes]:
         """At most a frame a second, while there is something new; a comment now and then otherwise."""
+        if self.clients >= self._clients_max:  # others came between the check and now
+            return
         self.clients += 1
         try:
             yield b"retry: 2000\n\n"
             seen = self._seen(last_event_id)
             silent_seconds = 0.0
             while not self._stopping.is_set():
-                frame = await self._frame(only, seen)
-                if frame is not None:
-                    seen, content = frame
+                seen, content = await self._frame(only, seen)
+                if content:
                     silent_seconds = 0.0
                     yield content
                 elif silent_seconds >= KEEP_ALIVE_SECONDS:
@@ -77,6 +80,8 @@ class Feed:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), FRAME_SECONDS)
                 silent_seconds += FRAME_SECONDS
+        except Unauthorized:
+            return  # the key was taken back
         finally:
             self.clients -= 1
 
@@ -84,14 +89,16 @@ class Feed:
         process, _, tick = (last_event_id or "").partition("-")
         return int(tick) if process == self._process and tick.isdecimal() and len(tick) < 16 else None
 
-    async def _frame(self, only: str | None, seen: int | None) -> tuple[int, bytes] | None:
+    async def _frame(self, only: str | None, seen: int | None) -> tuple[int, bytes]:
+        """How far this goes, and what there is to tell about it, if anything."""
+        own = prefix()
         tick = self._fleet.tick
         if seen is not None and tick <= seen:
-            return None
+            return seen, b""
         kind = "snapshot" if seen is None else "changes"
-        data = await self._of_one(only, seen) if only else await self._of_all(seen)
+        data = await self._of_one(only, seen) if only else await self._of_all(own, seen)
         if data is None:
-            return None
+            return tick, b""
         return tick, b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
             self._process.encode(), tick, kind.encode(), _encode(data),
         )  # fmt: skip
@@ -105,16 +112,18 @@ class Feed:
             return None
         return report(live, self._clock.now())
 
-    async def _of_all(self, seen: int | None) -> dict[str, Any]:
+    async def _of_all(self, own: str, seen: int | None) -> dict[str, Any] | None:
         totals = await self._models.totals("")
-        changed = islice(self._fleet.changed_since(seen or 0), MODELS_MAX)
-        return {
-            "totals": sums(totals),
-            "models": [line(live) for live in changed],
-            "deleted": [
-                name for name, tick in self._fleet.deleted.items() if seen is not None and tick > seen
-            ],
-        }
+        changed = (live for live in self._fleet.changed_since(seen or 0) if live.model.name.startswith(own))
+        models = [line(live) for live in islice(changed, MODELS_MAX)]
+        deleted = [
+            name
+            for name, tick in self._fleet.deleted.items()
+            if seen is not None and tick > seen and name.startswith(own)
+        ]
+        if own and seen is not None and not models and not deleted:
+            return None  # what has changed is none of the caller's
+        return {"totals": sums(totals), "models": models, "deleted": deleted}
 
 
 def line(live: Live) -> dict[str, Any]:
@@ -124,7 +133,7 @@ def line(live: Live) -> dict[str, Any]:
 
 
 def router(feed: Feed) -> APIRouter:
-    routes = APIRouter(tags=["statistics"], responses=problems(404, 422, 503))
+    routes = APIRouter(tags=["statistics"], responses=problems(404, 422, 503), dependencies=KNOWN_ONLY)
 
     @routes.get("/feed", response_class=StreamingResponse,
                 responses={200: {"content": {"text/event-stream": {}}}})  # fmt: skip

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel
 
 from service.engine.clock import Clock
-from service.engine.jobs import Job, Jobs
+from service.engine.jobs import Job
 from service.errors import InvalidRequest
 from service.events import Label
 from service.web.answers import Json, timestamp
@@ -16,6 +16,7 @@ from service.web.fast import UNDECODABLE, raise_problem
 from service.web.models import ModelName
 from service.web.openapi import problems
 from service.web.rounds import FeaturesSent, LabelSent, check_label
+from service.web.tenants import TenantJobs
 
 JobId = Annotated[str, Path(max_length=128)]
 
@@ -64,7 +65,7 @@ def describe(job: Job, now: int) -> dict[str, Any]:
     }
 
 
-def router(jobs: Jobs, clock: Clock) -> APIRouter:
+def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["jobs"], responses=problems(404, 422, 503))
 
     @routes.post("/models/{model}/fit", status_code=202, response_model=JobAnswer,

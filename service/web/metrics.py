@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from heapq import nlargest
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
@@ -18,6 +19,7 @@ from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.journal.protocol import Journal
 from service.timings import Timings
+from service.web.callers import prefix
 from service.web.traffic import Traffic
 
 
@@ -48,16 +50,16 @@ class Collector:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
-        yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(self._fleet.loaded))
-        yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.",
-                                len(self._fleet.owner))  # fmt: skip
-        yield from self._of_models()
+        yield from self.of_models(list(self._fleet.loaded.values()))
         yield from self._of_journal()
         yield from self._of_requests()
 
-    def _of_models(self) -> Iterator[Metric]:
-        busiest = nlargest(self._models_max, self._fleet.loaded.values(), lambda live: live.model.revealed)
+    def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
+        pending = sum(len(live.pending) for live in loaded)
+        yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
+        yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(loaded))
+        yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.", pending)
+        busiest = nlargest(self._models_max, loaded, lambda live: live.model.revealed)
         looks = [Look(live) for live in busiest]
         for kind, name, text, value in _FIGURES:
             family = kind(f"novikoff_model_{name}", text, labels=["model"])
@@ -95,6 +97,17 @@ class Collector:
         for (method, route, status), timings in self._traffic.timings.items():
             _add(requests, [method, route, str(status)], timings)
         yield requests
+
+
+class Own:
+    """What a caller is told whose key is for some models: theirs, and nothing of what all do together."""
+
+    def __init__(self, collector: Collector, fleet: Fleet, prefix: str) -> None:
+        self._collector = collector
+        self._loaded = [live for name, live in fleet.loaded.items() if name.startswith(prefix)]
+
+    def collect(self) -> Iterator[Metric]:
+        return self._collector.of_models(self._loaded)
 
 
 def _add(family: HistogramMetricFamily, labels: list[str], timings: Timings) -> None:
@@ -143,14 +156,14 @@ _FIGURES = (
 )  # fmt: skip
 
 
-def router(collector: Collector) -> APIRouter:
+def router(collector: Collector, fleet: Fleet) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
         """Figures for Prometheus."""
-        return Response(
-            exposition.generate_latest(collector.registry), media_type=exposition.CONTENT_TYPE_LATEST
-        )
+        own = prefix()
+        registry: Any = Own(collector, fleet, own) if own else collector.registry
+        return Response(exposition.generate_latest(registry), media_type=exposition.CONTENT_TYPE_LATEST)
 
     return routes

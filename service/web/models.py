@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict
 
 from service.engine.live import Live
 from service.engine.model import Model
-from service.engine.models import Models
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.onnx_export import export_onnx
 from service.engine.transfer import export_model, import_model
@@ -20,6 +19,8 @@ from service.learning.parameters import BadParameter
 from service.web.answers import Json, timestamp
 from service.web.model_settings import ModelLimits, NewModel
 from service.web.openapi import problems
+from service.web.queries import KNOWN_ONLY
+from service.web.tenants import TenantModels, told_id
 from service.web.weights import Largest, WeightsAnswer, weights_of
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
@@ -77,8 +78,8 @@ def describe(live: Live) -> dict[str, Any]:
     }
 
 
-def router(models: Models, limits: ModelLimits) -> APIRouter:
-    routes = APIRouter(tags=["models"], responses=problems(422, 503))
+def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
+    routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
     @routes.post(
         "/models", status_code=201, response_model=ModelAnswer, responses=problems(400, 409, 413, 415)
@@ -165,6 +166,8 @@ def _export(model: Model, form: str) -> dict[str, Any]:
 def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
     """An event for people: all but the features, which may be large and private."""
     told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
+    if told.get("prediction_id"):
+        told["prediction_id"] = told_id(told["prediction_id"])
     if "predicted_at" in told:
         told["predicted_at"] = timestamp(told["predicted_at"])
     return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}

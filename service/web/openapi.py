@@ -8,7 +8,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from service.web.fast import Endpoint
+from service.web.keys import Role
 from service.web.problems import MEDIA_TYPE, PROBLEMS
+from service.web.roles import ROUTES
 
 _REF = "#/components/schemas/{name}"
 
@@ -49,7 +51,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]]) -> dict[str, Any]:
+def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]], *, with_keys: bool) -> dict[str, Any]:
     """The whole document; the endpoints' schemas come from the types that decode and encode them."""
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     types = [t for endpoint in endpoints.values() for t in (endpoint.body, endpoint.answer)]
@@ -58,12 +60,33 @@ def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]]) -> dict[str, 
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
     made["paths"]["/stream"] = {"post": STREAM}
+    _guard(made, with_keys=with_keys)
     known = made["components"]["schemas"]
     known.update(components, Problem=PROBLEM_SCHEMA)
     for unused in ("HTTPValidationError", "ValidationError"):
         known.pop(unused, None)
     return made
 
+
+def _guard(made: dict[str, Any], *, with_keys: bool) -> None:
+    """Say of each route which role it needs, and how it refuses who has none."""
+    refusals = {str(status): response for status, response in problems(401, 403, 429).items()}
+    for path, item in made["paths"].items():
+        for method, operation in item.items():
+            role = ROUTES.get(f"{method.upper()} {path}", Role.ADMIN)
+            if role is not Role.OPEN:
+                operation["x-role"] = role.name.lower()
+                operation["responses"] |= refusals
+                if with_keys:
+                    operation["security"] = [{name: []} for name in KEY_SCHEMES]
+    if with_keys:
+        made["components"]["securitySchemes"] = KEY_SCHEMES
+
+
+KEY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
 
 STREAM = {
     "tags": ["rounds"],

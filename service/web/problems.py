@@ -19,6 +19,9 @@ RETRY_AFTER_SECONDS = 1
 
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed-json": (400, "The body is not JSON"),
+    "malformed-http": (400, "This is not HTTP"),
+    "unauthorized": (401, "A key is needed"),
+    "forbidden": (403, "The key is not good for this"),
     "not-found": (404, "There is nothing here"),
     "unknown-model": (404, "There is no such model"),
     "unknown-prediction": (404, "There is no such prediction"),
@@ -26,6 +29,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "method-not-allowed": (405, "This path takes another method"),
     "request-timeout": (408, "The request took too long to come"),
     "model-exists": (409, "The model exists"),
+    "too-many-models": (409, "There are as many models as there may be"),
     "job-running": (409, "A job of this model is running"),
     "feedback-conflict": (409, "Revealed with another label before"),
     "prediction-id-taken": (409, "The id was used before"),
@@ -36,6 +40,8 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "invalid-request": (422, "The request does not fit"),
     "invalid-export": (422, "This is not an export that can be used"),
     "unknown-label": (422, "The model does not have this label"),
+    "rate-limited": (429, "Too many requests"),
+    "head-too-large": (431, "The head of the request is too large"),
     "internal-error": (500, "Something went wrong here"),
     "journal-unavailable": (503, "The journal cannot be used just now"),
     "not-ready": (503, "Not ready"),
@@ -50,11 +56,12 @@ _CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed", 400: "malformed-
 
 
 class HttpError(NovikoffError):
-    """An error that only HTTP knows."""
+    """An error that only HTTP knows, and what else its answer's head has to say."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: str, detail: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__(detail)
         self.code = code
+        self.headers = headers
 
 
 def problem(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> tuple[int, bytes]:
@@ -83,6 +90,8 @@ def headers_of(status: int) -> dict[str, str]:
     """What goes with a problem of this status."""
     if status == 503:
         return {"retry-after": str(RETRY_AFTER_SECONDS)}
+    if status == 401:
+        return {"www-authenticate": "Bearer"}
     return {"connection": "close"} if status == 413 else {}
 
 
@@ -104,7 +113,10 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(NovikoffError)
     async def ours(_: Request, error: NovikoffError) -> Response:
-        return respond(error.code, error.detail, error.fields)
+        answer = respond(error.code, error.detail, error.fields)
+        if isinstance(error, HttpError):
+            answer.headers.update({name.decode(): value.decode() for name, value in error.headers})
+        return answer
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:

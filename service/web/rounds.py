@@ -10,11 +10,12 @@ import msgspec
 from service.engine.labels import Labels
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.outcomes import BlockOutcome
-from service.engine.rounds import Round, Rounds
+from service.engine.rounds import Round
 from service.errors import InvalidRequest
 from service.events import Label, Prediction
 from service.web.bodies import Header
 from service.web.fast import Endpoint
+from service.web.tenants import TenantRounds
 
 # The engine checks names, and only those that it has not seen before; this is for the document.
 Name = Annotated[
@@ -101,7 +102,7 @@ class LearnAnswer(FeedbackAnswer):
     score: float
 
 
-def endpoints(rounds: Rounds, *, body_bytes_max: int, items_max: int) -> dict[str, Endpoint[Any]]:
+def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> dict[str, Endpoint[Any]]:
     """The three routes by their paths."""
 
     async def predict(body: PredictBody) -> tuple[object, tuple[Header, ...]]:

@@ -10,14 +10,15 @@ from fastapi import APIRouter, Header, Query, Response
 
 from service.engine.clock import Clock
 from service.engine.live import Live
-from service.engine.models import Models
 from service.errors import InvalidRequest
 from service.journal.protocol import Listed, Page, Summary, Totals
 from service.web.answers import timestamp
 from service.web.models import Limit, ModelName, Prefix
 from service.web.openapi import problems
+from service.web.queries import KNOWN_ONLY
 from service.web.report_cache import ReportCache
 from service.web.stats_schema import StatsAnswer, StatsPage
+from service.web.tenants import TenantModels
 
 Sort = Literal["name", "rounds", "error_rate", "mistakes", "updated_at"]
 Fields = Annotated[str | None, Query(max_length=1000, description="only these fields, with commas between")]
@@ -69,8 +70,8 @@ def report(live: Live, now: int, fields: frozenset[str] = FIELDS) -> dict[str, A
     return {field: known[field] for field in StatsAnswer.model_fields if field in fields}
 
 
-def router(models: Models, clock: Clock) -> APIRouter:
-    routes = APIRouter(tags=["statistics"], responses=problems(422, 503))
+def router(models: TenantModels, clock: Clock) -> APIRouter:
+    routes = APIRouter(tags=["statistics"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
     reports_kept = ReportCache(report)
 
     @routes.get("/stats", response_model=StatsPage, responses={304: {"description": "As you have it"}})
@@ -117,7 +118,7 @@ def router(models: Models, clock: Clock) -> APIRouter:
 def unless_known(body: bytes, if_none_match: str | None) -> Response:
     """The answer with its ETag, or 304 if the client has it already."""
     etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-    headers = {"etag": etag, "cache-control": "no-cache"}
+    headers = {"etag": etag, "cache-control": "private, no-cache"}
     known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
     if etag in known or "*" in known:
         return Response(status_code=304, headers=headers)

@@ -8,15 +8,16 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from service.engine.blocks import Blocks
-from service.engine.rounds import Rounds
 from service.errors import InvalidRequest, Overloaded
 from service.web.arrow import ARROW, batches
 from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read_body
 from service.web.fast import JSON, respond, respond_with
 from service.web.lines import Lines
 from service.web.problems import HttpError
+from service.web.rate_limits import pace
+from service.web.security_headers import NOSNIFF
 from service.web.stream_answers import StreamAnswers, Tally
+from service.web.tenants import TenantBlocks, TenantRounds
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,8 +35,8 @@ class StreamEndpoint:
 
     def __init__(
         self,
-        rounds: Rounds,
-        blocks: Blocks,
+        rounds: TenantRounds,
+        blocks: TenantBlocks,
         *,
         line_bytes_max: int,
         upload_bytes_max: int,
@@ -70,11 +71,16 @@ class StreamEndpoint:
             )
         summary = query.answers == "summary"
         media_type = b"application/json" if summary else NDJSON
-        head = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media_type)]}
+        head = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", media_type), NOSNIFF],
+        }
         await send(head)
         answers = StreamAnswers(self._rounds, self._blocks, model=query.model, wanted=not summary)
         async with Lines(scope, receive, line_bytes_max=self._line_bytes_max) as incoming:
             while lines := await incoming.take():
+                await pace(len(lines))
                 body = await answers.answer(lines)
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
@@ -89,6 +95,7 @@ class StreamEndpoint:
         tally = Tally()
         async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
             tally.add_rounds(len(outcome), sum(outcome.mistake))
+            await pace(len(outcome))
         await respond(send, 200, (JSON,), _encode(tally))
         return 200
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.engine.blocks import Begun, Blocks
+from service.engine.blocks import Begun
 from service.engine.live import Live
 from service.engine.outcomes import BlockOutcome
-from service.engine.rounds import Rounds
 from service.errors import InvalidRequest, NovikoffError
 from service.events import Label
 from service.web.fast import document_of
@@ -28,6 +27,7 @@ from service.web.rounds import (
     learn_answer,
     predict_answer,
 )
+from service.web.tenants import TenantBlocks, TenantRounds
 
 ERRORS_TOLD_MAX = 10
 """In a summary."""
@@ -69,7 +69,9 @@ class Run(NamedTuple):
 class StreamAnswers:
     """Answers chunks of lines, one chunk after the other, and counts what came of them."""
 
-    def __init__(self, rounds: Rounds, blocks: Blocks, *, model: str | None, wanted: bool) -> None:
+    def __init__(
+        self, rounds: TenantRounds, blocks: TenantBlocks, *, model: str | None, wanted: bool
+    ) -> None:
         """`model` is that of lines without one; without answers `wanted`, there is only the tally."""
         self._rounds = rounds
         self._blocks = blocks

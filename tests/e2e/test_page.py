@@ -18,6 +18,7 @@ import pytest
 
 from service.web.dashboard import FILES
 from tests.e2e.demo_fleet import make_demo_fleet
+from tests.holders import Holder, good, lines_of
 from tests.running import START_SECONDS, Service
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -418,31 +419,21 @@ def test_the_keyboard_is_enough(service: Service, name: str, open_page: Open) ->
     expect(page.locator("main")).to_be_focused()
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab(service: Service, name: str, open_page: Open) -> None:
-    """The service has no keys yet: a guard in the browser's network answers as one that has."""
-    service.learn(name, [1.0], 1)
-    page = open_page(service, "dashboard/favicon.svg")
-
-    def guard(route: Any) -> None:
-        if route.request.headers.get("authorization") == "Bearer open sesame":
-            route.continue_()
-        else:
-            route.fulfill(
-                status=401, content_type="application/problem+json", body='{"code": "unauthorized"}'
-            )
-
-    page.route(re.compile(r"^http://[^/]+/(stats|feed|models)\b"), guard)
-    page.goto(f"{service.url}/#/models/{name}")
+def test_a_key_is_asked_for_and_kept_for_the_tab(start: Start, name: str, open_page: Open) -> None:
+    reader, writer = Holder("reader", "read"), Holder("writer", "write")
+    service = start(api_keys=lines_of(reader, writer))
+    good(writer.at(service).learn(name, [1.0], 1))
+    page = open_page(service, f"#/models/{name}")
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("API key").fill("wrong")
     page.keyboard.press("Enter")
     expect(dialog).to_contain_text("That key was not accepted.")
-    dialog.get_by_label("API key").fill("open sesame")
+    dialog.get_by_label("API key").fill(reader.secret)
     dialog.get_by_role("button", name="Use this key").click()
     expect(tile(page, "Rounds")).to_have_text("1")
     expect(state(page)).to_have_text("Live")
     assert page.evaluate("localStorage.length") == 0
-    assert page.evaluate("Object.values(sessionStorage)") == ["open sesame"]
+    assert page.evaluate("Object.values(sessionStorage)") == [reader.secret]
     page.get_by_role("button", name="Forget key").click()
     expect(dialog).to_be_visible()
     dialog.get_by_role("button", name="Cancel").click()

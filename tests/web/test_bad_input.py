@@ -292,7 +292,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(service: Service, pa
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(
-            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             "content-length: 99999999999\r\n\r\n{".encode()
         )
         assert connection.recv(4096).startswith(b"HTTP/1.1 413")
@@ -322,3 +322,13 @@ def test_a_name_that_is_not_utf_8_is_malformed(service: Service, path: str) -> N
         path, content=b'{"mod\xed\xa0\x80": 1}', headers={"content-type": "application/json"}
     )
     assert problem_of(answer) == (400, "malformed-json")
+
+
+@pytest.mark.parametrize(
+    "path", ["/stats", "/stats/{}", "/models", "/models/{}", "/models/{}/weights", "/feed"]
+)
+def test_a_parameter_that_is_not_known_is_named(service: Service, name: str, path: str) -> None:
+    service.learn(name, [1.0], 1)
+    answer = service.client.get(path.format(name), params={"colour": "red"})
+    assert problem_of(answer) == (422, "invalid-request")
+    assert answer.json()["errors"] == [{"field": "colour", "message": "is not known here"}]

@@ -8,11 +8,8 @@ import resource
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -88,17 +85,15 @@ def test_on_a_console_a_line_has_its_time_its_level_and_its_fields(start: Start)
     assert re.search(r"Z info     stopped ran_seconds=[\d.]+\n", ended)
 
 
-def test_what_uvicorn_has_to_say_has_the_same_form(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        environment = os.environ | {"NOVIKOFF_LOG_FORMAT": "json", "NOVIKOFF_LOG_LEVEL": "error"}
-        refused = subprocess.run(
-            [sys.executable, "-m", "service", "serve", "--data", str(tmp_path), "--port", port],
-            env=environment, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-    line = json.loads(refused.stderr)
-    assert line["logger"] == "uvicorn.error" and line["level"] == "error"
-    assert "address already in use" in line["message"]
+def test_what_uvicorn_has_to_say_has_the_same_form(start: Start) -> None:
+    service = start(log_format="json")
+    address = service.client.base_url
+    with socket.create_connection((address.host, address.port or 0), timeout=10) as connection:
+        connection.sendall(b"this is not HTTP\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
+    service.stop()
+    (line,) = (line for line in lines_of(service) if line["logger"] == "uvicorn.error")
+    assert line["level"] == "warning" and line["message"] == "Invalid HTTP request received."
 
 
 def test_a_drift_is_a_line_with_its_model_and_its_round(start: Start) -> None:
@@ -224,7 +219,7 @@ def test_what_clients_sent_is_in_the_log_only_if_asked_for(spoiled: Start) -> No
 
 def test_an_id_does_not_stay_with_the_connection(spoiled: Start) -> None:
     service = spoiled(log_format="json")
-    head = b"POST /stream HTTP/1.1\r\nhost: here\r\ncontent-type: application/x-ndjson\r\n"
+    head = b"POST /stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
     line = b'{"model": "m", "features": [1.0]}\n'
     request = head + b"content-length: %d\r\n%s\r\n" + line
     url = httpx.URL(service.url)

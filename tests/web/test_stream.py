@@ -125,7 +125,7 @@ class Duplex:
         url = httpx.URL(service.url)
         self.socket = socket.create_connection((url.host, url.port), timeout=30)
         self.socket.sendall(
-            f"POST /stream{query} HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\n"
+            f"POST /stream{query} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
             "transfer-encoding: chunked\r\n\r\n".encode()
         )
         self.file = self.socket.makefile("rb")
