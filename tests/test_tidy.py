@@ -29,7 +29,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LINES_MAX = 300
 TOP_LEVEL = {
     ".ci", ".dockerignore", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "Makefile",
-    "README.md", "SECURITY.md", "bench", "constraints.txt", "docker-compose.yml", "docs", "examples", "monitoring",
+    "README.md", "SECURITY.md", "bench", "constraints.txt", "deploy", "docker-compose.yml", "docs", "examples",
+    "monitoring",
     "pyproject.toml", "service", "tests",
 }  # fmt: skip
 COMES_WITH = {"starlette": "fastapi", "pydantic-core": "pydantic"}

@@ -126,9 +126,7 @@ class Fleet:
         if live is None:
             if name in self._missed:
                 self._missed[name].append((seq, event))
-            elif isinstance(event, ModelCreated | ModelImported) and (
-                name in self._making or name in self._versions
-            ):  # a model that another replica has made is loaded when it is first used here
+            elif isinstance(event, ModelCreated | ModelImported) and self._is_wanted(name):
                 self._admit(Live(born(event), seq))
             return None
         if isinstance(event, ModelDeleted):
@@ -146,6 +144,10 @@ class Fleet:
         if live.since_snapshot >= self._snapshot_every_events:
             self._journal.save_snapshot(live.snapshot())
         return outcome
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
+        return not self._journal.is_shared or name in self._making or name in self._versions
 
     def _report_drift(self, live: Live, at: int) -> None:
         """Record that the error rose, for people to read; the statistics know it without."""

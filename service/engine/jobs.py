@@ -200,4 +200,6 @@ class Jobs:
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
                             {**job.options, **(report.result or {})})  # fmt: skip
         await self._fleet.append(live, event)
+        if live.model.labels.values[known:] != labels[known:]:
+            raise InvalidRequest("the model learned new classes while the job ended")
         job.version = live.model.version

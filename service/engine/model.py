@@ -187,6 +187,8 @@ class Model:
         return known
 
     def _take_fit(self, event: ModelFitted) -> None:
+        if self.labels.values != event.labels[: len(self.labels.values)]:
+            return  # a class has appeared since the job looked, and the fit has no weights for it
         self.labels = Labels(event.labels)
         self.features.restore(decode_state(event.features))
         self.classifier.restore(decode_state(event.classifier))

@@ -52,7 +52,7 @@ class Follower:
         self._heard_at = 0.0
         self._stuck_looks = 0
         self.position = 0
-        """The last message that was taken, or the end of the stream if there is none left before it."""
+        """The last message that was taken, or the end of the stream at the start."""
         self.lag = 0
         """How many messages are known to be still to come."""
         self.behind_seconds = 0.0
@@ -172,11 +172,9 @@ class Follower:
         more = await self._next(before + 1)
         if self.position > before:
             return
-        if more is None:  # the rest was purged
-            self.position = last
+        if more is None:  # the rest was purged; or so says one who no longer leads, so we stay where we are
             self._stuck_looks = 0
             self.lag = 0
-            self._passed(last)
             return
         self.lag = last - before
         self._stuck_looks += 1

@@ -90,13 +90,15 @@ class JetStreamJournal:
         self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
         self._finds = Turns()
         self._appender = Appender(publisher, subjects, catalogue, self._ids, bodies, seconds=options.seconds)
-        self._loader = Loader(api, subjects, bodies, self._snapshots, self._waiting, seconds=options.seconds)
+        self._loader = Loader(
+            api, subjects, bodies, self._snapshots, self._waiting, self._position, seconds=options.seconds
+        )
         self._upkeep = Upkeep(
             api,
             publisher,
             subjects,
             catalogue,
-            lambda: self._follower.position,
+            self._position,
             deaths_kept_seconds=options.ids_kept_seconds,
         )
         self._follower = Follower(
@@ -211,6 +213,9 @@ class JetStreamJournal:
     async def _take_summary(self, message: Message) -> None:
         life = self._subjects.life_in(message.subject)
         self._catalogue.take_stored_summary(life, message.seq, decode_summary(message.data))
+
+    def _position(self) -> int:
+        return self._follower.position
 
     async def _reach(self, seq: int) -> None:
         """Wait until this replica has come so far."""

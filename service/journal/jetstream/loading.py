@@ -1,6 +1,7 @@
 """A model as the cluster has it: its newest snapshot, the events after it, its waiting predictions."""
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
 
 from service.errors import JournalUnavailable
@@ -24,6 +25,7 @@ class Loader:
         bodies: Bodies,
         snapshots: Snapshots,
         waiting: Waiting,
+        position: Callable[[], int],
         *,
         seconds: float,
     ) -> None:
@@ -32,6 +34,7 @@ class Loader:
         self._bodies = bodies
         self._snapshots = snapshots
         self._waiting = waiting
+        self._position = position
         self._seconds = seconds
 
     async def load(self, entry: Entry) -> Stored:
@@ -45,8 +48,8 @@ class Loader:
         return stored
 
     async def _read(self, entry: Entry, seen: int) -> Stored | None:
-        """One attempt; None if a server lagged behind, or a trim came between."""
-        life = entry.life
+        """One attempt; None if a server lagged behind or no longer leads, or if a trim came between."""
+        life, log = entry.life, self._subjects.log
         pointer, _ = await self._snapshots.pointer(life)
         state, seq, tail = None, life, list[Recorded]()
         if pointer.snapshots:
@@ -56,8 +59,9 @@ class Loader:
                 return None
         else:
             tail = await self._birth(entry)
+        position = self._position()
         tail += await self._tail(life, seq)
-        if max(seq, tail[-1].seq if tail else 0) < seen:
+        if max(seq, tail[-1].seq if tail else 0) < seen or await self._api.last_seq(log) < position:
             return None
         again, _ = await self._snapshots.pointer(life)
         if again.trimmed_through > seq:
