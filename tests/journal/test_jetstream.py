@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from service.engine.engine import Engine, Rules
-from service.errors import PredictionIdTaken
+from service.errors import InvalidRequest, PredictionIdTaken
 from service.events import AnyEvent, ModelCreated, ModelDeleted, Prediction, RoundLearned, RoundsLearned
 from service.journal.jetstream.api import Api
 from service.journal.jetstream.connecting import Link
@@ -81,6 +82,24 @@ async def test_what_two_append_both_apply_in_one_order(options: Options) -> None
         assert stored is not None and [(r.seq, r.event) for r in stored.tail] == of_a
 
 
+async def test_a_message_that_was_lost_on_the_way_is_fetched_again(options: Options) -> None:
+    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+        follower = b._follower
+        receive, lost = follower._received, []
+
+        async def lossy(message: Msg) -> None:
+            if not lost and len(of_b) == 20:
+                lost.append(message)
+            else:
+                await receive(message)
+
+        follower._received = lossy  # type: ignore[method-assign]
+        await a.append(created())
+        await asyncio.gather(*(a.append(learned(at)) for at in range(2, 102)))
+        await until(lambda: len(of_b) == 101)
+        assert of_b == of_a and len(lost) == 1
+
+
 async def test_an_id_belongs_to_one_model_of_all(options: Options) -> None:
     async with opened(options) as (a, _), opened(options) as (b, of_b):
         await a.append(created("m"))
@@ -116,6 +135,14 @@ async def test_a_body_too_large_for_a_message_is_kept_beside_the_log(options: Op
         assert stored is not None and stored.state == large and stored.tail == []
         assert await c.outcomes("m", appended[1].seq) == large[:700_000]
         assert [(r.seq, r.event) for r in await c.events("m", after=0, limit=-1)] == of_a
+
+
+async def test_a_prediction_too_large_to_be_kept_is_refused(options: Options) -> None:
+    async with opened(options) as (journal, _):
+        await journal.append(created())
+        with pytest.raises(InvalidRequest, match="more than"):
+            journal.put_pending(Prediction("p", "m", 2, b"x" * 1_100_000, 1, 0.5, 0, 0), wait=False)
+        assert journal.finished == journal.submitted
 
 
 async def test_young_events_are_never_trimmed(options: Options) -> None:
