@@ -52,6 +52,16 @@ async def asking(options: Options) -> AsyncIterator[Api]:
         await link.close()
 
 
+@asynccontextmanager
+async def running(options: Options, rules: Rules) -> AsyncIterator[Engine]:
+    engine = Engine(JetStreamJournal(options), rules)
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
 async def until(what: Any, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not what():
@@ -228,11 +238,9 @@ async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictio
     options: Options,
 ) -> None:
     rules = Rules({}, False, 60, 10, 10, 1e9, 1, 20_000, 1000)
-    options = replace(options, queue_events_max=20_000)
+    options = replace(options, queue_events_max=20_000, seconds=60.0)
     subjects = Subjects(options.prefix)
-    engine = Engine(JetStreamJournal(options), rules)
-    await engine.open()
-    async with asking(options) as api, opened(options) as (journal, _):
+    async with asking(options) as api, opened(options) as (journal, _), running(options, rules) as engine:
         await asyncio.gather(*(journal.append(created(f"m{i}", i + 1)) for i in range(MODELS)))
         totals = await engine.models.totals("")
         deadline = time.monotonic() + 60
@@ -245,7 +253,6 @@ async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictio
             await api.request(f"STREAM.INFO.{one}") for one in (subjects.log, subjects.state, subjects.ids)
         ]
         assert [one["state"]["consumer_count"] for one in told] == [2, 2, 0], "one a replica for each stream"
-    await engine.close()
     began = time.monotonic()
     async with opened(options) as (journal, _):
         seconds = time.monotonic() - began
