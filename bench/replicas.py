@@ -2,8 +2,9 @@
 
 What is assumed: predictions and reveals come in equal numbers, at random moments, to replicas at random; models are
 asked for by Zipf's law; a replica keeps the `LOADED` asked for last and applies the events of those only; one log
-orders everything; replicas have a core each. The costs are those of one core of a 2-core machine, so a row tells
-what bounds such a cluster, and where, rather than what yours will do.
+orders everything; replicas have a core each. The costs are CPU times of the service's process, measured over 4,000
+requests on a 2-core machine that was busy with other work (load average 10; a prediction on SQLite took 505 µs
+there), so a row tells what bounds a cluster, and where, rather than what yours will do.
 """
 
 import argparse
@@ -23,13 +24,13 @@ REQUESTS = 200_000
 
 @dataclass(frozen=True)
 class Costs:
-    """Microseconds of a replica's core, and what one log takes in a second."""
+    """Microseconds of a replica's core, and what one log takes in a second with 500 in flight."""
 
-    predict: float = 60.0
-    reveal: float = 110.0
-    apply: float = 35.0
-    load: float = 3_000.0
-    log_events: float = 10_000.0
+    predict: float = 600.0
+    reveal: float = 890.0
+    apply: float = 345.0
+    load: float = 2_240.0
+    log_events: float = 7_200.0
 
 
 def hits(chance: np.random.Generator, exponent: float) -> float:
@@ -43,19 +44,20 @@ def hits(chance: np.random.Generator, exponent: float) -> float:
 def most(replicas: int, hit: float, costs: Costs) -> tuple[float, str]:
     """The most rounds a second (a prediction and a reveal each), and what bounds them."""
     own = (costs.predict + costs.reveal + 2 * (1 - hit) * costs.load) / replicas
-    everybody = costs.apply * hit  # each replica, for each reveal
-    by_core = BUSY * 1e6 / (own + everybody)
+    others = costs.apply * hit * (replicas - 1) / replicas  # what the other replicas have appended
+    by_core = BUSY * 1e6 / (own + others)
     by_log = BUSY * costs.log_events
     return (by_core, "the replicas' cores") if by_core < by_log else (by_log, "the log")
 
 
 def waiting(chance: np.random.Generator, rate: float, replicas: int, hit: float, costs: Costs) -> float:
     """The p99 of a prediction in milliseconds: the time that one replica's queue takes, simulated."""
-    share = np.array([1.0, 1.0, replicas * hit]) / (2.0 + replicas * hit)
+    others = (replicas - 1) * hit  # events of theirs for each reveal of ours
+    share = np.array([1.0, 1.0, others]) / (2.0 + others)
     kinds = chance.choice(3, REQUESTS, p=share)
     work = np.array([costs.predict, costs.reveal, costs.apply])[kinds]
     work = work + np.where((kinds < 2) & (chance.random(REQUESTS) > hit), costs.load, 0.0)
-    arrivals = np.cumsum(chance.exponential(1e6 * replicas / (rate * (2.0 + replicas * hit)), REQUESTS))
+    arrivals = np.cumsum(chance.exponential(1e6 * replicas / (rate * (2.0 + others)), REQUESTS))
     finished = np.empty(REQUESTS)
     free = 0.0
     for i, (at, takes) in enumerate(zip(arrivals.tolist(), work.tolist(), strict=True)):

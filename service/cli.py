@@ -72,7 +72,11 @@ def serve(
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
     _allow_many_connections()
     sockets = listen(settings.host, settings.port)
-    Server(settings).run(sockets)
+    try:
+        Server(settings).run(sockets)
+    finally:
+        for bound in sockets:  # uvicorn has closed them, unless it never came so far
+            bound.close()
 
 
 def _allow_many_connections() -> None:

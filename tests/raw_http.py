@@ -20,7 +20,7 @@ def request(
 ) -> bytes:
     """A POST; with a `length` that is not the body's, the service goes on waiting for the rest."""
     head = (
-        f"POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: {media_type}\r\n"
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\n"
         f"content-length: {len(body) if length is None else length}\r\n\r\n"
     )
     return head.encode() + body
@@ -33,7 +33,7 @@ def chunk(data: bytes) -> bytes:
 
 def stream_head(path: str) -> bytes:
     return (
-        f"POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/x-ndjson\r\n"
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
         "transfer-encoding: chunked\r\n\r\n"
     ).encode()
 

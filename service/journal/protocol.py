@@ -159,7 +159,8 @@ class Journal(Protocol):
     def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
         """Keep a prediction until its label comes; with `wait`, a future that is done when it is durable.
 
-        In a shared journal it is not new if another replica has kept one under this id.
+        In a shared journal it is not new if another replica has kept one under this id. InvalidRequest if it
+        is larger than the journal can keep.
         """
         ...
 

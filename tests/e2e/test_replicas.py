@@ -186,3 +186,21 @@ def test_lists_and_totals_are_those_of_all(replicas: list[Service]) -> None:
         return [line["model"] for line in page["models"]], page["totals"]["rounds"]["revealed"]
 
     eventually(lambda: all(totals(one) == (["listed-2", "listed-1", "listed-0"], 6) for one in replicas))
+
+
+def test_what_each_replica_gives_up_is_counted_once(nats_cluster: NatsCluster, tmp_path: Path) -> None:
+    settings = nats_cluster.settings("giving-up")
+    both = [Service(tmp_path, pending_max=2, **settings).start() for _ in range(2)]
+    try:
+        both[0].learn("m", [1.0], 1)
+        for i in range(30):
+            for replica in both:
+                replica.predict("m", [float(i)])
+            time.sleep(0.1)  # over several sweeps of both, each at its own moments
+        eventually(lambda: [one.stats("m")["rounds"]["expired"] for one in both] == [56, 56])
+        assert [one.stats("m")["rounds"]["pending"] for one in both] == [2, 2]
+        for replica in both:
+            replica.assert_replay_equals_live("m")
+    finally:
+        for replica in both:
+            replica.close()

@@ -11,7 +11,7 @@ import pytest
 from tests.raw_http import connect, problem_in, read_to_end, read_until, request, stream_head
 from tests.running import Service
 
-HEAD = b"POST /predict HTTP/1.1\r\nhost: test\r\n"
+HEAD = b"POST /predict HTTP/1.1\r\nhost: localhost\r\n"
 LEARN = json.dumps({"model": "m", "features": [1.0], "label": 1}).encode()
 PATIENCE_SECONDS = 20
 """Far more than the service is told to have."""

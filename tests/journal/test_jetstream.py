@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from service.engine.engine import Engine, Rules
-from service.errors import PredictionIdTaken
+from service.errors import InvalidRequest, PredictionIdTaken
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -59,6 +60,16 @@ async def asking(options: Options) -> AsyncIterator[Api]:
         await link.close()
 
 
+@asynccontextmanager
+async def running(options: Options, rules: Rules) -> AsyncIterator[Engine]:
+    engine = Engine(JetStreamJournal(options), rules)
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
 async def until(what: Any, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not what():
@@ -87,6 +98,24 @@ async def test_what_two_append_both_apply_in_one_order(options: Options) -> None
     async with opened(options) as (c, _):
         stored = await c.load("m")
         assert stored is not None and [(r.seq, r.event) for r in stored.tail] == of_a
+
+
+async def test_a_message_that_was_lost_on_the_way_is_fetched_again(options: Options) -> None:
+    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+        follower = b._follower
+        receive, lost = follower._received, []
+
+        async def lossy(message: Msg) -> None:
+            if not lost and len(of_b) == 20:
+                lost.append(message)
+            else:
+                await receive(message)
+
+        follower._received = lossy  # type: ignore[method-assign]
+        await a.append(created())
+        await asyncio.gather(*(a.append(learned(at)) for at in range(2, 102)))
+        await until(lambda: len(of_b) == 101)
+        assert of_b == of_a and len(lost) == 1
 
 
 async def test_an_id_belongs_to_one_model_of_all(options: Options) -> None:
@@ -124,6 +153,14 @@ async def test_a_body_too_large_for_a_message_is_kept_beside_the_log(options: Op
         assert stored is not None and stored.state == large and stored.tail == []
         assert await c.outcomes("m", appended[1].seq) == large[:700_000]
         assert [(r.seq, r.event) for r in await c.events("m", after=0, limit=-1)] == of_a
+
+
+async def test_a_prediction_too_large_to_be_kept_is_refused(options: Options) -> None:
+    async with opened(options) as (journal, _):
+        await journal.append(created())
+        with pytest.raises(InvalidRequest, match="more than"):
+            journal.put_pending(Prediction("p", "m", 2, b"x" * 1_100_000, 1, 0.5, 0, 0), wait=False)
+        assert journal.finished == journal.submitted
 
 
 async def test_young_events_are_never_trimmed(options: Options) -> None:
@@ -208,12 +245,10 @@ async def test_predictions_that_wait_are_taken_over_once(options: Options) -> No
 async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictionary(
     options: Options,
 ) -> None:
-    rules = Rules({}, False, 60, 10, 10, 1e9, 1, 20_000, 1000)
-    options = replace(options, queue_events_max=20_000)
+    rules = Rules({}, False, 60, 10, 1_000, 10, 1e9, 1, 20_000, 20_000, 1000)
+    options = replace(options, queue_events_max=20_000, seconds=60.0)
     subjects = Subjects(options.prefix)
-    engine = Engine(JetStreamJournal(options), rules)
-    await engine.open()
-    async with asking(options) as api, opened(options) as (journal, _):
+    async with asking(options) as api, opened(options) as (journal, _), running(options, rules) as engine:
         for start in range(0, MODELS, 500):  # all at once would take a slow disk longer than an event may
             births = (created(f"m{i}", i + 1) for i in range(start, start + 500))
             await asyncio.gather(*map(journal.append, births))
@@ -228,7 +263,6 @@ async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictio
             await api.request(f"STREAM.INFO.{one}") for one in (subjects.log, subjects.state, subjects.ids)
         ]
         assert [one["state"]["consumer_count"] for one in told] == [2, 2, 0], "one a replica for each stream"
-    await engine.close()
     began = time.monotonic()
     async with opened(options) as (journal, _):
         seconds = time.monotonic() - began

@@ -17,7 +17,7 @@ def first_packet(service: Service, request: bytes) -> bytes:
 
 
 def request_for(path: str, body: bytes = b"") -> bytes:
-    head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     return head.encode() + b"content-length: %d\r\n\r\n%s" % (len(body), body)
 
 
@@ -33,7 +33,7 @@ def test_a_head_does_not_wait_for_a_body_that_comes_later(service: Service) -> N
     url = httpx.URL(service.url)
     with socket.create_connection((url.host, url.port), timeout=30) as connection:
         connection.sendall(
-            b"POST /stream HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\n"
+            b"POST /stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
             b"transfer-encoding: chunked\r\n\r\n"
         )
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200"), "before the first line is sent"
@@ -42,7 +42,7 @@ def test_a_head_does_not_wait_for_a_body_that_comes_later(service: Service) -> N
 
 
 def test_an_answer_is_whole_when_the_connection_closes(service: Service) -> None:
-    request = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     url = httpx.URL(service.url)
     with socket.create_connection((url.host, url.port), timeout=30) as connection:
         connection.sendall(request)

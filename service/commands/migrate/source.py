@@ -18,6 +18,7 @@ from service.journal import reading
 from service.journal.lock import DirectoryLock
 from service.journal.protocol import Recorded
 from service.journal.schema import open_reader, open_writer
+from service.journal.seals import unseal
 from service.learning.vectors import Array
 
 
@@ -80,5 +81,5 @@ def _outcomes(connection: sqlite3.Connection, name: str, live: Live) -> Array:
         "SELECT body FROM outcome WHERE model = (SELECT id FROM model WHERE name = ?) ORDER BY through",
         (name,),
     )
-    rows = b"".join([body for (body,) in pages]) + live.outcomes.tobytes()
+    rows = b"".join([unseal(body) for (body,) in pages]) + live.outcomes.tobytes()
     return np.frombuffer(rows, dtype=np.float64).reshape(-1, COLUMNS)

@@ -114,7 +114,7 @@ class Follower:
                 await subscription.unsubscribe()
                 await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._consumer}")
             except NatsError as error:
-                log.debug("a consumer is left to itself: %s", error)
+                log.debug("nats: a consumer is left to itself: %s", error)
 
     async def _received(self, message: Msg) -> None:
         self._heard_at = monotonic()
@@ -153,13 +153,13 @@ class Follower:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             try:
                 if self._link.is_up and monotonic() - self._heard_at > SILENCE_SECONDS:
-                    log.debug("the follower of %s begins again after %d", self._stream, self.position)
+                    log.debug("nats: the follower of %s begins again after %d", self._stream, self.position)
                     await self._begin()
                 if monotonic() - looked_at > LOOK_SECONDS:
                     looked_at = monotonic()
                     await self._look()
             except (JournalUnavailable, ApiError, NatsError, TimeoutError) as error:
-                log.debug("the follower of %s waits: %s", self._stream, error)
+                log.debug("nats: the follower of %s waits: %s", self._stream, error)
 
     async def _look(self) -> None:
         """Compare with the stream's end: a consumer on a server that lags is alive and brings nothing."""

@@ -201,7 +201,7 @@ class JetStreamJournal:
             try:
                 return await self._bodies.open(message)
             except NovikoffError as error:
-                log.debug("event %d waits for its body: %s", message.seq, error)
+                log.debug("nats: event %d waits for its body: %s", message.seq, error)
             await asyncio.sleep(RETRY_SECONDS)
 
     def _bury(self, death: Death, token: bytes) -> None:

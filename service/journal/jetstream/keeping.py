@@ -3,7 +3,7 @@
 import asyncio
 from asyncio import Future, Task
 
-from service.errors import NovikoffError
+from service.errors import InvalidRequest, NovikoffError
 from service.events import Prediction
 from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.outstanding import Outstanding
@@ -33,8 +33,11 @@ class Keeper:
         self._tasks: set[Task[None]] = set()
 
     def keep(self, life: int, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
-        self._waiting.add(life, prediction)
         record = self._ids.record(life, prediction)
+        most = self._publisher.payload_bytes_max
+        if len(record) > most:
+            raise InvalidRequest.at("features", f"the journal keeps no prediction of more than {most} bytes")
+        self._waiting.add(life, prediction)
         if not wait:
             subject = self._subjects.id(prediction.prediction_id)
             stored = self._publisher.publish(subject, record, expected=0, persistent=True)

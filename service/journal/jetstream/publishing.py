@@ -145,7 +145,7 @@ class Publisher:
                     headers=outgoing.headers or None,
                 )
             except NatsError as error:
-                log.debug("not sent: %s", error)
+                log.debug("nats: not sent: %s", error)
                 self._again(outgoing, BACKOFF_SECONDS)
 
     async def _answered(self, message: Msg) -> None:

@@ -60,5 +60,5 @@ def _syncs(monitor: str) -> bool | None:
             told = msgspec.json.decode(answer.read())
         return bool(told.get("jetstream", {}).get("config", {}).get("sync_always", False))
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        log.debug("%s: %s", monitor, error)
+        log.debug("nats: %s: %s", monitor, error)
         return None
