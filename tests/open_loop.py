@@ -100,8 +100,8 @@ class Load:
         label = 1 if number % 3 else -1
         round_ = {"model": "m", "features": features, "label": label, "id": f"{self._prefix}-{number}"}
         body = json.dumps(round_).encode()
-        head = f"POST /learn HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
-        return head.encode() + b"\r\n\r\n" + body
+        head = b"POST /learn HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        return head + b"content-length: %d\r\n\r\n%s" % (len(body), body)
 
     def _count(self, head: bytes, body: bytes, seconds: float) -> None:
         tally = self.tally
