@@ -332,3 +332,9 @@ def test_a_parameter_that_is_not_known_is_named(service: Service, name: str, pat
     answer = service.client.get(path.format(name), params={"colour": "red"})
     assert problem_of(answer) == (422, "invalid-request")
     assert answer.json()["errors"] == [{"field": "colour", "message": "is not known here"}]
+
+
+def test_a_parameter_that_comes_twice_is_named(service: Service) -> None:
+    answer = service.client.get("/models?limit=1&limit=2")
+    assert problem_of(answer) == (422, "invalid-request")
+    assert answer.json()["errors"] == [{"field": "limit", "message": "is given more than once"}]
