@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
@@ -19,6 +20,11 @@ MANIFESTS: list[dict[str, Any]] = list(YAML(typ="safe").load_all(DEPLOY / "kuber
 def manifest(kind: str) -> dict[str, Any]:
     (found,) = [one for one in MANIFESTS if one["kind"] == kind]
     return found
+
+
+@pytest.mark.parametrize("one", MANIFESTS, ids=lambda one: one["kind"])
+def test_a_manifest_is_one_that_kubernetes_takes(one: dict[str, Any]) -> None:
+    kubernetes_validate.validate(one, "1.33", strict=True)
 
 
 def is_setting(variable: str) -> bool:
