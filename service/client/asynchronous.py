@@ -49,9 +49,15 @@ class AsyncClient:
         await self._http.aclose()
 
     async def predict(
-        self, model: str, features: Features, *, id: str | None = None, explain: int = 0
+        self,
+        model: str,
+        features: Features,
+        *,
+        id: str | None = None,
+        explain: int = 0,
+        min_version: int = 0,
     ) -> Prediction:
-        return await self._send(calls.predict(model, features, id, explain))
+        return await self._send(calls.predict(model, features, id, explain, min_version))
 
     async def feedback(self, prediction_id: str, label: Label) -> Outcome:
         return await self._send(calls.feedback(prediction_id, label))

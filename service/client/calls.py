@@ -96,10 +96,14 @@ def make_id() -> str:
 # Rounds
 
 
-def predict(model: str, features: Features, id: str | None, explain: int) -> Call[Prediction]:
+def predict(
+    model: str, features: Features, id: str | None, explain: int, min_version: int
+) -> Call[Prediction]:
     body: dict[str, Any] = {"model": model, "features": features, "id": id or make_id()}
     if explain:
         body["explain"] = explain
+    if min_version:
+        body["min_version"] = min_version
     return _post("/predict", body, Prediction)
 
 

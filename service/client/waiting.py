@@ -53,13 +53,20 @@ class Client:
         self._http.close()
 
     def predict(
-        self, model: str, features: Features, *, id: str | None = None, explain: int = 0
+        self,
+        model: str,
+        features: Features,
+        *,
+        id: str | None = None,
+        explain: int = 0,
+        min_version: int = 0,
     ) -> Prediction:
         """Ask for a label; reveal the true one later by its `prediction_id`.
 
-        `explain` asks for so many of the largest terms of the score.
+        `explain` asks for so many of the largest terms of the score. With a `min_version`, a replica that has not
+        heard of that version waits until it has.
         """
-        return self._send(calls.predict(model, features, id, explain))
+        return self._send(calls.predict(model, features, id, explain, min_version))
 
     def feedback(self, prediction_id: str, label: Label) -> Outcome:
         """Reveal the true label of a prediction: the model learns it, once."""

@@ -43,9 +43,13 @@ class Blocks:
         """What came of the good rounds, in their order, and what is wrong with the others."""
         live = self._fleet.used(name) or await self._models.get_or_create(name, features[0])
         errors: Errors = {}
-        rows = await self._read_each(live, features, labels, errors)
-        good = [label for at, label in enumerate(labels) if at not in errors]
-        appended = await self._submit(live, good, _tables_of(rows)) if good else None
+        live.pins += 1  # it stays loaded, whoever else is loaded meanwhile
+        try:
+            rows = await self._read_each(live, features, labels, errors)
+            good = [label for at, label in enumerate(labels) if at not in errors]
+            appended = await self._submit(live, good, _tables_of(rows)) if good else None
+        finally:
+            live.pins -= 1
         return live, appended.applied if appended is not None else None, errors
 
     def begin(self, name: str, features: list[Sent], labels: list[Label]) -> Begun | None:
@@ -66,17 +70,21 @@ class Blocks:
         before: Future[Appended] | None = None
         for block, labels in blocks:
             live = self._fleet.used(name) or await self._models.get_or_create(name, [])
-            if before is not None and not live.model.labels.has_all(labels):
-                yield (await before).applied  # a class may be new there
-                before = None
-            classes: set[tuple[type, Label]] = set()
-            for label in set(labels):
-                _check_class(live, label, classes)
-            await self._examples.check_array(live, block)
-            tables = [table_of(Rows(block))]
-            if before is not None:
-                yield (await before).applied
-            before = self._submit(live, labels, tables)
+            live.pins += 1
+            try:
+                if before is not None and not live.model.labels.has_all(labels):
+                    yield (await before).applied  # a class may be new there
+                    before = None
+                classes: set[tuple[type, Label]] = set()
+                for label in set(labels):
+                    _check_class(live, label, classes)
+                await self._examples.check_array(live, block)
+                tables = [table_of(Rows(block))]
+                if before is not None:
+                    yield (await before).applied
+                before = self._submit(live, labels, tables)
+            finally:
+                live.pins -= 1
         if before is not None:
             yield (await before).applied
 

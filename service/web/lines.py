@@ -14,7 +14,7 @@ from service.web.problems import HttpError
 from service.web.rounds import FeaturesSent, LabelSent
 
 AHEAD_LINES_MAX = 1_000
-AHEAD_BYTES_MAX = 1_048_576
+AHEAD_BYTES_MAX = 131072
 """Reading stops when so much waits, and with it the sender."""
 
 INFLATED_BYTES_MAX = 262_144

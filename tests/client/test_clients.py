@@ -23,6 +23,7 @@ def test_a_round_over_the_client_is_the_same_round(client: Any, service: Service
     assert (outcome.predicted, outcome.label, outcome.mistake, outcome.rounds) == (1, -1, True, 1)
     learned = client.learn(name, [1.0, 2.0], -1)
     assert (learned.score, learned.mistake, learned.rounds, learned.mistakes) == (-6.0, False, 2, 1)
+    assert client.predict(name, [1.0, 2.0], min_version=learned.version).version == learned.version
     stats = client.stats(name)
     assert (stats.rounds.revealed, stats.mistakes, stats.error_rate) == (2, 1, 0.5)
     assert stats.confusion.matrix == [[1, 1], [0, 0]] and isinstance(stats.created_at, datetime)

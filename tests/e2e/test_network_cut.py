@@ -109,3 +109,29 @@ def test_a_replica_that_is_far_behind_is_not_ready_until_it_has_caught_up(
     eventually(lambda: far.client.get("/readyz").status_code == 200)
     eventually(lambda: far.stats("m")["version"] == 601)
     far.assert_replay_equals_live("m")
+
+
+def test_a_cluster_that_hangs_is_told_of_and_what_was_in_doubt_counts_once(
+    tmp_path: Path, start_replica: Callable[..., Service]
+) -> None:
+    server = NatsServer(tmp_path / "nats").start()
+    server.wait_until_healthy()
+    replica = start_replica(journal=server.url, nats_monitor=server.monitor)
+    replica.learn("m", [1.0, 2.0], 1)
+    waiting = replica.predict("m", [1.0, 2.0])["prediction_id"]
+    server.pause()  # as a disk does that takes nothing
+    try:
+        answer = replica.client.post("/feedback", json={"prediction_id": waiting, "label": -1})
+        assert problem_of(answer) == (503, "journal-unavailable")
+        assert replica.predict("m", [1.0, 2.0])["version"] == 1
+    finally:
+        server.resume()
+    eventually(
+        lambda: (
+            replica.client.post("/feedback", json={"prediction_id": waiting, "label": -1}).status_code == 200
+        )
+    )
+    assert replica.stats("m")["rounds"]["revealed"] == 2
+    replica.assert_replay_equals_live("m")
+    replica.close()
+    server.kill()

@@ -250,3 +250,10 @@ def test_bad_arrow_is_refused_and_changes_nothing(service: Service, name: str) -
         assert problem_of(answer)[0] == status, answer.text
     assert problem_of(post_arrow(service, arrow_of(good), ""))[0] == 422
     assert service.stats(name)["rounds"]["revealed"] == 1
+
+
+def test_every_line_is_answered_however_few_models_may_be_loaded(start: Callable[..., Service]) -> None:
+    service = start(models_loaded_max=2)
+    lines = [{"model": f"m{i % 200}", "features": example(i), "label": label(i)} for i in range(800)]
+    assert [answer["rounds"] for answer in send(service, lines)] == [1 + i // 200 for i in range(800)]
+    service.assert_replay_equals_live("m7")
