@@ -137,6 +137,9 @@ class Soak:
             await asyncio.gather(*clients)
             reports.cancel()
             return self._balances()
+        except AssertionError:
+            print("".join(self._service.log[-60:]))
+            raise
         finally:
             self._service.close()
 

@@ -111,7 +111,11 @@ class Fleet:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
         if self.loaded.get(event.model) is not live:  # deleted and made again, perhaps by another replica
             live = await self.get(event.model)
-        return await self.submit(live, event)
+        live.pins += 1  # until whoever waits goes on: once it is applied, others might unload it before that
+        try:
+            return await self.submit(live, event)
+        finally:
+            live.pins -= 1
 
     def submit(self, live: Live, event: AnyEvent) -> asyncio.Future[Appended]:
         """The same, for who waits for several at once."""
