@@ -11,11 +11,11 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from service import logs
 from service.engine.engine import Engine, Rules
-from service.errors import NovikoffError
+from service.errors import NovikoffError, StartError
 from service.guarding import across_origins, allowed_origins, key_ring, make_gate
 from service.journal.protocol import Journal
 from service.journals import make_journal
@@ -80,13 +80,14 @@ class Application(FastAPI):
         self._upload_bytes_max = upload_bytes_max
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop
+        self.start_error: StartError | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._entry(scope, receive, send)
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, self._without_traceback(send))
             return
         began = perf_counter()
         endpoint = self._endpoints.get(scope["path"]) if scope["method"] == "POST" else None
@@ -106,6 +107,16 @@ class Application(FastAPI):
         watched = Watched(secured(identified))
         route = await self._call_slowly(scope, receive, watched)
         self._traffic.observe(scope["method"], route, watched.status, perf_counter() - began)
+
+    def _without_traceback(self, send: Send) -> Send:
+        """Leave a StartError to whoever has started the app: it is one line."""
+
+        async def told(message: Message) -> None:
+            if message["type"] == "lifespan.startup.failed" and self.start_error is not None:
+                message = {**message, "message": ""}
+            await send(message)
+
+        return told
 
     async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Through FastAPI, with a body that is bounded and JSON; the route that it came to."""
@@ -169,7 +180,11 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await engine.open()
+        try:
+            await engine.open()
+        except StartError as error:
+            app.start_error = error
+            raise
         following = asyncio.create_task(ring.follow()) if ring is not None else None
         yield
         if following is not None:

@@ -131,7 +131,12 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         began = monotonic()
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            if self._app.start_error is not None:
+                raise self._app.start_error from None
+            raise
         if not self.started:
             return
         _spare_the_collector()

@@ -22,7 +22,7 @@ from service.journals import make_journal
 from service.settings import Settings
 from service.web.weights import weights_of
 
-START_SECONDS = 30
+START_SECONDS = 60
 
 
 class Service:

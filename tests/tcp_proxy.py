@@ -19,6 +19,8 @@ class TcpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.bytes_a_second: float | None = None
         """How fast bytes come from the server; None: as fast as they can."""
+        self.lost: bytes | None = None
+        """What clients have sent in vain; None: what they send arrives."""
 
     def start(self) -> "TcpProxy":
         self._thread.start()
@@ -47,6 +49,9 @@ class TcpProxy:
                 await self._open.wait()
                 if not data:
                     break
+                if self.lost is not None and not slow:
+                    self.lost += data
+                    continue
                 target.write(data)
                 await target.drain()
                 if limit is not None:
@@ -59,12 +64,17 @@ class TcpProxy:
     def cut(self) -> None:
         self._loop.call_soon_threadsafe(self._open.clear)
 
+    def lose(self) -> None:
+        """Let what clients send go astray until the connections are broken off."""
+        self.lost = b""
+
     def break_off(self) -> None:
         """End the connections that there are."""
 
         def end() -> None:
             for task in self._tasks:
                 task.cancel()
+            self.lost = None
 
         self._loop.call_soon_threadsafe(end)
 

@@ -22,7 +22,7 @@ from service.events import (
     RoundsLearned,
     Table,
 )
-from service.journal.jetstream.api import Api
+from service.journal.jetstream.api import Api, Message
 from service.journal.jetstream.connecting import Link
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.options import Options
@@ -30,6 +30,7 @@ from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Page, Snapshot
 from tests.journal.journals import jetstream_options
 from tests.nats_servers import NatsServer
+from tests.tcp_proxy import TcpProxy
 
 MODELS = 10_000
 
@@ -55,7 +56,7 @@ async def asking(options: Options) -> AsyncIterator[Api]:
     link = Link(options.access)
     await link.open()
     try:
-        yield Api(link, seconds=5)
+        yield Api(link)
     finally:
         await link.close()
 
@@ -269,3 +270,28 @@ async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictio
         assert len(await journal.models(Page(limit=MODELS + 1))) == MODELS
         print(f"a replica knows {MODELS} models {seconds:.2f} s after its start")
         assert seconds < 10
+
+
+async def test_a_question_that_is_lost_with_its_connection_is_asked_again(
+    options: Options, nats_server: NatsServer
+) -> None:
+    async with opened(options) as (journal, _):
+        await journal.append(ModelCreated("m", 1, {}))
+    proxy = TcpProxy(nats_server.port).start()
+    through = replace(options, access=replace(options.access, servers=(f"nats://127.0.0.1:{proxy.port}",)))
+    subjects = Subjects(options.prefix)
+    try:
+        async with asking(through) as api:
+            proxy.lose()
+            scanning = asyncio.create_task(_all(api.scan(subjects.log, subjects.lives, after=0)))
+            async with asyncio.timeout(10):
+                while b"DIRECT.GET" not in (proxy.lost or b""):
+                    await asyncio.sleep(0.01)
+            proxy.break_off()
+            assert [message.seq for message in await scanning] == [1]
+    finally:
+        proxy.close()
+
+
+async def _all(messages: AsyncIterator[Message]) -> list[Message]:
+    return [message async for message in messages]

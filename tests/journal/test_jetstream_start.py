@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from service.cli import Server
+from service.errors import ClusterUnusable
+from service.listening import listen
+from service.settings import Settings
 from tests.nats_servers import NatsServer, free_ports
 from tests.running import Service
 
@@ -98,6 +102,20 @@ def test_nobody_there_is_told(nats_server: NatsServer) -> None:
     (nobody,) = free_ports(1)
     said = refused(**nats_server.settings("t") | {"journal": f"nats://user:secret@127.0.0.1:{nobody}"})
     assert f"127.0.0.1:{nobody}" in said and "secret" not in said
+
+
+def test_a_cluster_that_goes_away_during_the_start_is_told_in_a_line(
+    start_server: Callable[..., NatsServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nats = start_server()
+    settings = Settings(**nats.settings("t"))
+    server = Server(settings)
+    nats.kill()
+    sockets = listen(settings.host, 0)
+    with pytest.raises(ClusterUnusable, match="no NATS server lets us in"):
+        server.run(sockets)
+    sockets[0].close()
+    assert "Traceback" not in "".join(capsys.readouterr())
 
 
 def test_streams_that_are_different_are_refused_and_the_difference_is_named(

@@ -21,6 +21,9 @@ TRY_AGAIN = frozenset({10008, 10009, 10118})
 """No leader just now, or the servers are still finding each other."""
 
 ANSWER_SECONDS = 2.0
+"""How long a server may be silent until it is asked again: a question can be lost with its connection."""
+
+START_SECONDS = 30.0
 RETRY_SECONDS = 0.1
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 8_388_608
@@ -43,11 +46,20 @@ class Message(NamedTuple):
 
 
 class Api:
-    """Questions to the cluster, repeated through elections for up to `seconds`, then JournalUnavailable."""
+    """Questions to the cluster, repeated through elections, in the end JournalUnavailable.
 
-    def __init__(self, link: Link, *, seconds: float) -> None:
+    While a service starts, nobody waits for it and it is patient; then `hurry` says for how long.
+    """
+
+    def __init__(self, link: Link) -> None:
         self._link = link
+        self._seconds = START_SECONDS
+        self._hurried = False
+
+    def hurry(self, seconds: float) -> None:
+        """Repeat for so long, and not at all while there is no connection."""
         self._seconds = seconds
+        self._hurried = True
 
     async def request(self, name: str, body: object = None) -> dict[str, Any]:
         """Ask the leader; ApiError if it refuses."""
@@ -119,8 +131,11 @@ class Api:
             inbox = client.new_inbox()
             found: list[Message] = []
             done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            heard_at = monotonic()
 
             async def take(message: Msg) -> None:
+                nonlocal heard_at
+                heard_at = monotonic()
                 status = _status(message)
                 if not status:
                     found.append(_message(message))
@@ -134,7 +149,11 @@ class Api:
             inbound = await client.subscribe(inbox, cb=take)
             try:
                 await client.publish(f"$JS.API.DIRECT.GET.{stream}", body, reply=inbox)
-                return found, await asyncio.wait_for(done, self._seconds)
+                while not done.done():
+                    if monotonic() - heard_at > ANSWER_SECONDS:
+                        raise TimeoutError
+                    await asyncio.wait([done], timeout=ANSWER_SECONDS)
+                return found, done.result()
             finally:
                 if not client.is_closed:
                     await inbound.unsubscribe()
@@ -154,7 +173,8 @@ class Api:
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         deadline = monotonic() + self._seconds
         while True:
-            self._link.check()
+            if self._hurried:
+                self._link.check()
             try:
                 return await ask()
             except (NatsError, TimeoutError, _Busy) as error:

@@ -63,6 +63,14 @@ class Follower:
         await self._begin()
         self._task = asyncio.create_task(self._watch())
 
+    async def reach(self, seq: int, seconds: float) -> None:
+        """Wait until this replica has come so far."""
+        deadline = monotonic() + seconds
+        while self.position < seq:
+            if monotonic() > deadline:
+                raise JournalUnavailable("this replica lags behind the others")
+            await asyncio.sleep(0.005)
+
     async def stop(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])

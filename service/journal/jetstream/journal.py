@@ -7,7 +7,7 @@ import time
 from asyncio import Future, Task
 from contextlib import suppress
 
-from service.errors import JournalUnavailable, NovikoffError
+from service.errors import NovikoffError
 from service.events import AnyEvent, Prediction
 from service.journal.jetstream.api import Api, ApiError, Message
 from service.journal.jetstream.appending import Appender
@@ -19,7 +19,7 @@ from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.keeping import Keeper
 from service.journal.jetstream.loading import Loader
 from service.journal.jetstream.messages import decode_summary
-from service.journal.jetstream.opening import newest_time, prepare, read_catalogue
+from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, starting
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.outstanding import Outstanding
 from service.journal.jetstream.parts import Parts
@@ -73,7 +73,7 @@ class JetStreamJournal:
         subjects = self._subjects = Subjects(options.prefix)
         link = self._link = Link(options.access)
         await link.open()
-        api = Api(link, seconds=options.seconds)
+        api = Api(link)
         self._publisher = publisher = Publisher(link, seconds=options.seconds)
         await publisher.start()
         self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
@@ -105,12 +105,14 @@ class JetStreamJournal:
             link, api, subjects.log, [subjects.lives, subjects.events], self._take, self._appender.passed
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
-        end, state_end = await read_catalogue(api, subjects, bodies, catalogue)
-        newest = await newest_time(api, subjects)
-        self._applied = end
-        self._appender.passed(end)
-        await self._follower.start(end)
-        await self._summaries.start(state_end)
+        with starting():
+            end, state_end = await read_catalogue(api, subjects, bodies, catalogue)
+            newest = await newest_time(api, subjects)
+            self._applied = end
+            self._appender.passed(end)
+            await self._follower.start(end)
+            await self._summaries.start(state_end)
+        api.hurry(options.seconds)
         self._upkeep.start()
         self._ticking: Task[None] = asyncio.create_task(self._tick())
         return newest
@@ -218,12 +220,7 @@ class JetStreamJournal:
         return self._follower.position
 
     async def _reach(self, seq: int) -> None:
-        """Wait until this replica has come so far."""
-        deadline = time.monotonic() + self._options.seconds
-        while self._follower.position < seq:
-            if time.monotonic() > deadline:
-                raise JournalUnavailable("this replica lags behind the others")
-            await asyncio.sleep(0.005)
+        await self._follower.reach(seq, self._options.seconds)
 
     async def _tick(self) -> None:
         while True:

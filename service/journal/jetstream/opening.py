@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +19,6 @@ from service.journal.jetstream.options import Options
 from service.journal.jetstream.streams import make_or_check, wanted_streams
 from service.journal.jetstream.subjects import Subjects
 from service.journal.jetstream.syncing import check_synced
-
-START_SECONDS = 30.0
 
 
 def prepare(options: Options) -> None:
@@ -37,11 +36,19 @@ async def _prepare(options: Options) -> None:
         wanted = wanted_streams(
             subjects, replicas=options.replicas, ids_kept_seconds=options.ids_kept_seconds
         )
-        await make_or_check(Api(link, seconds=START_SECONDS), wanted)
-    except JournalUnavailable as error:
-        raise ClusterUnusable(error.detail) from error
+        with starting():
+            await make_or_check(Api(link), wanted)
     finally:
         await link.close()
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """A cluster that does not answer for so long will not do."""
+    try:
+        yield
+    except JournalUnavailable as error:
+        raise ClusterUnusable(error.detail) from error
 
 
 def _run_apart(work: Coroutine[Any, Any, None]) -> None:
