@@ -27,6 +27,7 @@ from service.errors import StartError
 from service.listening import is_loopback, listen
 from service.settings import Settings, load_settings
 from service.web.http_protocol import protocol
+from service.web.rounds import QUICK_PATHS
 from service.web.slow_clients import SWEEP_SECONDS, SlowClients
 
 TICK_SECONDS = 0.1
@@ -106,7 +107,7 @@ class Server(uvicorn.Server):
                 self._app,
                 host=settings.host,
                 port=settings.port,
-                http=protocol(head_bytes_max=settings.head_bytes_max),
+                http=protocol(head_bytes_max=settings.head_bytes_max, quick_paths=QUICK_PATHS),
                 ws="none",
                 log_config=None,  # service.logs has seen to it
                 access_log=False,
@@ -122,6 +123,7 @@ class Server(uvicorn.Server):
             self.server_state.connections,
             request_seconds=settings.request_timeout_seconds,
             stream_idle_seconds=settings.stream_idle_seconds,
+            keep_alive_seconds=self.config.timeout_keep_alive,
         )
 
     async def on_tick(self, counter: int) -> bool:

@@ -1,6 +1,8 @@
 """Dense features: a list of numbers whose length the model or its first example fixes."""
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,12 +38,9 @@ class Dense:
         if not 0 < count <= self.dimension_max:
             raise BadFeatures("features", f"this model takes 1 to {self.dimension_max} numbers, not {count}")
         try:
-            example = np.array(sent)
-        except ValueError:  # lists of different lengths inside
+            example = np.frombuffer(_packer(count)(*sent))  # half the time of np.array
+        except (struct.error, OverflowError):
             return _numbers(sent)
-        if example.dtype.kind not in "fiub" or example.ndim != 1:
-            return _numbers(sent)
-        example = example.astype(np.float64, copy=False)
         # No number is too large if their squares add up to no more; and a sum with a NaN is not less either.
         # Unlike dot, vdot does not warn when they add up to infinity.
         if not np.vdot(example, example) <= LARGEST:
@@ -100,8 +99,14 @@ class Dense:
         self.dimension = state["dimension"]
 
 
+@lru_cache(maxsize=64)
+def _packer(count: int) -> Callable[..., bytes]:
+    """Makes memory of so many numbers."""
+    return struct.Struct(f"{count}d").pack
+
+
 def _numbers(sent: Sequence[Any]) -> Array:
-    """The numbers one by one, for lists that numpy did not take as such; says which one is wrong."""
+    """The numbers one by one; says which one is wrong."""
     for i, value in enumerate(sent):
         if not isinstance(value, int | float):
             raise BadFeatures(f"features[{i}]", "must be a number")

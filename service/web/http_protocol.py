@@ -1,54 +1,110 @@
-"""HTTP as uvicorn speaks it with httptools, with two things more: a head may not be endless, and a request that
-cannot be understood is told so as a problem document. The connection is closed in both cases.
+"""HTTP as uvicorn speaks it with httptools, made for many short requests that come whole. A head may not be
+endless, and a request that cannot be understood is told so as a problem document; then the connection is closed.
 """
 
+from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
+from httptools import parse_url
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.web.one_write import OneWriteProtocol
+from service.web import eager
+from service.web.http_cycle import Cycle
 from service.web.problems import MEDIA_TYPE, problem
 
 READ_BYTES_MAX = 262_144
 """The most that arrives at once."""
 
+SHORT_URL_BYTES = 64
 REASONS = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
-class Protocol(OneWriteProtocol):
-    """A connection. What is counted is bytes that brought neither a whole head nor a piece of a body, so that
-    heads, trailers and the extensions of chunks are all bounded."""
+class Protocol(HttpToolsProtocol):
+    """A connection.
+
+    For the bound on heads, what is counted is bytes that brought neither a whole head nor a piece of a body, so
+    that heads, trailers and the extensions of chunks are all bounded. Idle connections are closed by
+    `slow_clients`: uvicorn would set a timer after every answer.
+    """
 
     head_bytes_max = 65_536
+    quick_paths: frozenset[str] = frozenset()
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._fruitless_bytes = 0
+        self.fruitless_bytes = 0
         self._too_large = False
+        self._unstarted: Cycle | None = None
 
     def data_received(self, data: bytes) -> None:
-        self._fruitless_bytes += len(data)
+        self.fruitless_bytes += len(data)
         super().data_received(data)
-        if self._fruitless_bytes > self.head_bytes_max + READ_BYTES_MAX and not self.transport.is_closing():
+        if self.fruitless_bytes > self.head_bytes_max + READ_BYTES_MAX and not self.transport.is_closing():
             self._too_large = True
             self.send_400_response("")
+        cycle, self._unstarted = self._unstarted, None
+        if cycle is not None and not self.transport.is_closing():
+            self._start(cycle)
 
     def on_headers_complete(self) -> None:
         # Mostly the whole request has come and is smaller than a head may be: then there is nothing to add up.
-        if self._fruitless_bytes > self.head_bytes_max:
+        if self.fruitless_bytes > self.head_bytes_max:
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > self.head_bytes_max:
                 self._too_large = True
                 raise ValueError  # the parser stops, and the answer is below
-        self._fruitless_bytes = 0
-        super().on_headers_complete()
+        self.fruitless_bytes = 0
+        scope: Any = self.scope
+        version = scope["http_version"] = self.parser.get_http_version()
+        scope["method"] = self.parser.get_method().decode("ascii")
+        split = _split_short if len(self.url) <= SHORT_URL_BYTES else _split
+        scope["path"], scope["raw_path"], scope["query_string"] = split(self.url)
+        before = self.cycle
+        cycle = Cycle(self, scope, keep_alive=version != "1.0" and self.parser.should_keep_alive())
+        self.cycle = cycle
+        if before is None or before.response_complete:
+            self._unstarted = cycle  # its body may be here already
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def _start(self, cycle: Cycle) -> None:
+        if cycle.more_body or cycle.scope["path"] not in self.quick_paths:
+            self._start_asgi_task(cycle, self.app)
+            return
+        task = eager.start(cycle.run_asgi(self.app), self.loop)
+        if task is not None:
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     def on_body(self, body: bytes) -> None:
-        self._fruitless_bytes = 0
-        super().on_body(body)
+        self.fruitless_bytes = 0
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.body += body
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
 
     def send_400_response(self, msg: str) -> None:
         if self._too_large:
@@ -56,7 +112,8 @@ class Protocol(OneWriteProtocol):
         else:
             code, detail = "malformed-http", "this is not a request that HTTP/1.1 allows"
         status, content = problem(code, detail)
-        if self.cycle is None or self.cycle.response_complete:  # else an answer is under way, and ends here
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle is self._unstarted:  # else an answer ends here
             head = b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
             self.transport.write(
                 head % (status, REASONS[status], MEDIA_TYPE.encode(), len(content)) + content
@@ -67,5 +124,18 @@ class Protocol(OneWriteProtocol):
         """Whoever asks for WebSockets gets an ordinary answer; the log need not say that there are none."""
 
 
-def protocol(*, head_bytes_max: int) -> type[Protocol]:
-    return type("BoundedProtocol", (Protocol,), {"head_bytes_max": head_bytes_max})
+def _split(url: bytes) -> tuple[str, bytes, bytes]:
+    """The path as a string and as it was sent, and the query."""
+    parsed = parse_url(url)
+    path = parsed.path.decode("ascii")
+    return (unquote(path) if "%" in path else path), parsed.path, parsed.query or b""
+
+
+_split_short = lru_cache(maxsize=256)(_split)
+
+
+def protocol(*, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()) -> type[Protocol]:
+    """`quick_paths`: what is answered there seldom waits, and is begun at once."""
+    return type(
+        "BoundedProtocol", (Protocol,), {"head_bytes_max": head_bytes_max, "quick_paths": quick_paths}
+    )

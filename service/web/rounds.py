@@ -45,6 +45,8 @@ FeaturesSent = (
     ]
 )
 
+QUICK_PATHS = frozenset({"/predict", "/feedback", "/learn"})
+
 LABEL_CHARS_MAX = 256
 LABEL_ABS_MAX = 2**63 - 1
 REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)

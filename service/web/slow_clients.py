@@ -33,11 +33,16 @@ class SlowClients:
     """Ends the connections of uvicorn's whose clients take longer than they may.
 
     A request may take `request_seconds` to come, head and body each; an answer may go untaken as long. A stream
-    may be silent for `stream_idle_seconds`.
+    may be silent for `stream_idle_seconds`. A connection may be idle for `keep_alive_seconds`.
     """
 
     def __init__(
-        self, connections: Iterable[Any], *, request_seconds: float, stream_idle_seconds: float
+        self,
+        connections: Iterable[Any],
+        *,
+        request_seconds: float,
+        stream_idle_seconds: float,
+        keep_alive_seconds: float,
     ) -> None:
         self._connections = connections
         self._limits = {
@@ -45,6 +50,7 @@ class SlowClients:
             "body": request_seconds,
             "answer": request_seconds,
             "line": stream_idle_seconds,
+            "next request": keep_alive_seconds,
         }
         self._waits: dict[Any, Wait] = {}
         self._told = Seldom()
@@ -65,6 +71,9 @@ class SlowClients:
         self._waits = waits
 
     def _end(self, connection: Any, what: str) -> None:
+        if what == "next request":
+            connection.transport.close()
+            return
         if (held_back := self._told.turn()) is not None:
             log.info("a client was too slow with its %s", what, extra={"others": held_back})
         if what in ("head", "body"):
@@ -78,8 +87,7 @@ def _awaited(connection: Any) -> tuple[str, object] | None:
     """What the client of a connection has to do next, and something that changes as soon as it does it."""
     cycle = connection.cycle
     if cycle is None or cycle.response_complete:
-        # Between requests uvicorn has a timer of its own, which the first byte of the next one ends.
-        return None if connection.timeout_keep_alive_task else ("head", cycle)
+        return ("next request" if cycle and not connection.fruitless_bytes else "head"), cycle
     if connection.flow.write_paused:
         return "answer", connection.transport.get_write_buffer_size()
     if not cycle.more_body:

@@ -66,6 +66,13 @@ def test_a_second_head_that_drips_is_ended_too(impatient: Service) -> None:
         assert problem_in(dripped(connection, b"x: y\r\n")) == (408, "request-timeout")
 
 
+def test_a_connection_that_is_not_used_again_is_closed_without_a_word(impatient: Service) -> None:
+    with connect(impatient) as connection:
+        connection.sendall(request("/learn", LEARN))
+        assert b" 200 " in read_until(connection, b"}")
+        assert read_to_end(connection) == b""
+
+
 @pytest.mark.parametrize("path", ["/learn", "/models", "/models/m/fit"])
 def test_a_body_that_drips_is_ended_and_changes_nothing(impatient: Service, path: str) -> None:
     impatient.learn("m", [1.0], 1)

@@ -4,7 +4,9 @@ import json
 import socket
 
 import httpx
+import pytest
 
+from service.web.http_cycle import _line
 from tests.running import Service
 
 
@@ -49,3 +51,34 @@ def test_an_answer_is_whole_when_the_connection_closes(service: Service) -> None
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     head, _, content = answer.partition(b"\r\n\r\n")
     assert b"content-length: %d" % len(content) in head and content
+
+
+def test_many_requests_in_one_go_are_answered_in_their_order(service: Service, name: str) -> None:
+    bodies = [
+        json.dumps({"model": name, "features": [1.0], "label": 1, "id": f"{name}-{i}"}).encode()
+        for i in range(300)
+    ]
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(b"".join(request_for("/learn", body) for body in bodies))
+        received = b""
+        while received.count(b"}") < len(bodies):
+            part = connection.recv(65_536)
+            assert part, received
+            received += part
+    answers = [json.loads(line.partition(b"}")[0] + b"}") for line in received.split(b"\r\n\r\n")[1:]]
+    assert [answer["prediction_id"] for answer in answers] == [f"{name}-{i}" for i in range(300)]
+    assert [answer["rounds"] for answer in answers] == list(range(1, 301))
+
+
+def test_nothing_gets_into_a_head_that_would_be_more_than_a_line() -> None:
+    assert _line(b"x-name", b"a value, even caf\xc3\xa9") == b"x-name: a value, even caf\xc3\xa9\r\n"
+    for name, value in (
+        (b"x", b"a\r\nset-cookie: b"),
+        (b"x\n", b"a"),
+        (b"x y", b"a"),
+        (b"x:", b"a"),
+        (b"", b"a"),
+    ):
+        with pytest.raises(RuntimeError, match="no line for a head"):
+            _line(name, value)

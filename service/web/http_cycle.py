@@ -1,0 +1,106 @@
+"""A request and its answer, as uvicorn has them, at less cost: the head of an answer leaves together with the body,
+since a call of the operating system for each is the dearest thing that a short request does, and lines of heads
+that come again and again are checked once.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, MutableMapping
+from functools import lru_cache
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from service.web.bodies import Header
+
+_LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
+
+
+class Cycle(RequestResponseCycle):
+    def __init__(self, connection: HttpToolsProtocol, scope: Any, *, keep_alive: bool) -> None:
+        super().__init__(
+            scope,
+            connection.transport,
+            connection.flow,
+            connection.logger,
+            connection.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event(),
+            expect_100_continue=connection.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=connection.on_response_complete,
+        )
+        self._loop = connection.loop
+        self._head = b""
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        wanted = "http.response.body" if self.response_started else "http.response.start"
+        if message["type"] != wanted or self.response_complete:
+            raise RuntimeError(f"{message['type']} is sent at the wrong time")
+        if self.response_started:
+            self._send_body(message.get("body", b""), message.get("more_body", False))
+        else:
+            self._begin(message["status"], message.get("headers", ()))
+
+    def _begin(self, status: int, headers: Iterable[Header]) -> None:
+        """Make the head. It waits for the body; one that comes in pieces, only for this turn of the loop."""
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        lines = [STATUS_LINE[status]]
+        for name, value in headers:
+            lines.append(_line(name, value))
+            if name == b"content-length":
+                self.expected_content_length = int(value)
+                self.chunked_encoding = False
+            elif name == b"connection" and value == b"close":
+                self.keep_alive = False
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        if self.chunked_encoding is None:
+            self.chunked_encoding = self.scope["method"] != "HEAD" and status not in (204, 304)
+            if self.chunked_encoding:
+                lines.append(b"transfer-encoding: chunked\r\n")
+                self._loop.call_soon(self._flush)
+        lines.append(b"\r\n")
+        self._head = b"".join(lines)
+
+    def _send_body(self, body: bytes, more: bool) -> None:
+        if self.scope["method"] == "HEAD":
+            self.expected_content_length = 0
+            body = b""
+        elif self.chunked_encoding:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if not more:
+                body += b"0\r\n\r\n"
+        else:
+            self.expected_content_length -= len(body)
+            if self.expected_content_length < 0 or (self.expected_content_length and not more):
+                raise RuntimeError("the body is not as long as the head says")
+        if self._head:
+            body, self._head = self._head + body, b""
+        self.transport.write(body)
+        if not more:
+            self.response_complete = True
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self.transport.write(head)
+
+
+@lru_cache(maxsize=1024)
+def _line(name: bytes, value: bytes) -> bytes:
+    """A line of a head; RuntimeError if that would be no line."""
+    line = b"%b: %b" % (name, value)
+    if _LINE.fullmatch(line) is None:
+        raise RuntimeError(f"{line!r} is no line for a head")
+    return line + b"\r\n"
