@@ -50,10 +50,11 @@ class Expiry:
             raise Overloaded(f"{self._pending_total_max} predictions wait for their labels; reveal some")
 
     def _drop_oldest(self, live: Live) -> bool:
-        oldest = next((p for p in live.pending.values() if p.prediction_id not in self._revealing), None)
-        if oldest is not None:
-            self._drop(live, [oldest])
-        return oldest is not None
+        for oldest in live.pending.values():
+            if oldest.prediction_id not in self._revealing:
+                self._drop(live, oldest)
+                return True
+        return False
 
     async def sweep(self) -> None:
         """Give up what is due, and record all that was given up."""
@@ -75,11 +76,10 @@ class Expiry:
                 break
             if prediction.prediction_id not in self._revealing:
                 due.append(prediction)
-        self._drop(live, due)
+        for prediction in due:
+            self._drop(live, prediction)
 
-    def _drop(self, live: Live, predictions: list[Prediction]) -> None:
-        for prediction in predictions:
-            live.drop(prediction)
-            self._fleet.owner.pop(prediction.prediction_id, None)
-        if predictions:
-            self._fleet.changed(live)
+    def _drop(self, live: Live, prediction: Prediction) -> None:
+        live.drop(prediction)
+        self._fleet.owner.pop(prediction.prediction_id, None)
+        self._fleet.changed(live)
