@@ -77,11 +77,8 @@ class Protocol(HttpToolsProtocol):
     def _start(self, cycle: Cycle) -> None:
         if cycle.more_body or cycle.scope["path"] not in self.quick_paths:
             self._start_asgi_task(cycle, self.app)
-            return
-        task = eager.start(cycle.run_asgi(self.app), self.loop)
-        if task is not None:
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+        else:
+            eager.start(cycle.run_asgi(self.app), self.loop, self.tasks)
 
     def on_body(self, body: bytes) -> None:
         self.fruitless_bytes = 0
