@@ -7,7 +7,7 @@ COPY service ./service
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 COPY constraints.txt ./
 RUN python -m venv /venv \
-    && /venv/bin/python -m pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)[nats]" \
+    && /venv/bin/python -m pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)[nats,simd]" \
     && /venv/bin/python -m pip uninstall --yes pip
 
 FROM python:3.13-slim

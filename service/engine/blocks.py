@@ -37,6 +37,11 @@ class Blocks:
         self._examples = examples
         self._clock = clock
 
+    @property
+    def keep_order(self) -> bool:
+        """Whether blocks are learned in the order in which they were begun, even if one of them fails."""
+        return not self._fleet.is_shared
+
     async def learn(
         self, name: str, features: list[Sent], labels: list[Label]
     ) -> tuple[Live, BlockOutcome | None, Errors]:
@@ -52,7 +57,7 @@ class Blocks:
             live.pins -= 1
         return live, appended.applied if appended is not None else None, errors
 
-    def begin(self, name: str, features: list[Sent], labels: list[Label]) -> Begun | None:
+    def begin(self, name: str, features: list[Sent] | Array, labels: list[Label]) -> Begun | None:
         """Start to learn rounds, if the model is loaded and all of them are good; else `learn` has to see."""
         live = self._fleet.used(name)
         if live is None or not live.model.labels.has_all(labels):

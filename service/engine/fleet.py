@@ -61,6 +61,11 @@ class Fleet:
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, and at which tick."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether others append to the journal too."""
+        return self._journal.is_shared
+
     def used(self, name: str) -> Live | None:
         """The model of this name if it is loaded, which it is the more likely to stay now."""
         live = self.loaded.get(name)

@@ -2,36 +2,32 @@
 
 import asyncio
 import zlib
+from asyncio import Future
 from collections.abc import AsyncIterator
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from service.errors import NovikoffError
 from service.web.bodies import Receive, Scope
+from service.web.dense_lines import DenseLines, dense_lines, together
 from service.web.fast import UNDECODABLE, raise_problem
+from service.web.line import Line, decoder
 from service.web.problems import HttpError
-from service.web.rounds import FeaturesSent, LabelSent
 
 AHEAD_LINES_MAX = 1_000
 AHEAD_BYTES_MAX = 131072
 """Reading stops when so much waits, and with it the sender."""
 
+AT_ONCE_BYTES = 65_536
+"""Lines that are decoded together."""
+
 INFLATED_BYTES_MAX = 262_144
 NEWLINE = ord("\n")
 
 
-class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """Features: predict. A prediction_id and a label: reveal. Features and a label: a whole round."""
-
-    model: str | None = None
-    features: FeaturesSent | None = None
-    prediction_id: str | None = None
-    label: LabelSent | None = None
-    id: str | None = None
-
-
-_decoder = msgspec.json.Decoder(Line)
+Part = list[Line | NovikoffError] | DenseLines
+"""Lines, with what is wrong in the place of those that are bad."""
 
 
 class Lines:
@@ -40,8 +36,9 @@ class Lines:
     def __init__(self, scope: Scope, receive: Receive, *, line_bytes_max: int) -> None:
         self._parts = _body(scope, receive)
         self._line_bytes_max = line_bytes_max
-        self._waiting: list[Line | NovikoffError] = []
+        self._waiting: list[Part] = []
         self._waiting_bytes = 0
+        self._waiting_lines = 0
         self._came = asyncio.Event()
         self._taken = asyncio.Event()
 
@@ -54,19 +51,23 @@ class Lines:
         self._reading.cancel()
         await asyncio.wait([self._reading])
 
-    async def take(self) -> list[Line | NovikoffError]:
-        """All lines that have come, at least one, with what is wrong in the place of those that are bad.
+    async def take(self, unless: Future[Any] | None = None) -> Part | None:
+        """All lines that have come, at least one; none are left when there are none.
 
-        None are left when there are none.
+        None if something else that is waited for is done before one comes.
         """
+        if unless is not None:
+            unless.add_done_callback(lambda _: self._came.set())
         while not self._waiting and not self._reading.done():
+            if unless is not None and unless.done():
+                return None
             self._came.clear()
             await self._came.wait()
         if not self._waiting:
             self._reading.result()  # raises what ended it, if something did
-        lines, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        parts, self._waiting, self._waiting_bytes, self._waiting_lines = self._waiting, [], 0, 0
         self._taken.set()
-        return lines
+        return _as_one(parts)
 
     async def _read(self) -> None:
         rest = b""
@@ -83,32 +84,39 @@ class Lines:
                 rest = tail
             if len(rest) > self._line_bytes_max:
                 rest, skipping = b"", True
-                self._put(_too_long(self._line_bytes_max))
-            while len(self._waiting) >= AHEAD_LINES_MAX or self._waiting_bytes >= AHEAD_BYTES_MAX:
+                self._put([_too_long(self._line_bytes_max)])
+            while self._waiting_lines >= AHEAD_LINES_MAX or self._waiting_bytes >= AHEAD_BYTES_MAX:
                 self._taken.clear()
                 await self._taken.wait()
         self._add(rest)
 
     def _add(self, data: bytes) -> None:
-        """Decode whole lines; one by one only if they are not all good."""
+        """Decode whole lines, some at a time; one by one only if they are not all good."""
         self._waiting_bytes += len(data)
-        if len(data) <= self._line_bytes_max and (lines := _decoded_at_once(data)):
-            self._waiting += lines
-            self._came.set()
-            return
-        for line in data.split(b"\n"):
-            if line.strip():
-                self._put(self._decoded(line))
+        start = 0
+        while start < len(data):
+            end = data.rfind(b"\n", start, start + AT_ONCE_BYTES) if len(data) - start > AT_ONCE_BYTES else -1
+            if end < 0:
+                end = len(data)
+            self._put(self._part(data[start:end]))
+            start = end + 1
 
-    def _put(self, line: Line | NovikoffError) -> None:
-        self._waiting.append(line)
-        self._came.set()
+    def _part(self, data: bytes) -> Part:
+        if len(data) <= self._line_bytes_max and (lines := dense_lines(data) or _decoded_at_once(data)):
+            return lines
+        return [self._decoded(line) for line in data.split(b"\n") if line.strip()]
+
+    def _put(self, part: Part) -> None:
+        if part:
+            self._waiting.append(part)
+            self._waiting_lines += len(part)
+            self._came.set()
 
     def _decoded(self, line: bytes) -> Line | NovikoffError:
         if len(line) > self._line_bytes_max:
             return _too_long(self._line_bytes_max)
         try:
-            return _decoder.decode(line)
+            return decoder.decode(line)
         except UNDECODABLE as error:
             try:
                 raise_problem(error)
@@ -116,10 +124,18 @@ class Lines:
                 return problem
 
 
-def _decoded_at_once(data: bytes) -> list[Line] | None:
+def _as_one(parts: list[Part]) -> Part:
+    """Parts that follow each other as one: as an array only if all of them are, and alike."""
+    dense = [part for part in parts if isinstance(part, DenseLines)]
+    if dense and len(dense) == len(parts) and (whole := together(dense)) is not None:
+        return whole
+    return [line for part in parts for line in (part.lines() if isinstance(part, DenseLines) else part)]
+
+
+def _decoded_at_once(data: bytes) -> list[Line | NovikoffError] | None:
     """The lines if all are good; the decoder alone would not mind where one ends."""
     try:
-        lines = _decoder.decode_lines(data)
+        lines: list[Line | NovikoffError] = [*decoder.decode_lines(data)]
     except UNDECODABLE:
         return None
     newlines = np.count_nonzero(np.frombuffer(data, np.uint8) == NEWLINE)  # five times as fast as data.count

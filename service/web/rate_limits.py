@@ -103,6 +103,11 @@ def charge(more: int) -> None:
         bucket.take(more, monotonic())
 
 
+def is_paced() -> bool:
+    """Whether this caller may have to wait."""
+    return _bucket.get() is not None
+
+
 async def pace(more: int) -> None:
     """The same, and wait until it is paid for: who streams is read no faster than that."""
     bucket = _bucket.get()

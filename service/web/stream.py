@@ -14,7 +14,7 @@ from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read
 from service.web.fast import JSON, respond, respond_with
 from service.web.lines import Lines
 from service.web.problems import HttpError
-from service.web.rate_limits import pace
+from service.web.rate_limits import is_paced, pace
 from service.web.security_headers import NOSNIFF
 from service.web.stream_answers import StreamAnswers, Tally
 from service.web.tenants import TenantBlocks, TenantRounds
@@ -77,11 +77,17 @@ class StreamEndpoint:
             "headers": [(b"content-type", media_type), NOSNIFF],
         }
         await send(head)
-        answers = StreamAnswers(self._rounds, self._blocks, model=query.model, wanted=not summary)
+        # Who is slowed down gets the answers of a chunk before the next one is paid for.
+        answers = StreamAnswers(
+            self._rounds, self._blocks, model=query.model, wanted=not summary, ahead=not is_paced()
+        )
         async with Lines(scope, receive, line_bytes_max=self._line_bytes_max) as incoming:
-            while lines := await incoming.take():
-                await pace(len(lines))
-                body = await answers.answer(lines)
+            ended = False
+            while not ended:
+                lines = await incoming.take(unless=answers.under_way)
+                ended = lines is not None and not lines
+                await pace(len(lines or ()))
+                body = await answers.answer(lines or [])
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": _encode(answers.tally) if summary else b""})

@@ -5,6 +5,7 @@ them, they are learned. So the learning is the same as one by one.
 """
 
 import asyncio
+from asyncio import Future
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,17 +17,19 @@ from service.engine.live import Live
 from service.engine.outcomes import BlockOutcome
 from service.errors import InvalidRequest, NovikoffError
 from service.events import Label
+from service.journal.protocol import Appended
+from service.web.dense_lines import DenseLines
 from service.web.fast import document_of
-from service.web.lines import Line
+from service.web.line import Line
+from service.web.lines import Part
 from service.web.rounds import (
-    LABEL_ABS_MAX,
-    FeaturesSent,
     block_answers,
     check_label,
     feedback_answer,
     learn_answer,
     predict_answer,
 )
+from service.web.stream_runs import Run, as_one_run
 from service.web.tenants import TenantBlocks, TenantRounds
 
 ERRORS_TOLD_MAX = 10
@@ -58,57 +61,84 @@ class Tally:
             self.first_errors.append(document)
 
 
-class Run(NamedTuple):
-    """Whole rounds of one model: which of the chunk's lines they are, and what is in them."""
+class UnderWay(NamedTuple):
+    """A chunk that is one run, on its way to the journal."""
 
-    places: Sequence[int]
-    features: list[FeaturesSent]
-    labels: list[Label]
+    model: str
+    run: Run
+    begun: Begun
 
 
 class StreamAnswers:
     """Answers chunks of lines, one chunk after the other, and counts what came of them."""
 
     def __init__(
-        self, rounds: TenantRounds, blocks: TenantBlocks, *, model: str | None, wanted: bool
+        self, rounds: TenantRounds, blocks: TenantBlocks, *, model: str | None, wanted: bool, ahead: bool
     ) -> None:
-        """`model` is that of lines without one; without answers `wanted`, there is only the tally."""
+        """`model` is that of lines without one; without answers `wanted`, there is only the tally.
+
+        With `ahead`, a chunk may be handed to the journal while the one before is on its way to the disk.
+        """
         self._rounds = rounds
         self._blocks = blocks
         self._model = model
         self._wanted = wanted
+        self._ahead = ahead and blocks.keep_order
+        self._under_way: UnderWay | None = None
         self.tally = Tally()
 
-    async def answer(self, lines: list[Line | NovikoffError]) -> bytes:
-        """The answers of a chunk, a line each in the order of its lines."""
-        self._answers: list[object] = [None] * len(lines)
-        self._wrong: dict[int, Exception] = {}
-        whole = self._as_one_run(lines)
+    @property
+    def under_way(self) -> Future[Appended] | None:
+        """What the next answers wait for, if they only wait: once it is done, ask for them."""
+        return self._under_way.begun.appended if self._under_way else None
+
+    async def answer(self, lines: Part) -> bytes:
+        """The answers of what was under way, then those of these lines unless they are under way now."""
+        following = self._begin(lines) if self._ahead and lines else None
+        told = b""
+        if self._under_way is not None:
+            model, run, begun = self._under_way
+            self._expect(len(run.labels))
+            await self._finish(model, run, begun)
+            told = self._told()
+        self._under_way = following
+        if following is None and lines:
+            self._expect(len(lines))
+            await self._answer_now(lines)
+            told += self._told()
+        return told
+
+    def _begin(self, lines: Part) -> UnderWay | None:
+        """Start to learn a chunk that is one run; None if it has to wait until those before it are learned."""
+        whole = as_one_run(lines, self._model)
+        if whole is None:
+            return None
+        model, run = whole
+        try:
+            begun = self._blocks.begin(model, run.features, run.labels)
+        except NovikoffError:
+            return None
+        return UnderWay(model, run, begun) if begun is not None else None
+
+    async def _answer_now(self, lines: Part) -> None:
+        whole = as_one_run(lines, self._model)
         if whole is not None:
-            await self._learn_all(whole)
+            await self._learn_all(dict([whole]))
         else:
-            await self._answer_each(lines)
+            await self._answer_each(lines.lines() if isinstance(lines, DenseLines) else lines)
+
+    def _expect(self, lines: int) -> None:
+        self._answers: list[object] = [None] * lines
+        self._wrong: dict[int, Exception] = {}
+
+    def _told(self) -> bytes:
         for at, error in sorted(self._wrong.items()):
             document = document_of(error)
             self._answers[at] = {"error": document}
             self.tally.add_error(document)
         return _encode_lines(self._answers) if self._wanted else b""
 
-    def _as_one_run(self, lines: list[Any]) -> dict[str, Run] | None:
-        """The lines as whole rounds of one model, if that is what all of them are."""
-        try:
-            models = {line.model for line in lines}
-            ids = {line.id for line in lines} | {line.prediction_id for line in lines}
-        except AttributeError:  # there are errors among them
-            return None
-        model = models.pop() or self._model
-        features = [line.features for line in lines]
-        labels = [line.label for line in lines]
-        if models or model is None or ids != {None} or None in features or not _are_plain(labels):
-            return None
-        return {model: Run(range(len(lines)), features, labels)}
-
-    async def _answer_each(self, lines: list[Line | NovikoffError]) -> None:
+    async def _answer_each(self, lines: Sequence[Line | NovikoffError]) -> None:
         runs: dict[str, Run] = {}  # not yet learned, by their models
         for at, line in enumerate(lines):
             try:
@@ -124,7 +154,7 @@ class StreamAnswers:
                 if run is None:
                     run = runs[_named(model)] = Run([], [], [])
                 run.labels.append(label)
-                run.features.append(line.features)
+                run.features.append(line.features)  # type: ignore[union-attr]
                 run.places.append(at)  # type: ignore[attr-defined]
             except Exception as error:
                 self._wrong[at] = error
@@ -165,19 +195,24 @@ class StreamAnswers:
         runs.clear()
         if slow:
             await asyncio.gather(*slow)
-        for model, run, (live, appended) in begun:
-            try:
-                outcome = (await appended).applied
-            except NovikoffError as error:
-                self._wrong |= dict.fromkeys(run.places, error)
-            else:
-                self._tell(model, live, run.places, run.labels, outcome)
+        for each in begun:
+            await self._finish(*each)
+
+    async def _finish(self, model: str, run: Run, begun: Begun) -> None:
+        """Wait until a run is learned."""
+        try:
+            outcome = (await begun.appended).applied
+        except NovikoffError as error:
+            self._wrong |= dict.fromkeys(run.places, error)
+        else:
+            self._tell(model, begun.live, run.places, run.labels, outcome)
 
     async def _learn(self, model: str, run: Run) -> None:
         """Learn rounds that are not all good, or whose model is not loaded."""
         places = run.places
         try:
-            live, outcome, errors = await self._blocks.learn(model, run.features, run.labels)
+            sent = run.features if isinstance(run.features, list) else run.features.tolist()
+            live, outcome, errors = await self._blocks.learn(model, sent, run.labels)
         except Exception as error:
             self._wrong |= dict.fromkeys(places, error)
             return
@@ -196,16 +231,6 @@ class StreamAnswers:
             told = block_answers(model, live.model.labels, labels, outcome)
             for at, answer in zip(places, told, strict=True):
                 self._answers[at] = answer
-
-
-def _are_plain(labels: list[Any]) -> bool:
-    """Whether all are integers or all booleans, within bounds: then none need be looked at by itself.
-
-    >>> _are_plain([1, -1]), _are_plain([1, True]), _are_plain([1.0]), _are_plain([None])
-    (True, False, False, False)
-    """
-    kinds = set(map(type, labels))
-    return kinds in ({int}, {bool}) and min(labels) >= -LABEL_ABS_MAX and max(labels) <= LABEL_ABS_MAX
 
 
 def _named(model: str | None) -> str:

@@ -101,7 +101,11 @@ class TenantBlocks:
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
 
-    def begin(self, name: str, features: list[Sent], labels: list[Label]) -> Begun | None:
+    @property
+    def keep_order(self) -> bool:
+        return self._blocks.keep_order
+
+    def begin(self, name: str, features: list[Sent] | Array, labels: list[Label]) -> Begun | None:
         check_own(name)
         return self._blocks.begin(name, features, labels)
 

@@ -1,0 +1,18 @@
+"""A line of a stream."""
+
+import msgspec
+
+from service.web.rounds import FeaturesSent, LabelSent
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """Features: predict. A prediction_id and a label: reveal. Features and a label: a whole round."""
+
+    model: str | None = None
+    features: FeaturesSent | None = None
+    prediction_id: str | None = None
+    label: LabelSent | None = None
+    id: str | None = None
+
+
+decoder = msgspec.json.Decoder(Line)
