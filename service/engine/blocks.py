@@ -39,8 +39,8 @@ class Blocks:
 
     @property
     def keep_order(self) -> bool:
-        """Whether blocks are learned in the order in which they were begun, even if one of them fails."""
-        return not self._fleet.is_shared
+        """Whether a block begun now is learned after those under way, and only if they are."""
+        return self._fleet.keeps_order
 
     async def learn(
         self, name: str, features: list[Sent], labels: list[Label]
@@ -70,7 +70,7 @@ class Blocks:
     ) -> AsyncIterator[BlockOutcome]:
         """The same for dense features in arrays; the first bad array, or one that cannot be kept, ends it.
 
-        While one array is on its way to the disk, the next one is prepared.
+        While one array is on its way to the disk the next one is prepared and, if order is kept, sent after it.
         """
         before: Future[Appended] | None = None
         for block, labels in blocks:
@@ -85,9 +85,12 @@ class Blocks:
                     _check_class(live, label, classes)
                 await self._examples.check_array(live, block)
                 tables = [table_of(Rows(block))]
-                if before is not None:
+                if before is not None and not self.keep_order:
                     yield (await before).applied
-                before = self._submit(live, labels, tables)
+                    before = None
+                earlier, before = before, self._submit(live, labels, tables)
+                if earlier is not None:
+                    yield (await earlier).applied
             finally:
                 live.pins -= 1
         if before is not None:
@@ -110,7 +113,16 @@ class Blocks:
         return live.model.features.rows_of(good) if good else []
 
     def _submit(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
-        return self._fleet.submit(live, RoundsLearned(live.model.name, self._clock.now(), labels, tables))
+        event = RoundsLearned(live.model.name, self._clock.now(), labels, tables)
+        appended = self._fleet.submit(live, event)
+        appended.add_done_callback(_noted)
+        return appended
+
+
+def _noted(appended: Future[Appended]) -> None:
+    """Whoever waited for it may have gone; then nobody else asks whether it failed."""
+    if not appended.cancelled():
+        appended.exception()
 
 
 def _tables_of(rows: list[Rows]) -> list[Table]:

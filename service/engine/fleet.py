@@ -62,9 +62,9 @@ class Fleet:
         """The models deleted last, and at which tick."""
 
     @property
-    def is_shared(self) -> bool:
-        """Whether others append to the journal too."""
-        return self._journal.is_shared
+    def keeps_order(self) -> bool:
+        """Whether an event submitted now is applied after those under way, and only if they are."""
+        return self._journal.keeps_order
 
     def used(self, name: str) -> Live | None:
         """The model of this name if it is loaded, which it is the more likely to stay now."""

@@ -5,12 +5,14 @@ themselves: a lone client waits for one commit, fifty share one.
 """
 
 import asyncio
+import fcntl
 import logging
 import os
 import sys
 from asyncio import Future
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from service.events import AnyEvent
 from service.journal.protocol import Appended
 from service.journal.records import (
     DeathRecord,
+    Group,
     Opening,
     PendingRecord,
     Record,
@@ -36,6 +39,9 @@ GROUP_MAX = 2_000
 
 GROUPS_UNDER_WAY_MAX = 2
 """One on its way to the disk, and one that waits in the pipe for its turn."""
+
+PIPE_BYTES = 1_048_576
+"""Whole groups fit into the pipe, so that one can be read from it while the loop is busy with the one before."""
 
 HELD_SECONDS = 0.005
 """How long predictions that nobody waits for may gather. Those revealed meanwhile are never written: the
@@ -96,13 +102,18 @@ class GroupCommit:
         return oldest - 1
 
     async def start(self, opening: Opening, lock_file: int) -> None:
+        theirs, ours = os.pipe()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):  # it works with less, too
+                fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "service.journal.writer_process",
-            stdin=PIPE, stdout=PIPE, pass_fds=[lock_file],
+            stdin=theirs, stdout=PIPE, pass_fds=[lock_file],
             start_new_session=True,  # a signal to the group, such as Ctrl-C, is for the service alone
         )  # fmt: skip
-        assert self._process.stdin is not None
-        self._send = self._process.stdin.write
+        os.close(theirs)
+        self._pipe, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
+        self._send = self._pipe.write
         self._send(message(opening))
         self._answers = asyncio.create_task(self._read_answers())
 
@@ -148,7 +159,7 @@ class GroupCommit:
         while self._queue and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
             self._under_way.append(group)
-            self._send(message([item.record for _, item in group]))
+            self._send(message(Group(self.failures, [item.record for _, item in group])))
 
     async def settle(self) -> None:
         """Wait until everything submitted before is on disk, or has failed."""
@@ -161,8 +172,7 @@ class GroupCommit:
         """Commit what is queued, then end the process."""
         await self.settle()
         self._answers.cancel()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._pipe.close()
         await self._process.wait()
 
     async def _read_answers(self) -> None:

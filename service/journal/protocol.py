@@ -110,6 +110,11 @@ class Journal(Protocol):
         ...
 
     @property
+    def keeps_order(self) -> bool:
+        """Whether an event handed over now is kept after those that still wait, and only if they are kept."""
+        ...
+
+    @property
     def lag_events(self) -> int:
         """How many events are known to be in the journal and not yet applied here."""
         ...

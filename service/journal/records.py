@@ -61,6 +61,17 @@ class SummariesRecord(msgspec.Struct, array_like=True, tag="summaries"):
 
 Record = EventRecord | BirthRecord | DeathRecord | PendingRecord | SnapshotRecord | SummariesRecord
 
+
+class Group(msgspec.Struct, array_like=True):
+    """What is committed together, and how many failures were known of when it was sent.
+
+    One that was sent before a failure was known is not written: what is in it may build on what was lost.
+    """
+
+    failures_known: int
+    records: list[Record]
+
+
 NEW, REPEATED, MODEL_UNKNOWN = range(3)
 """What became of a record."""
 
@@ -83,7 +94,7 @@ class Opening(msgspec.Struct, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-decode_group = msgspec.msgpack.Decoder(list[Record]).decode
+decode_group = msgspec.msgpack.Decoder(Group).decode
 decode_written = msgspec.msgpack.Decoder(Written).decode
 decode_opening = msgspec.msgpack.Decoder(Opening).decode
 

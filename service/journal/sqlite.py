@@ -20,7 +20,7 @@ from service.events import (
 )
 from service.journal import reading
 from service.journal.codec import encode
-from service.journal.group_commit import GroupCommit, Item
+from service.journal.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.lock import DirectoryLock
 from service.journal.patience import Patience, Turns
 from service.journal.protocol import (
@@ -161,6 +161,11 @@ class SqliteJournal:
     def waiting(self) -> int:
         """How many events wait for the disk."""
         return self._writer.waiting
+
+    @property
+    def keeps_order(self) -> bool:
+        # So few are in the group under way or in the next, which is not written if that one fails.
+        return self._writer.waiting < GROUP_MAX
 
     @property
     def submitted(self) -> int:

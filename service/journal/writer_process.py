@@ -41,11 +41,16 @@ def main() -> None:
         events_kept_max=opening.events_kept_max,
         expired_remembered_max=opening.expired_remembered_max,
     )
+    failures = 0
     while (body := read_message(source)) is not None:
         began = perf_counter()
+        group = decode_group(body)
         try:
-            written = Written(writing.commit(decode_group(body)), perf_counter() - began)
+            if group.failures_known < failures:
+                raise sqlite3.OperationalError("what came before could not be written")
+            written = Written(writing.commit(group.records), perf_counter() - began)
         except sqlite3.Error as error:
+            failures += 1
             written = Written([], perf_counter() - began, str(error))
         answers.write(message(written))
         answers.flush()

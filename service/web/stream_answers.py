@@ -83,7 +83,7 @@ class StreamAnswers:
         self._blocks = blocks
         self._model = model
         self._wanted = wanted
-        self._ahead = ahead and blocks.keep_order
+        self._ahead = ahead
         self._under_way: UnderWay | None = None
         self.tally = Tally()
 
@@ -94,7 +94,7 @@ class StreamAnswers:
 
     async def answer(self, lines: Part) -> bytes:
         """The answers of what was under way, then those of these lines unless they are under way now."""
-        following = self._begin(lines) if self._ahead and lines else None
+        following = self._begin(lines) if lines and self._ahead and self._blocks.keep_order else None
         told = b""
         if self._under_way is not None:
             model, run, begun = self._under_way

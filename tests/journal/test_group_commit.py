@@ -19,6 +19,7 @@ from service.journal.records import (
     Opening,
     PendingRecord,
     Record,
+    SnapshotRecord,
     Written,
 )
 from service.journal.schema import open_writer
@@ -128,3 +129,23 @@ async def test_a_failed_group_is_told_as_a_whole_and_the_next_one_goes_on(tmp_pa
         writer.submit(waited_for(event(2)))
     assert groups[2][1].failure is None and groups[2][1].results == [(NEW, 2)]
     assert writer.commits.count == 2
+
+
+async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    groups: Groups = []
+    async with writer_at(path, groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        while not groups:
+            await asyncio.sleep(0)
+        thief = sqlite3.connect(path, isolation_level=None)
+        thief.execute("DROP TABLE snapshot")
+        thief.close()
+        writer.submit(Item(SnapshotRecord("m", 1, 0, b"", b""), None))
+        await asyncio.sleep(0)
+        writer.submit(waited_for(event(1)))  # could be written, but it may build on what was not
+        await writer.settle()
+        writer.submit(waited_for(event(2)))
+    failures = [written.failure for _, written in groups]
+    assert failures == [None, "no such table: snapshot", "what came before could not be written", None]
+    assert groups[3][1].results == [(NEW, 2)]

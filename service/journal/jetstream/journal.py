@@ -58,6 +58,7 @@ class JetStreamJournal:
     """See `Journal` for what it promises."""
 
     is_shared = True
+    keeps_order = False  # publishing is tried again, by each event on its own
 
     def __init__(self, options: Options) -> None:
         """StartError if there is no such cluster, or it will not do."""
