@@ -2,8 +2,11 @@
 
 from math import sqrt
 
+import numpy as np
+import numpy.typing as npt
+
 from service.learning.linear import Linear
-from service.learning.vectors import Vector
+from service.learning.vectors import Array, Vector
 
 
 def learning_rate(schedule: str, eta0: float, k: int) -> float:
@@ -55,3 +58,16 @@ class Perceptron(Linear):
         if self._rule == "margin":
             return y * self.score(z) <= self.idle_margin
         return (sign(self.score(z), self._tie) if served is None else served) != y
+
+    def next_rates(self, count: int) -> Array:
+        """The learning rates of the next updates."""
+        if self._schedule == "constant":
+            return np.full(count, self._eta0)
+        first = self.updates + 1
+        return np.array([learning_rate(self._schedule, self._eta0, first + k) for k in range(count)])
+
+    def errs(self, scores: Array, labels: npt.NDArray[np.int64], tie: int) -> npt.NDArray[np.bool_]:
+        """On which rows, served by these scores of the weights before it, it updates."""
+        if self._rule == "margin":
+            return np.less_equal(scores * labels, self.idle_margin)
+        return np.not_equal(np.where(scores > 0, 1, np.where(scores < 0, -1, tie)), labels)

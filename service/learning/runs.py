@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from service.learning.binary import Binary
 from service.learning.classifier import Classifier
+from service.learning.foreseen import learn_perceptron
+from service.learning.perceptron import Perceptron
 from service.learning.vectors import Array, Vectors
 
 Classes = npt.NDArray[np.int64]
@@ -34,6 +36,9 @@ def learn_rows(classifier: Classifier, vectors: Vectors, truths: Classes) -> Lea
     """Decide on each row, then learn its class, before the next. Classes are known to the classifier."""
     if isinstance(classifier, Binary):
         learner = classifier.learner
+        if isinstance(learner, Perceptron):
+            scores, updated = learn_perceptron(learner, vectors, 2 * truths - 1, 2 * classifier.tie - 1)
+            return Learned(_served(scores, classifier.tie), scores, updated)
         if learner.served_by_weights and learner.idle_margin < inf:
             return _learn_in_runs(classifier, vectors, truths)
     return _learn_one_by_one(classifier, vectors, truths)
@@ -60,8 +65,12 @@ def _learn_in_runs(classifier: Binary, vectors: Vectors, truths: Classes) -> Lea
             vectors.row(at), int(truths[at]), classifier.chosen(float(scored[first]))
         )
         start, ahead = at + 1, AHEAD_MIN
-    served = np.where(scores > 0, 1, np.where(scores < 0, 0, classifier.tie))
-    return Learned(served, scores, updated)
+    return Learned(_served(scores, classifier.tie), scores, updated)
+
+
+def _served(scores: Array, tie: int) -> Classes:
+    """The class that each score speaks for."""
+    return np.where(scores > 0, 1, np.where(scores < 0, 0, tie))
 
 
 def _learn_one_by_one(classifier: Classifier, vectors: Vectors, truths: Classes) -> Learned:

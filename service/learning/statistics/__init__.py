@@ -113,9 +113,12 @@ class Statistics:
         self.mistakes = int(mistakes[-1])
         self.updates += int(np.count_nonzero(updated))
         ewma, weight = self._ewma, self._ewma_weight
-        for mistake in mistaken.tolist():
+        for mistake in mistaken.astype(np.float64).tolist():
             ewma += EWMA_ALPHA * (mistake - ewma)
-            weight += EWMA_ALPHA * (1.0 - weight)
+        for _ in range(count):
+            before, weight = weight, weight + EWMA_ALPHA * (1.0 - weight)
+            if weight == before:  # as it is after some thousands
+                break
         self._ewma, self._ewma_weight = ewma, weight
         if truths.max() <= 1 and served.min() >= 0 and served.max() <= 1 and self._confusion.knows_two:
             self._confusion.observe_two(truths.astype(np.bool_), mistaken)
