@@ -1,6 +1,7 @@
 """A client's labels and the classes they stand for."""
 
 from collections.abc import Iterable
+from itertools import repeat
 
 from service.events import Label
 
@@ -60,7 +61,7 @@ class Labels:
         if len(kinds) > 1:
             return [self.index(label) for label in labels]
         known = {label: at for at, label in enumerate(self.values) if type(label) in kinds}
-        return [known.get(label, -1) for label in labels]
+        return list(map(known.get, labels, repeat(-1)))
 
     def label(self, index: int) -> Label | None:
         return self.values[index] if index >= 0 else None

@@ -61,7 +61,7 @@ def _guess(
 ) -> list[int]:
     """The rows that it will err on, most probably; `weights` are used up."""
     idle_margin = learner.idle_margin
-    at_margin = {y: bool(learner.errs(np.array([y * idle_margin]), np.array([y]), tie)[0]) for y in (-1, 1)}
+    at_margin = {y: learner.errs_at_margin(y, tie) for y in (-1, 1)}
     signs, sizes = labels.tolist(), rates.tolist()
     errors: list[int] = []
     at, ahead = 0, AHEAD_MIN

@@ -71,3 +71,7 @@ class Perceptron(Linear):
         if self._rule == "margin":
             return np.less_equal(scores * labels, self.idle_margin)
         return np.not_equal(np.where(scores > 0, 1, np.where(scores < 0, -1, tie)), labels)
+
+    def errs_at_margin(self, y: int, tie: int) -> bool:
+        """The same for a y (w·z) that is the `idle_margin` itself."""
+        return self._rule == "margin" or tie != y

@@ -70,5 +70,6 @@ def _labels(column: Any) -> list[Label]:
     """Each distinct label is checked once."""
     if column.null_count or not str(column.type).startswith(LABEL_TYPES):
         raise InvalidRequest.at("label", "must be strings, integers or booleans without nulls")
-    checked = {value: check_label(value) for value in column.unique().to_pylist()}
-    return [checked[value] for value in column.to_pylist()]
+    encoded = column.dictionary_encode()
+    checked = [check_label(value) for value in encoded.dictionary.to_pylist()]
+    return [checked[place] for place in encoded.indices.to_numpy().tolist()]

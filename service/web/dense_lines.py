@@ -82,7 +82,7 @@ def dense_lines(data: bytes) -> DenseLines | None:
     if features is None:
         return None
     model, labels = fields
-    return DenseLines(model, features, [labels[tail] for tail in tails])
+    return DenseLines(model, features, list(map(labels.__getitem__, tails)))
 
 
 def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, LabelSent]] | None:
@@ -130,6 +130,9 @@ def _numbers(texts: list[bytes]) -> Array | None:
     rows = read.reshape(len(texts), -1)
     features = np.ascontiguousarray(rows[:, :-1])
     # What stands between is where it would be after equally many numbers, and nowhere else.
-    if not (rows[:, -1] == BETWEEN).all() or not np.maximum.reduce(np.abs(features), axis=None) <= LARGEST:
+    if (
+        np.count_nonzero(rows[:, -1] != BETWEEN)
+        or not np.maximum.reduce(np.abs(features), axis=None) <= LARGEST
+    ):
         return None
     return features

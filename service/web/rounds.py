@@ -88,7 +88,7 @@ class PredictAnswer(msgspec.Struct, omit_defaults=True):
     explanation: list[Contribution] | None = None
 
 
-class FeedbackAnswer(msgspec.Struct):
+class FeedbackAnswer(msgspec.Struct, gc=False):
     prediction_id: str | None
     model: str
     predicted: Label | None
@@ -100,7 +100,7 @@ class FeedbackAnswer(msgspec.Struct):
     mistakes: int
 
 
-class LearnAnswer(FeedbackAnswer):
+class LearnAnswer(FeedbackAnswer, gc=False):
     score: float
 
 
@@ -192,9 +192,10 @@ def block_answers(
 ) -> Iterator[LearnAnswer]:
     """The answers to the rounds of a block."""
     o = outcome
+    served = [*known.values, None]  # -1 is none
     mistakes = accumulate(o.mistake, initial=o.mistakes_before)
     next(mistakes)
     return map(
-        LearnAnswer, repeat(None), repeat(model), map(known.label, o.served), labels,
+        LearnAnswer, repeat(None), repeat(model), map(served.__getitem__, o.served), labels,
         o.mistake, o.updated, count(o.version_before + 1), count(o.rounds_before + 1), mistakes, o.scores,
     )  # fmt: skip

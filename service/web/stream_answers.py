@@ -229,6 +229,9 @@ class StreamAnswers:
         self.tally.add_rounds(len(outcome), sum(outcome.mistake))
         if self._wanted:
             told = block_answers(model, live.model.labels, labels, outcome)
+            if len(places) == len(self._answers):
+                self._answers = list(told)
+                return
             for at, answer in zip(places, told, strict=True):
                 self._answers[at] = answer
 
