@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.errors import NovikoffError
@@ -120,6 +120,7 @@ def a_body(draw: st.DrawFn) -> bytes:
     return bytes(body)
 
 
+@settings(deadline=None)
 @given(a_body(), st.lists(st.integers(1, 60), max_size=4))
 @example(b'{"features":[1}\n{"features":[2],"label":3],"label":4}', [])
 @example(b'{"features":[1,2],"label":1,"label":2}\n{"features":[1,2,3]}', [])
