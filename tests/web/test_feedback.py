@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.running import Service, problem_of
+from tests.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
 
@@ -142,8 +143,13 @@ def test_concurrent_reveals_with_different_labels_let_one_win(service: Service, 
 def test_a_prediction_older_than_its_time_to_live_has_expired(start: Callable[..., Service]) -> None:
     service = start(pending_ttl_seconds=0.01)
     prediction_id = service.predict("m", [1.0])["prediction_id"]
-    while service.stats("m")["rounds"]["expired"] == 0:
-        assert service.stats("m")["rounds"]["predicted"] == 1
+
+    def has_expired() -> bool:
+        rounds = service.stats("m")["rounds"]
+        assert rounds["predicted"] == 1
+        return bool(rounds["expired"])
+
+    eventually(has_expired)
     assert service.refused("/feedback", {"prediction_id": prediction_id, "label": 1})[0] == 410
     assert service.stats("m")["rounds"] == {"predicted": 1, "revealed": 0, "pending": 0, "expired": 1}
     service.restart()
