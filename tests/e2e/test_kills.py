@@ -17,7 +17,7 @@ import pytest
 
 from service.journal.seals import SEAL_BYTES
 from tests.commands.running import novikoff
-from tests.running import Service
+from tests.running import NO_TLS, Service
 from tests.waiting import eventually
 
 KILLS = 6
@@ -36,7 +36,7 @@ class Client(threading.Thread):
         self._prefix = prefix
 
     def run(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=30) as http:
+        with httpx.Client(base_url=self._url, timeout=30, verify=NO_TLS) as http:
             while True:
                 self.unsure = f"{self._prefix}-{len(self.answered)}"
                 try:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.nats_servers import NatsCluster
-from tests.running import Service, problem_of
+from tests.running import NO_TLS, Service, problem_of
 from tests.waiting import eventually
 
 
@@ -36,7 +36,7 @@ def assert_all_alike(replicas: list[Service], model: str) -> None:
 
 def at_once(requests: list[tuple[Service, str, dict[str, Any]]]) -> list[httpx.Response]:
     async def send() -> list[httpx.Response]:
-        async with httpx.AsyncClient(timeout=30) as http:
+        async with httpx.AsyncClient(timeout=30, verify=NO_TLS) as http:
             return await asyncio.gather(
                 *(http.post(one.url + path, json=body) for one, path, body in requests)
             )

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from service.cli import Server
 from service.errors import ClusterUnusable
 from service.listening import listen
 from service.settings import Settings
+from tests.forking import run
 from tests.nats_servers import NatsServer, free_ports
 from tests.running import Service
 
@@ -35,10 +35,7 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., NatsServer]]:
 
 def refused(**settings: object) -> str:
     """What `novikoff serve` says when it refuses to start."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
-    environment |= {f"NOVIKOFF_{k.upper()}": str(v) for k, v in settings.items()}
-    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    ended = run("serve", "--port", "0", **settings)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended.stderr
     lines = [line for line in ended.stderr.splitlines() if line.startswith("novikoff: ")]
     assert len(lines) == 1, ended.stderr

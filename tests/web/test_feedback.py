@@ -6,7 +6,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.running import Service, problem_of
+from tests.running import NO_TLS, Service, problem_of
 from tests.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
@@ -112,7 +112,7 @@ def test_a_mistake_is_counted_against_the_label_that_was_served(service: Service
 
 def test_concurrent_reveals_of_one_prediction_learn_once(service: Service, name: str) -> None:
     async def reveal_ten_times(prediction_id: str) -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url) as client:
+        async with httpx.AsyncClient(base_url=service.url, verify=NO_TLS) as client:
             body = {"prediction_id": prediction_id, "label": -1}
             return await asyncio.gather(*(client.post("/feedback", json=body) for _ in range(10)))
 
@@ -128,7 +128,7 @@ def test_concurrent_reveals_of_one_prediction_learn_once(service: Service, name:
 
 def test_concurrent_reveals_with_different_labels_let_one_win(service: Service, name: str) -> None:
     async def reveal_both(prediction_id: str) -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url) as client:
+        async with httpx.AsyncClient(base_url=service.url, verify=NO_TLS) as client:
             bodies = [{"prediction_id": prediction_id, "label": label} for label in (-1, 1)]
             return await asyncio.gather(*(client.post("/feedback", json=body) for body in bodies))
 

@@ -1,10 +1,7 @@
 """How keys come to a service and go again, and that neither it nor a command tells one."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.web.keys import make_key
+from tests.forking import run
 from tests.holders import Holder, assert_no_secret_in, good, refusal
 from tests.running import Service
 from tests.waiting import eventually
@@ -111,15 +109,6 @@ def test_refusals_are_told_once_a_second_without_what_was_sent(start: Start) -> 
 
 
 # The start
-
-
-def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
-    return subprocess.run(
-        [sys.executable, "-m", "service", *arguments],
-        env=environment | {f"NOVIKOFF_{k.upper()}": v for k, v in settings.items()},
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
 
 
 def test_keys_that_are_wrong_keep_the_service_from_starting(tmp_path: Path) -> None:
