@@ -26,7 +26,7 @@ def make_journal(settings: Settings) -> Journal:
 
 
 def _on_cluster(settings: Settings) -> Journal:
-    if find_spec("nats") is None:
+    if not all(map(find_spec, ("nats", "nkeys"))):
         raise InvalidSettings("a journal on NATS needs the extra `nats`: pip install 'novikoff[nats]'")
     from service.journal.jetstream.connecting import Access
     from service.journal.jetstream.journal import JetStreamJournal

@@ -5,10 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import eventually
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
 START_SECONDS = 30
@@ -87,16 +88,13 @@ class NatsServer:
         return told
 
     def wait_until_healthy(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                if self.ask("healthz")["status"] == "ok":
-                    return
-            except OSError:
-                pass
-            assert self.process.poll() is None, (self.directory / "log").read_text()
-            assert time.monotonic() < deadline, (self.directory / "log").read_text()
-            time.sleep(0.02)
+        log = self.directory / "log"
+
+        def is_healthy() -> bool:
+            assert self.process.poll() is None, log.read_text()
+            return bool(self.ask("healthz")["status"] == "ok")
+
+        eventually(is_healthy, START_SECONDS, otherwise=log, not_yet=OSError)
 
     def kill(self) -> None:
         self.process.kill()
@@ -134,10 +132,7 @@ class NatsCluster:
             server.start()
         for server in self.servers:
             server.wait_until_healthy()
-        deadline = time.monotonic() + READY_SECONDS
-        while not self._has_leader():
-            assert time.monotonic() < deadline, "the servers choose no leader"
-            time.sleep(0.05)
+        eventually(self._has_leader, READY_SECONDS, otherwise="the servers choose no leader")
         return self
 
     def _has_leader(self) -> bool:

@@ -144,7 +144,7 @@ class Soak:
             self._service.close()
 
     async def _start(self) -> None:
-        await asyncio.to_thread(self._service.start)
+        await asyncio.to_thread(self._service.start, cold=True)
         self.http = httpx.AsyncClient(base_url=self._service.url, timeout=60)
         self.running.set()
 

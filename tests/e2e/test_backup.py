@@ -10,6 +10,7 @@ import httpx
 
 from tests.commands.running import worked
 from tests.running import Service
+from tests.waiting import eventually
 
 
 def test_a_copy_made_under_load_is_whole_and_can_be_served(
@@ -32,8 +33,7 @@ def test_a_copy_made_under_load_is_whole_and_can_be_served(
     restored = tmp_path / "restored"
     restored.mkdir()
     try:
-        while service.stats("m")["rounds"]["revealed"] < 200:
-            pass
+        eventually(lambda: service.stats("m")["rounds"]["revealed"] >= 200)
         before = service.stats("m")["rounds"]["revealed"]
         with (
             closing(sqlite3.connect(service.data / "journal.sqlite")) as live,

@@ -1,6 +1,5 @@
 """The container's command, run without the container: whom it lets in."""
 
-import os
 import re
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from tests.forking import environment
 from tests.holders import Holder
 from tests.pages import ROOT
 from tests.running import Service
@@ -27,11 +27,10 @@ def command(publish: str) -> list[str]:
 
 def begin(data: Path, publish: str, **settings: str) -> tuple[int | None, str]:
     """The status that it ended with, None if it runs; and the first line that it said."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
-    environment |= {"NOVIKOFF_HOST": "0.0.0.0", "NOVIKOFF_PORT": "0", "NOVIKOFF_DATA": str(data)} | settings
+    image = {"host": "0.0.0.0", "port": 0, "data": data}
     process = subprocess.Popen(
         [sys.executable, "-m", "service", *command(publish)],
-        env=environment,
+        env=environment(**image, **settings),
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -50,7 +49,7 @@ def begin(data: Path, publish: str, **settings: str) -> tuple[int | None, str]:
 def test_keys_are_needed_as_soon_as_others_can_reach_it(tmp_path: Path, publish: str) -> None:
     status, said = begin(tmp_path / "without", publish)
     assert (status, "access=everybody" in said) == ((2, False) if publish else (None, True)), said
-    status, said = begin(tmp_path / "with", publish, NOVIKOFF_API_KEYS=Holder("a", "read").line)
+    status, said = begin(tmp_path / "with", publish, api_keys=Holder("a", "read").line)
     assert status is None and "access=keys" in said
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.running import Service
+from tests.running import NO_TLS, Service
 
 KILLS = 20
 CLIENTS = 8
@@ -57,7 +57,7 @@ async def client(http: httpx.AsyncClient, account: Account, chance: random.Rando
 async def load_until_killed(service: Service, account: Account, chance: random.Random) -> None:
     """Kill the service a random moment after a random number of rounds were acknowledged."""
     enough = len(account.revealed) + len(account.learned) + chance.randrange(5, 120)
-    async with httpx.AsyncClient(base_url=service.url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS) as http:
         clients = [
             asyncio.create_task(client(http, account, random.Random(chance.random()))) for _ in range(CLIENTS)
         ]

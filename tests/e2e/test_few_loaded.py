@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import httpx
 
-from tests.running import Service
+from tests.running import NO_TLS, Service
 
 MODELS = 60
 CLIENTS_A_MODEL = 3
@@ -15,7 +15,7 @@ async def rounds(service: Service, number: int) -> list[int]:
     """Rounds of one client, which shares its model with others; the statuses that it got."""
     model = f"m{number % MODELS}"
     statuses = []
-    async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=60, verify=NO_TLS) as http:
         for i in range(3):
             served = await http.post("/predict", json={"model": model, "features": [1.0, float(i)]})
             body = {"prediction_id": served.json().get("prediction_id"), "label": 1}

@@ -7,9 +7,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,7 +17,8 @@ import pytest
 
 from service.journal.seals import SEAL_BYTES
 from tests.commands.running import novikoff
-from tests.running import Service
+from tests.running import NO_TLS, Service
+from tests.waiting import eventually
 
 KILLS = 6
 CLIENTS = 4
@@ -35,7 +36,7 @@ class Client(threading.Thread):
         self._prefix = prefix
 
     def run(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=30) as http:
+        with httpx.Client(base_url=self._url, timeout=30, verify=NO_TLS) as http:
             while True:
                 self.unsure = f"{self._prefix}-{len(self.answered)}"
                 try:
@@ -44,6 +45,10 @@ class Client(threading.Thread):
                     return
                 assert answer.status_code == 200, answer.text
                 self.answered.append(self.unsure)
+
+
+def have_answered(clients: list[Client], enough: int) -> bool:
+    return sum(len(client.answered) for client in clients) >= enough
 
 
 def round_of(identity: str) -> dict[str, object]:
@@ -61,11 +66,7 @@ def test_kills_amid_snapshots_and_trims_lose_nothing(start: Callable[..., Servic
         clients = [Client(service.url, f"{kill}-{number}") for number in range(CLIENTS)]
         for client in clients:
             client.start()
-        enough = chance.randrange(10, 80)
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while sum(len(client.answered) for client in clients) < enough:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        eventually(partial(have_answered, clients, chance.randrange(10, 80)), DEADLINE_SECONDS, every=0.001)
         os.kill(service.process.pid if victim == "service" else service.writer_pid, signal.SIGKILL)
         service.process.wait(DEADLINE_SECONDS)
         for client in clients:
@@ -98,12 +99,9 @@ def make_old(data: Path, copies: int) -> None:
         connection.commit()
 
 
-def log_bytes(data: Path) -> int:
-    """How much SQLite has written beside the file: it grows while a transaction is under way."""
-    try:
-        return (data / "journal.sqlite-wal").stat().st_size
-    except FileNotFoundError:
-        return 0
+def has_written(data: Path, megabytes: int) -> bool:
+    """Whether SQLite has so much beside the file, which grows while a transaction is under way."""
+    return (data / "journal.sqlite-wal").stat().st_size >= megabytes * 1_000_000
 
 
 def version_of(data: Path) -> int:
@@ -121,10 +119,11 @@ def test_a_migration_that_is_killed_begins_anew(start: Callable[..., Service]) -
     command = [sys.executable, "-m", "service", "serve", "--data", str(service.data), "--port", "0"]
     for megabytes in (1, 4):
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as killed:
-            deadline = time.monotonic() + DEADLINE_SECONDS
-            while log_bytes(service.data) < megabytes * 1_000_000 and time.monotonic() < deadline:
-                pass
-            killed.kill()
+            try:
+                writes = partial(has_written, service.data, megabytes)
+                eventually(writes, DEADLINE_SECONDS, not_yet=FileNotFoundError, every=0)
+            finally:
+                killed.kill()
         assert version_of(service.data) == 1, "the kill came after the migration"
     service.start()
     assert version_of(service.data) == 2

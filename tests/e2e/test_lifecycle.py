@@ -1,7 +1,6 @@
 """Start, stop, and what must not stop it."""
 
 import asyncio
-import os
 import resource
 import sqlite3
 import subprocess
@@ -16,14 +15,14 @@ from msgspec import structs
 
 from service.journal.codec import decode_event, encode
 from service.journal.schema import SCHEMA_VERSION
+from tests.forking import environment
 from tests.running import Service, problem_of
 
 
-def novikoff(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
+def novikoff(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "service", *arguments],
-        env=clean | environment,
+        env=environment(**settings),
         capture_output=True,
         text=True,
         timeout=60,
@@ -97,13 +96,13 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
-    refused = novikoff("serve", "--data", str(tmp_path), NOVIKOFF_PORTS="1")
+    refused = novikoff("serve", "--data", str(tmp_path), ports=1)
     assert refused.returncode == 2
     assert "NOVIKOFF_PORTS" in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_a_setting_out_of_range_is_named(tmp_path: Path) -> None:
-    refused = novikoff("serve", "--data", str(tmp_path), NOVIKOFF_PENDING_MAX="0")
+    refused = novikoff("serve", "--data", str(tmp_path), pending_max=0)
     assert refused.returncode == 2
     assert "NOVIKOFF_PENDING_MAX" in refused.stderr and "Traceback" not in refused.stderr
 

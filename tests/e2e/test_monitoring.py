@@ -6,7 +6,6 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from ruamel.yaml import YAML
 
 from tests.pages import rows_of, section
 from tests.running import Service
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parent.parent.parent
 KIT = ROOT / "monitoring"
@@ -231,15 +231,7 @@ def prometheus(watched: Service, tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 def until(condition: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            if condition():
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    pytest.fail(f"it did not happen within {WAIT_SECONDS} s:\n{log.read_text()}")
+    eventually(condition, WAIT_SECONDS, otherwise=log, not_yet=httpx.TransportError, every=0.2)
 
 
 def test_a_real_prometheus_scrapes_the_service_and_evaluates_the_rules(

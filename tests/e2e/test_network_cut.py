@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from tests.nats_servers import NatsServer
 from tests.running import Service, problem_of
 from tests.tcp_proxy import TcpProxy
+from tests.waiting import eventually
 
-RECOVERY_SECONDS = 40
+recovers = partial(eventually, seconds=40)
 
 
 @pytest.fixture
@@ -36,13 +38,6 @@ def start_replica(nats_server: NatsServer, tmp_path: Path) -> Iterator[Callable[
         service.close()
 
 
-def eventually(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + RECOVERY_SECONDS
-    while not what():
-        assert time.monotonic() < deadline, "it has not come so far"
-        time.sleep(0.05)
-
-
 def test_a_replica_that_is_cut_off_predicts_refuses_to_learn_and_recovers(
     start_replica: Callable[..., Service], proxy: TcpProxy
 ) -> None:
@@ -65,11 +60,11 @@ def test_a_replica_that_is_cut_off_predicts_refuses_to_learn_and_recovers(
     assert near.client.get("/readyz").status_code == 200
 
     proxy.heal()
-    eventually(lambda: far.client.post("/learn", json=whole).status_code == 200)
-    eventually(
+    recovers(lambda: far.client.post("/learn", json=whole).status_code == 200)
+    recovers(
         lambda: far.client.post("/feedback", json={"prediction_id": waiting, "label": -1}).status_code == 200
     )
-    eventually(
+    recovers(
         lambda: all(
             near.client.post("/feedback", json={"prediction_id": one, "label": 1}).status_code == 200
             for one in served
@@ -77,7 +72,7 @@ def test_a_replica_that_is_cut_off_predicts_refuses_to_learn_and_recovers(
     )
     revealed = 20 + 1 + 30 + 2 + len(served)
     assert near.stats("m")["rounds"]["revealed"] == revealed, "each of them once"
-    eventually(lambda: far.stats("m")["version"] == revealed)
+    recovers(lambda: far.stats("m")["version"] == revealed)
     assert far.get("/models/m/weights") == near.get("/models/m/weights")
     for replica in (near, far):
         replica.assert_replay_equals_live("m")
@@ -97,7 +92,7 @@ def test_a_replica_that_is_far_behind_is_not_ready_until_it_has_caught_up(
     proxy.break_off()
     proxy.bytes_a_second = 60_000.0
     proxy.heal()
-    eventually(lambda: far.client.get("/readyz").status_code == 503)
+    recovers(lambda: far.client.get("/readyz").status_code == 503)
     assert problem_of(far.client.get("/readyz")) == (503, "not-ready")
     lag = next(
         line
@@ -106,8 +101,8 @@ def test_a_replica_that_is_far_behind_is_not_ready_until_it_has_caught_up(
     )
     assert float(lag.split()[-1]) > 0
     proxy.bytes_a_second = None
-    eventually(lambda: far.client.get("/readyz").status_code == 200)
-    eventually(lambda: far.stats("m")["version"] == 601)
+    recovers(lambda: far.client.get("/readyz").status_code == 200)
+    recovers(lambda: far.stats("m")["version"] == 601)
     far.assert_replay_equals_live("m")
 
 
@@ -126,7 +121,7 @@ def test_a_cluster_that_hangs_is_told_of_and_what_was_in_doubt_counts_once(
         assert replica.predict("m", [1.0, 2.0])["version"] == 1
     finally:
         server.resume()
-    eventually(
+    recovers(
         lambda: (
             replica.client.post("/feedback", json={"prediction_id": waiting, "label": -1}).status_code == 200
         )

@@ -19,7 +19,7 @@ import pytest
 from service.web.dashboard import FILES
 from tests.e2e.demo_fleet import make_demo_fleet
 from tests.holders import Holder, good, lines_of
-from tests.running import START_SECONDS, Service
+from tests.running import Service
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -501,18 +501,7 @@ def test_pictures_for_the_docs(start: Start, open_page: Open) -> None:
 class OnOnePort(Service):
     """A service that starts again where it was, so that a browser finds it."""
 
-    port = "0"
-
-    def start(self) -> "OnOnePort":
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "service", "serve", "--data", str(self.data), "--port", self.port],
-            env={k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started = threading.Event()
-        self._reader = threading.Thread(target=self._read_log, args=(started,), daemon=True)
-        self._reader.start()
-        assert started.wait(START_SECONDS) and self.process.poll() is None, "".join(self.log)
+    def start(self, *, cold: bool = False) -> "OnOnePort":
+        super().start(cold=cold)
         self.port = self.url.rpartition(":")[2]
         return self

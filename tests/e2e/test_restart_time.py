@@ -37,7 +37,7 @@ async def write_history(directory: Path, events: int) -> None:
 
 def seconds_to_first_answer(service: Service) -> float:
     began = time.perf_counter()
-    service.start()
+    service.start(cold=True)
     service.predict("m", [1.0, 2.0])
     taken = time.perf_counter() - began
     service.kill()

@@ -10,11 +10,10 @@ import pytest
 
 from tests.raw_http import connect, problem_in, read_to_end, read_until, request, stream_head
 from tests.running import Service
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 HEAD = b"POST /predict HTTP/1.1\r\nhost: localhost\r\n"
 LEARN = json.dumps({"model": "m", "features": [1.0], "label": 1}).encode()
-PATIENCE_SECONDS = 20
-"""Far more than the service is told to have."""
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +93,10 @@ def test_a_silent_stream_gives_its_place_to_another(impatient: Service) -> None:
         read_to_end(connection)
         assert time.monotonic() - began >= 1, "it was ended before its time"
     headers = {"content-type": "application/x-ndjson"}
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while impatient.client.post("/stream?model=m", content=LEARN, headers=headers).status_code != 200:
-        assert time.monotonic() < deadline, "its place is never free again"
+    eventually(
+        lambda: impatient.client.post("/stream?model=m", content=LEARN, headers=headers).status_code == 200,
+        otherwise="its place is never free again",
+    )
 
 
 def test_a_stream_that_speaks_now_and_then_is_left_alone(impatient: Service) -> None:

@@ -73,7 +73,7 @@ def attack(operation: schemathesis.APIOperation, mode: GenerationMode, headers: 
         excluded.append(negative_data_rejection)
 
     @given(case=operation.as_strategy(generation_mode=mode))
-    @effort(8)
+    @effort(15)
     def send(case: schemathesis.Case) -> None:
         answer = case.call_and_validate(headers=headers, timeout=30, excluded_checks=excluded)
         if answer.status_code >= 500:  # whoever asks for a version that nobody has reached is told to wait

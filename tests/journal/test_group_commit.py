@@ -23,6 +23,7 @@ from service.journal.records import (
     Written,
 )
 from service.journal.schema import open_writer
+from tests.waiting import eventually_async
 
 Groups = list[tuple[list[Item], Written]]
 
@@ -69,8 +70,7 @@ async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp
     groups: Groups = []
     async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
-        while not groups:
-            await asyncio.sleep(0)
+        await eventually_async(lambda: len(groups) == 1, every=0)
         for number in range(5):
             writer.submit(Item(PendingRecord(f"p{number}", "m", number, b"body"), None))
         assert (writer.waiting, writer.submitted, writer.finished) == (5, 6, 1)
@@ -114,14 +114,12 @@ async def test_a_failed_group_is_told_as_a_whole_and_the_next_one_goes_on(tmp_pa
     groups: Groups = []
     async with writer_at(path, groups) as writer:
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
-        while not groups:
-            await asyncio.sleep(0)
+        await eventually_async(lambda: len(groups) == 1, every=0)
         thief = sqlite3.connect(path, isolation_level=None)
         thief.execute("DROP TABLE snapshot")  # not touched by events
         thief.execute("ALTER TABLE event RENAME TO hidden")
         writer.submit(waited_for(event(1)))
-        while len(groups) < 2:
-            await asyncio.sleep(0)
+        await eventually_async(lambda: len(groups) == 2, every=0)
         failure = groups[1][1].failure
         assert failure is not None and "event" in failure
         thief.execute("ALTER TABLE hidden RENAME TO event")

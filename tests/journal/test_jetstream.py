@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
@@ -31,6 +30,7 @@ from service.journal.protocol import Page, Snapshot
 from tests.journal.journals import jetstream_options
 from tests.nats_servers import NatsServer
 from tests.tcp_proxy import TcpProxy
+from tests.waiting import eventually_async
 
 MODELS = 10_000
 
@@ -71,13 +71,6 @@ async def running(options: Options, rules: Rules) -> AsyncIterator[Engine]:
         await engine.close()
 
 
-async def until(what: Any, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it has not come so far"
-        await asyncio.sleep(0.005)
-
-
 def created(model: str = "m", at: int = 1) -> ModelCreated:
     return ModelCreated(model, at, {"any": "settings"})
 
@@ -89,10 +82,10 @@ def learned(at: int, event_id: str | None = None, features: bytes = b"x", model:
 async def test_what_two_append_both_apply_in_one_order(options: Options) -> None:
     async with opened(options) as (a, of_a), opened(options) as (b, of_b):
         await asyncio.gather(a.append(created(at=1)), b.append(created(at=2)))
-        await until(lambda: len(of_a) == len(of_b) == 1)
+        await eventually_async(lambda: len(of_a) == len(of_b) == 1)
         appended = await asyncio.gather(*((a, b)[at % 2].append(learned(at)) for at in range(10, 310)))
         assert all(one.is_new for one in appended)
-        await until(lambda: len(of_a) == len(of_b) == 301)
+        await eventually_async(lambda: len(of_a) == len(of_b) == 301)
         assert of_a == of_b and {event.at for _, event in of_a[1:]} == set(range(10, 310))
         seqs = [seq for seq, _ in of_a]
         assert seqs == sorted(set(seqs))
@@ -115,7 +108,7 @@ async def test_a_message_that_was_lost_on_the_way_is_fetched_again(options: Opti
         follower._received = lossy  # type: ignore[method-assign]
         await a.append(created())
         await asyncio.gather(*(a.append(learned(at)) for at in range(2, 102)))
-        await until(lambda: len(of_b) == 101)
+        await eventually_async(lambda: len(of_b) == 101)
         assert of_b == of_a and len(lost) == 1
 
 
@@ -123,7 +116,7 @@ async def test_an_id_belongs_to_one_model_of_all(options: Options) -> None:
     async with opened(options) as (a, _), opened(options) as (b, of_b):
         await a.append(created("m"))
         await a.append(created("n"))
-        await until(lambda: len(of_b) == 2)
+        await eventually_async(lambda: len(of_b) == 2)
         both = await asyncio.gather(
             a.append(learned(5, "once", model="m")),
             b.append(learned(6, "once", model="n")),
@@ -143,7 +136,7 @@ async def test_a_body_too_large_for_a_message_is_kept_beside_the_log(options: Op
         appended = await asyncio.gather(*waiting)
         assert all(one.is_new for one in appended)
         assert [event.at for _, event in of_a] == [1, 2, 3, 4, 5], "in their order all the same"
-        await until(lambda: of_b == of_a)
+        await eventually_async(lambda: of_b == of_a)
         found = await b.find("large")
         assert found is not None and found == (await a.events("m", after=0, limit=2))[1]
         assert not (await b.append(learned(6, "large", large))).is_new
@@ -194,7 +187,7 @@ async def test_of_two_snapshots_at_one_place_one_is_kept_and_an_older_one_comes_
         await a.append(created())
         for at in range(2, 6):
             await a.append(learned(at))
-        await until(lambda: of_a == of_b)
+        await eventually_async(lambda: of_a == of_b)
         seq = of_a[-1][0]
         for one in (a, b):
             one.save_snapshot(Snapshot("m", seq, 4, b"state", b"page"))
@@ -211,9 +204,9 @@ async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(o
     subjects = Subjects(options.prefix)
     async with asking(options) as api:
 
-        async def messages() -> int:
+        async def only_the_mark_of_the_summaries_is_left() -> bool:
             told = [await api.request(f"STREAM.INFO.{stream}") for stream in (subjects.log, subjects.state)]
-            return sum(one["state"]["messages"] for one in told)
+            return sum(one["state"]["messages"] for one in told) <= 1
 
         async with opened(options) as (journal, applied):
             long_ago = time.time_ns() // 1000 - 10_000_000
@@ -224,10 +217,7 @@ async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(o
             await journal.append(ModelDeleted("m", long_ago + 1))
         async with opened(options) as (journal, _):
             assert await journal.models(Page()) == []
-            deadline = time.monotonic() + 20
-            while await messages() > 1:  # all but the mark of the summaries
-                assert time.monotonic() < deadline, await messages()
-                await asyncio.sleep(0.02)
+            await eventually_async(only_the_mark_of_the_summaries_is_left)
             assert (await journal.append(created())).is_new, "though the log has forgotten the death"
 
 
@@ -253,12 +243,11 @@ async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictio
         for start in range(0, MODELS, 500):  # all at once would take a slow disk longer than an event may
             births = (created(f"m{i}", i + 1) for i in range(start, start + 500))
             await asyncio.gather(*map(journal.append, births))
-        totals = await engine.models.totals("")
-        deadline = time.monotonic() + 60
-        while totals.models < MODELS:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
-            totals = await engine.models.totals("")
+
+        async def all_are_known() -> bool:
+            return (await engine.models.totals("")).models == MODELS
+
+        await eventually_async(all_are_known, 60, every=0.05)
         assert len(engine.fleet.loaded) == 0
         told = [
             await api.request(f"STREAM.INFO.{one}") for one in (subjects.log, subjects.state, subjects.ids)
@@ -284,9 +273,7 @@ async def test_a_question_that_is_lost_with_its_connection_is_asked_again(
         async with asking(through) as api:
             proxy.lose()
             scanning = asyncio.create_task(_all(api.scan(subjects.log, subjects.lives, after=0)))
-            async with asyncio.timeout(10):
-                while b"DIRECT.GET" not in (proxy.lost or b""):
-                    await asyncio.sleep(0.01)
+            await eventually_async(lambda: b"DIRECT.GET" in (proxy.lost or b""))
             proxy.break_off()
             assert [message.seq for message in await scanning] == [1]
     finally:

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,8 @@ from service.cli import Server
 from service.errors import ClusterUnusable
 from service.listening import listen
 from service.settings import Settings
+from tests.forking import run
+from tests.nats_operator import Operator
 from tests.nats_servers import NatsServer, free_ports
 from tests.running import Service
 
@@ -35,10 +36,7 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., NatsServer]]:
 
 def refused(**settings: object) -> str:
     """What `novikoff serve` says when it refuses to start."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
-    environment |= {f"NOVIKOFF_{k.upper()}": str(v) for k, v in settings.items()}
-    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    ended = run("serve", "--port", "0", **settings)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended.stderr
     lines = [line for line in ended.stderr.splitlines() if line.startswith("novikoff: ")]
     assert len(lines) == 1, ended.stderr
@@ -186,6 +184,40 @@ def certificates(directory: Path) -> dict[str, Path]:
     return {name: directory / name for name in ("ca", "server", "client")}
 
 
-def test_credentials_that_are_not_there_are_named(nats_server: NatsServer) -> None:
-    said = refused(**nats_server.settings("t"), nats_credentials="nowhere.creds")
-    assert "NOVIKOFF_NATS_CREDENTIALS" in said
+def test_a_file_with_credentials_lets_in_where_an_operator_has_signed_who_may(
+    start_server: Callable[..., NatsServer], tmp_path: Path
+) -> None:
+    operator = Operator(disk_storage=1_000_000_000, streams=3, consumer=2)  # what one replica needs
+    settings = start_server(more=operator.config).settings("t")
+    assert "no NATS server lets us in" in refused(**settings)
+    stranger = Operator().write_credentials(tmp_path / "stranger.creds")
+    assert "no NATS server lets us in" in refused(**settings, nats_credentials=stranger)
+    ours = operator.write_credentials(tmp_path / "ours.creds")
+    service = Service(tmp_path, **settings, nats_credentials=ours).start()
+    assert service.learn("m", [1.0], -1)["rounds"] == 1
+    service.close()
+
+
+def test_an_account_that_may_not_have_the_streams_is_told(
+    start_server: Callable[..., NatsServer], tmp_path: Path
+) -> None:
+    operator = Operator(disk_storage=1_000_000_000, streams=2, consumer=-1)
+    settings = start_server(more=operator.config).settings("t")
+    said = refused(**settings, nats_credentials=operator.write_credentials(tmp_path / "ours.creds"))
+    assert "maximum number of streams reached" in said
+
+
+def test_credentials_that_are_not_there_or_not_whole_are_named(
+    nats_server: NatsServer, tmp_path: Path
+) -> None:
+    whole = Operator().write_credentials(tmp_path / "whole").read_text()
+    token, seed = whole.split("\n\n")
+    (tmp_path / "token").write_text(token)
+    (tmp_path / "seed").write_text(seed)
+    for file, why in (
+        ("nowhere", "No such file"),
+        ("token", "has no USER NKEY SEED"),
+        ("seed", "has no NATS USER JWT"),
+    ):
+        said = refused(**nats_server.settings("t"), nats_credentials=tmp_path / file)
+        assert said.startswith(f"novikoff: NOVIKOFF_NATS_CREDENTIALS: {tmp_path / file}") and why in said

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.running import Service, problem_of
+from tests.running import NO_TLS, Service, problem_of
+from tests.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
 
@@ -111,7 +112,7 @@ def test_a_mistake_is_counted_against_the_label_that_was_served(service: Service
 
 def test_concurrent_reveals_of_one_prediction_learn_once(service: Service, name: str) -> None:
     async def reveal_ten_times(prediction_id: str) -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url) as client:
+        async with httpx.AsyncClient(base_url=service.url, verify=NO_TLS) as client:
             body = {"prediction_id": prediction_id, "label": -1}
             return await asyncio.gather(*(client.post("/feedback", json=body) for _ in range(10)))
 
@@ -127,7 +128,7 @@ def test_concurrent_reveals_of_one_prediction_learn_once(service: Service, name:
 
 def test_concurrent_reveals_with_different_labels_let_one_win(service: Service, name: str) -> None:
     async def reveal_both(prediction_id: str) -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url) as client:
+        async with httpx.AsyncClient(base_url=service.url, verify=NO_TLS) as client:
             bodies = [{"prediction_id": prediction_id, "label": label} for label in (-1, 1)]
             return await asyncio.gather(*(client.post("/feedback", json=body) for body in bodies))
 
@@ -142,8 +143,13 @@ def test_concurrent_reveals_with_different_labels_let_one_win(service: Service, 
 def test_a_prediction_older_than_its_time_to_live_has_expired(start: Callable[..., Service]) -> None:
     service = start(pending_ttl_seconds=0.01)
     prediction_id = service.predict("m", [1.0])["prediction_id"]
-    while service.stats("m")["rounds"]["expired"] == 0:
-        assert service.stats("m")["rounds"]["predicted"] == 1
+
+    def has_expired() -> bool:
+        rounds = service.stats("m")["rounds"]
+        assert rounds["predicted"] == 1
+        return bool(rounds["expired"])
+
+    eventually(has_expired)
     assert service.refused("/feedback", {"prediction_id": prediction_id, "label": 1})[0] == 410
     assert service.stats("m")["rounds"] == {"predicted": 1, "revealed": 0, "pending": 0, "expired": 1}
     service.restart()

@@ -13,14 +13,15 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import SGDClassifier
 
 from tests.running import Service, problem_of
+from tests.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
 
 
 def finished(service: Service, job: dict[str, Any]) -> dict[str, Any]:
-    while job["state"] == "running":
-        job = service.get(f"/jobs/{job['id']}")
-    return job
+    path = f"/jobs/{job['id']}"
+    eventually(lambda: service.get(path)["state"] != "running")
+    return service.get(path)
 
 
 def separable(count: int) -> list[dict[str, Any]]:

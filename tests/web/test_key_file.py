@@ -1,10 +1,7 @@
 """How keys come to a service and go again, and that neither it nor a command tells one."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,20 +9,15 @@ from pathlib import Path
 import pytest
 
 from service.web.keys import make_key
+from tests.forking import run
 from tests.holders import Holder, assert_no_secret_in, good, refusal
 from tests.running import Service
+from tests.waiting import eventually
 
 Start = Callable[..., Service]
 
 
 # The file
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def replace(path: Path, text: str) -> None:
@@ -44,7 +36,7 @@ def test_keys_come_and_go_with_their_file(start: Start, tmp_path: Path) -> None:
     assert old.get("/stats").status_code == inline.get("/stats").status_code == 200
     assert refusal(new.get("/stats")) == (401, "unauthorized")
     replace(path, new.line)
-    wait_for(lambda: new.get("/stats").status_code == 200)
+    eventually(lambda: new.get("/stats").status_code == 200)
     assert refusal(old.get("/stats")) == (401, "unauthorized")
     assert inline.get("/stats").status_code == 200
     service.stop()
@@ -62,14 +54,14 @@ def test_a_file_that_is_broken_now_leaves_the_keys_as_they_were(
     service = start(api_keys_file=path)
     holder.at(service)
     replace(path, broken.format(plain=holder.secret, line=holder.line))
-    wait_for(lambda: any("the keys stay as they were" in line for line in service.log))
+    eventually(lambda: any("the keys stay as they were" in line for line in service.log))
     assert holder.get("/stats").status_code == 200
     path.unlink()
-    wait_for(lambda: sum("the keys stay as they were" in line for line in service.log) == 2)
+    eventually(lambda: sum("the keys stay as they were" in line for line in service.log) == 2)
     assert holder.get("/stats").status_code == 200
     replacement = Holder("b", "read").at(service)
     replace(path, replacement.line)
-    wait_for(lambda: replacement.get("/stats").status_code == 200)
+    eventually(lambda: replacement.get("/stats").status_code == 200)
     assert_no_secret_in("".join(service.log), holder, replacement)
 
 
@@ -84,7 +76,7 @@ def test_what_was_opened_with_a_key_ends_when_the_key_does(start: Start, tmp_pat
     def lines() -> Iterator[bytes]:
         yield b'{"model": "m", "features": [1.0], "label": 1}\n'
         replace(path, kept.line)
-        wait_for(lambda: gone.get("/stats").status_code == 401)
+        eventually(lambda: gone.get("/stats").status_code == 401)
         yield b'{"model": "m", "features": [1.0], "label": 1}\n'
         yield b'{"model": "m", "features": [1.0]}\n'
 
@@ -117,15 +109,6 @@ def test_refusals_are_told_once_a_second_without_what_was_sent(start: Start) -> 
 
 
 # The start
-
-
-def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("NOVIKOFF_")}
-    return subprocess.run(
-        [sys.executable, "-m", "service", *arguments],
-        env=environment | {f"NOVIKOFF_{k.upper()}": v for k, v in settings.items()},
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
 
 
 def test_keys_that_are_wrong_keep_the_service_from_starting(tmp_path: Path) -> None:

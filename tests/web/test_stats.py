@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.web.stats_schema import StatsAnswer
-from tests.running import Service, problem_of
+from tests.running import NO_TLS, Service, problem_of
 
 OVER_EVERY_JOURNAL = True
 
@@ -289,7 +289,7 @@ def test_the_metrics_are_right_and_well_formed(start: Callable[..., Service]) ->
 
 def test_totals_are_right_however_many_ask(service: Service, name: str) -> None:
     async def ask_often(rounds: int) -> None:
-        async with httpx.AsyncClient(base_url=service.url, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS) as client:
             answers = await asyncio.gather(
                 *(client.get(f"/stats?model={name}&fields=rounds") for _ in range(6))
             )

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import ssl
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -46,13 +45,22 @@ class Access:
             "user_credentials": self.credentials,
         }
         options: dict[str, Any] = {name: value for name, value in given.items() if value}
-        if self.credentials and find_spec("nkeys") is None:
-            raise InvalidSettings("NOVIKOFF_NATS_CREDENTIALS: needs another package: pip install nkeys")
-        if self.credentials and not Path(self.credentials).is_file():
-            raise InvalidSettings(f"NOVIKOFF_NATS_CREDENTIALS: there is no file {self.credentials}")
+        if self.credentials:
+            self._check_credentials()
         if self.ca or self.certificate or any(server.startswith("tls:") for server in self.servers):
             options["tls"] = self._tls()
         return options
+
+    def _check_credentials(self) -> None:
+        """Whether the file has both of its parts: the client would look for ever for the first."""
+        try:
+            text = Path(self.credentials).read_text(errors="replace")
+        except OSError as error:
+            why = f"{self.credentials}: {error.strerror}"
+            raise InvalidSettings(f"NOVIKOFF_NATS_CREDENTIALS: {why}") from error
+        for part in ("NATS USER JWT", "USER NKEY SEED"):
+            if f"-----BEGIN {part}-----\n" not in text:
+                raise InvalidSettings(f"NOVIKOFF_NATS_CREDENTIALS: {self.credentials} has no {part}")
 
     def _tls(self) -> ssl.SSLContext:
         try:

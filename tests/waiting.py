@@ -1,0 +1,52 @@
+"""Waiting for what should be so before long: as short as it takes, and never for ever."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+PATIENCE_SECONDS = 20.0
+"""Far more than anything takes, also on a machine that has more to do."""
+
+
+def eventually(
+    what: Callable[[], bool],
+    seconds: float = PATIENCE_SECONDS,
+    *,
+    otherwise: str | Path = "it has not come so far",
+    not_yet: type[Exception] | tuple[type[Exception], ...] = (),
+    every: float = 0.02,
+) -> None:
+    """Ask until it is so; after so many seconds an AssertionError with these words, or those of a log.
+
+    Errors of the kinds `not_yet` mean just that.
+    """
+    deadline = time.monotonic() + seconds
+    while not _so(what, not_yet):
+        assert time.monotonic() < deadline, _words(otherwise)
+        time.sleep(every)
+
+
+async def eventually_async(
+    what: Callable[[], bool | Awaitable[bool]],
+    seconds: float = PATIENCE_SECONDS,
+    *,
+    otherwise: str = "it has not come so far",
+    every: float = 0.005,
+) -> None:
+    """The same, while other tasks go on."""
+    deadline = time.monotonic() + seconds
+    while not (told if isinstance(told := what(), bool) else await told):
+        assert time.monotonic() < deadline, otherwise
+        await asyncio.sleep(every)
+
+
+def _so(what: Callable[[], bool], not_yet: type[Exception] | tuple[type[Exception], ...]) -> bool:
+    try:
+        return what()
+    except not_yet:
+        return False
+
+
+def _words(otherwise: str | Path) -> str:
+    return otherwise if isinstance(otherwise, str) else otherwise.read_text()
