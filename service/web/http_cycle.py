@@ -12,12 +12,17 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from service.web.bodies import Header
+from service.web.outbox import Outbox
 
 _LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
 
 
 class Cycle(RequestResponseCycle):
-    def __init__(self, connection: HttpToolsProtocol, scope: Any, *, keep_alive: bool) -> None:
+    """Answers that are whole and leave the connection open go through the outbox, others at once."""
+
+    def __init__(
+        self, connection: HttpToolsProtocol, scope: Any, outbox: Outbox, *, keep_alive: bool
+    ) -> None:
         super().__init__(
             scope,
             connection.transport,
@@ -32,6 +37,7 @@ class Cycle(RequestResponseCycle):
             on_response=connection.on_response_complete,
         )
         self._loop = connection.loop
+        self._outbox = outbox
         self._head = b""
 
     async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
@@ -83,7 +89,11 @@ class Cycle(RequestResponseCycle):
                 raise RuntimeError("the body is not as long as the head says")
         if self._head:
             body, self._head = self._head + body, b""
-        self.transport.write(body)
+        if more or not self.keep_alive:
+            self._outbox.send()
+            self.transport.write(body)
+        else:
+            self._outbox.put(self.transport, body, self._loop)
         if not more:
             self.response_complete = True
             self.message_event.set()
@@ -93,6 +103,7 @@ class Cycle(RequestResponseCycle):
 
     def _flush(self) -> None:
         if self._head:
+            self._outbox.send()
             head, self._head = self._head, b""
             self.transport.write(head)
 

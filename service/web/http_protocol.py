@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from service.web import eager
 from service.web.http_cycle import Cycle
+from service.web.outbox import Outbox
 from service.web.problems import MEDIA_TYPE, problem
 
 READ_BYTES_MAX = 262_144
@@ -33,6 +34,7 @@ class Protocol(HttpToolsProtocol):
 
     head_bytes_max = 65_536
     quick_paths: frozenset[str] = frozenset()
+    outbox = Outbox()
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
@@ -66,8 +68,8 @@ class Protocol(HttpToolsProtocol):
         split = _split_short if len(self.url) <= SHORT_URL_BYTES else _split
         scope["path"], scope["raw_path"], scope["query_string"] = split(self.url)
         before = self.cycle
-        cycle = Cycle(self, scope, keep_alive=version != "1.0" and self.parser.should_keep_alive())
-        self.cycle = cycle
+        keep_alive = version != "1.0" and self.parser.should_keep_alive()
+        cycle = self.cycle = Cycle(self, scope, self.outbox, keep_alive=keep_alive)
         if before is None or before.response_complete:
             self._unstarted = cycle  # its body may be here already
         else:
@@ -103,7 +105,12 @@ class Protocol(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
 
+    def shutdown(self) -> None:
+        self.outbox.send()
+        super().shutdown()
+
     def send_400_response(self, msg: str) -> None:
+        self.outbox.send()
         if self._too_large:
             code, detail = "head-too-large", f"a head may have {self.head_bytes_max} bytes at most"
         else:
@@ -133,6 +140,5 @@ _split_short = lru_cache(maxsize=256)(_split)
 
 def protocol(*, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()) -> type[Protocol]:
     """`quick_paths`: what is answered there seldom waits, and is begun at once."""
-    return type(
-        "BoundedProtocol", (Protocol,), {"head_bytes_max": head_bytes_max, "quick_paths": quick_paths}
-    )
+    own = {"head_bytes_max": head_bytes_max, "quick_paths": quick_paths, "outbox": Outbox()}
+    return type("OwnProtocol", (Protocol,), own)

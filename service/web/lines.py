@@ -16,7 +16,7 @@ from service.web.line import Line, decoder
 from service.web.problems import HttpError
 
 AHEAD_LINES_MAX = 1_000
-AHEAD_BYTES_MAX = 131072
+AHEAD_BYTES_MAX = 131_072
 """Reading stops when so much waits, and with it the sender."""
 
 AT_ONCE_BYTES = 65_536
