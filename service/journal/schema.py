@@ -50,6 +50,7 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         connection.execute("PRAGMA page_size=8192")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
+        connection.execute("PRAGMA temp_store=MEMORY")  # what a statement may have to undo: no file for each
         _make_or_check(connection, path)
     except sqlite3.Error as error:
         if type(error) is sqlite3.DatabaseError:  # neither the disk nor the permissions: the content
