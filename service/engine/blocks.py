@@ -57,7 +57,7 @@ class Blocks:
             live.pins -= 1
         return live, appended.applied if appended is not None else None, errors
 
-    def begin(self, name: str, features: list[Sent] | Array, labels: list[Label]) -> Begun | None:
+    def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
         """Start to learn rounds, if the model is loaded and all of them are good; else `learn` has to see."""
         live = self._fleet.used(name)
         if live is None or not live.model.labels.has_all(labels):

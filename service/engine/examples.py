@@ -37,16 +37,9 @@ class Examples:
             raise InvalidRequest.at(error.field, error.message) from None
         return example
 
-    def read_many(self, live: Live, sent: list[Sent] | Array) -> list[Rows] | None:
-        """Examples as rows; None if `read` has to say what is wrong with one, or has to fix the dimension.
-
-        In an array no number is larger than `LARGEST`.
-        """
-        features = live.model.features
-        if isinstance(sent, np.ndarray):
-            tables = [Rows(sent)] if features.dimension == sent.shape[1] else None
-        else:
-            tables = features.read_rows(sent)
+    def read_many(self, live: Live, sent: list[Sent] | Rows) -> list[Rows] | None:
+        """Examples as rows; None if `read` has to say what is wrong with one, or has to fix the dimension."""
+        tables = live.model.features.read_rows(sent)
         if tables is None:
             return None
         for rows in tables:

@@ -64,7 +64,9 @@ class Dense:
     def absorb(self, example: Array) -> None:
         """A list of numbers teaches nothing about its own features."""
 
-    def read_rows(self, sent: Sequence[Any]) -> list[Rows] | None:
+    def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
+        if isinstance(sent, Rows):
+            return [sent] if sent.names is None and sent.values.shape[1] == self.dimension else None
         rows = None if self.dimension is None else rows_of_lists(sent, self.dimension)
         return None if rows is None else [rows]
 

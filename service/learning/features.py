@@ -54,8 +54,11 @@ class Features(Protocol):
         """Take in what a revealed example teaches about the features themselves (names, means)."""
         ...
 
-    def read_rows(self, sent: Sequence[Any]) -> list[Rows] | None:
-        """Many examples at once, as `read` would read each; None if one does not fit, or for `read` to try."""
+    def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
+        """Many examples at once, as `read` would read each; None if one does not fit, or for `read` to try.
+
+        Rows that were sent have moderate numbers only, and their names in any order.
+        """
         ...
 
     def rows_of(self, examples: Sequence[Any]) -> list[Rows]:

@@ -67,7 +67,7 @@ class Pipeline:
                 transform.absorb(x)
                 x = transform.apply(x)
 
-    def read_rows(self, sent: Sequence[Any]) -> list[Rows] | None:
+    def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
         return self.kind.read_rows(sent)
 
     def rows_of(self, examples: Sequence[Any]) -> list[Rows]:

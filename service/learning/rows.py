@@ -50,22 +50,34 @@ def rows_of_names(sent: Iterable[Any], text: frozenset[str]) -> list[Rows] | Non
             its_names = list(example)
             if its_names != names:
                 if numbers:
-                    found.append(_sorted_rows(names, numbers))
+                    found.append(_sorted_rows(names, _table(numbers, len(names))))
                 expand(example, text)  # names and their values are in order, if it does not raise
                 names, numbers = its_names, array("d")
             numbers.fromlist(list(example.values()))
     except (BadFeatures, AttributeError, TypeError, OverflowError):
         return None
-    found.append(_sorted_rows(names, numbers))
+    found.append(_sorted_rows(names, _table(numbers, len(names))))
     return found if all(_all_moderate(rows.values) for rows in found) else None
 
 
-def _sorted_rows(names: list[str], numbers: "array[float]") -> Rows:
-    values: Array = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(names))
+def rows_of_named(names: list[str], values: Array, text: frozenset[str]) -> list[Rows] | None:
+    """Examples that have the same names, in whatever order; None if a name will not do."""
+    try:
+        expand(dict(zip(names, values[0].tolist(), strict=True)), text)
+    except BadFeatures:
+        return None
+    return [_sorted_rows(names, values)]
+
+
+def _sorted_rows(names: list[str], values: Array) -> Rows:
     order = sorted(range(len(names)), key=names.__getitem__)
     return Rows(
         values.take(order, axis=1) + 0.0, [names[at] for at in order]
     )  # -0.0 becomes 0.0, as in `expand`
+
+
+def _table(numbers: "array[float]", width: int) -> Array:
+    return np.frombuffer(numbers, dtype=np.float64).reshape(-1, width)
 
 
 def _all_moderate(values: Array) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from service.learning.expansion import expand
-from service.learning.rows import rows_of_examples, rows_of_names
+from service.learning.rows import rows_of_examples, rows_of_named, rows_of_names
 from service.learning.vectors import Rows
 
 
@@ -21,7 +21,9 @@ class WithNames:
     def read(self, sent: Any) -> dict[str, float]:
         return expand(sent, self._text)
 
-    def read_rows(self, sent: Sequence[Any]) -> list[Rows] | None:
+    def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
+        if isinstance(sent, Rows):
+            return None if sent.names is None else rows_of_named(sent.names, sent.values, self._text)
         return rows_of_names(sent, self._text)
 
     def encode(self, example: dict[str, float]) -> dict[str, float]:

@@ -5,16 +5,15 @@ anything but a plain list of numbers amid the same fields as the others', that d
 line means the same whoever reads it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from io import BytesIO
 
 import numpy as np
 
-from service.learning.vectors import LARGEST, Array
+from service.learning.vectors import LARGEST, Array, Rows
 from service.web.fast import UNDECODABLE
-from service.web.line import Line, decoder
+from service.web.line import decoder
 from service.web.rounds import LabelSent
+from service.web.whole_rounds import WholeRounds
 
 try:
     import simdjson
@@ -36,35 +35,7 @@ _END = b",%r]" % BETWEEN
 _parser = simdjson.Parser() if simdjson is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class DenseLines:
-    """Whole rounds of one model, that of the stream if it is None: a row of features for each label."""
-
-    model: str | None
-    features: Array
-    labels: list[LabelSent]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def lines(self) -> list[Line]:
-        """The same one by one."""
-        rows = zip(self.features.tolist(), self.labels, strict=True)
-        return [Line(self.model, features, None, label) for features, label in rows]
-
-
-def together(parts: Sequence[DenseLines]) -> DenseLines | None:
-    """All of them as one, if they have the same model and as many features."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if {(part.model, part.features.shape[1]) for part in parts} != {(first.model, first.features.shape[1])}:
-        return None
-    labels = [label for part in parts for label in part.labels]
-    return DenseLines(first.model, np.concatenate([part.features for part in parts]), labels)
-
-
-def dense_lines(data: bytes) -> DenseLines | None:
+def dense_lines(data: bytes) -> WholeRounds | None:
     """The lines if all are such rounds, beginning alike; None if the decoder has to see."""
     start = data.find(b"[") + 1
     if _parser is None or not start or len(data) > BYTES_MAX:
@@ -82,7 +53,7 @@ def dense_lines(data: bytes) -> DenseLines | None:
     if features is None:
         return None
     model, labels = fields
-    return DenseLines(model, features, list(map(labels.__getitem__, tails)))
+    return WholeRounds(model, Rows(features), list(map(labels.__getitem__, tails)))
 
 
 def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, LabelSent]] | None:

@@ -18,7 +18,6 @@ from service.engine.outcomes import BlockOutcome
 from service.errors import InvalidRequest, NovikoffError
 from service.events import Label
 from service.journal.protocol import Appended
-from service.web.dense_lines import DenseLines
 from service.web.fast import document_of
 from service.web.line import Line
 from service.web.lines import Part
@@ -31,6 +30,7 @@ from service.web.rounds import (
 )
 from service.web.stream_runs import Run, as_one_run
 from service.web.tenants import TenantBlocks, TenantRounds
+from service.web.whole_rounds import WholeRounds, one_by_one
 
 ERRORS_TOLD_MAX = 10
 """In a summary."""
@@ -125,7 +125,7 @@ class StreamAnswers:
         if whole is not None:
             await self._learn_all(dict([whole]))
         else:
-            await self._answer_each(lines.lines() if isinstance(lines, DenseLines) else lines)
+            await self._answer_each(lines.lines() if isinstance(lines, WholeRounds) else lines)
 
     def _expect(self, lines: int) -> None:
         self._answers: list[object] = [None] * lines
@@ -211,7 +211,7 @@ class StreamAnswers:
         """Learn rounds that are not all good, or whose model is not loaded."""
         places = run.places
         try:
-            sent = run.features if isinstance(run.features, list) else run.features.tolist()
+            sent = run.features if isinstance(run.features, list) else one_by_one(run.features)
             live, outcome, errors = await self._blocks.learn(model, sent, run.labels)
         except Exception as error:
             self._wrong |= dict.fromkeys(places, error)

@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from service.events import Label
-from service.learning.vectors import Array
-from service.web.dense_lines import DenseLines
+from service.learning.vectors import Rows
 from service.web.lines import Part
 from service.web.rounds import LABEL_ABS_MAX, FeaturesSent
+from service.web.whole_rounds import WholeRounds
 
 
 class Run(NamedTuple):
     """Whole rounds of one model: which of the chunk's lines they are, and what is in them."""
 
     places: Sequence[int]
-    features: list[FeaturesSent] | Array
+    features: list[FeaturesSent] | Rows
     labels: list[Label]
 
 
 def as_one_run(lines: Part, stream_model: str | None) -> tuple[str, Run] | None:
     """A model and the lines as its whole rounds, if that is what all of them are."""
     model: str | None
-    features: list[FeaturesSent] | Array
+    features: list[FeaturesSent] | Rows
     labels: list[Any]
-    if isinstance(lines, DenseLines):
-        model, features, labels = lines.model, lines.features, [*lines.labels]
+    if isinstance(lines, WholeRounds):
+        model, features, labels = lines.model, lines.rows, [*lines.labels]
     else:
         given: list[Any] = lines
         try:

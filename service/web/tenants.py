@@ -25,7 +25,7 @@ from service.engine.rounds import Round, Rounds
 from service.errors import NovikoffError, PredictionExpired, UnknownPrediction
 from service.events import Label, Prediction
 from service.journal.protocol import Listed, Page, Recorded, Totals
-from service.learning.vectors import Array
+from service.learning.vectors import Array, Rows
 from service.web.callers import OWN, check_known, check_known_job, check_own, limit, prefix
 from service.web.keys import Key
 
@@ -105,7 +105,7 @@ class TenantBlocks:
     def keep_order(self) -> bool:
         return self._blocks.keep_order
 
-    def begin(self, name: str, features: list[Sent] | Array, labels: list[Label]) -> Begun | None:
+    def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
         check_own(name)
         return self._blocks.begin(name, features, labels)
 

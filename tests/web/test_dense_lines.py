@@ -1,60 +1,14 @@
 """Whoever reads a line, it means the same: to the bit what it holds, to the letter what is wrong with it."""
 
-import asyncio
 import json
 import struct
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.errors import NovikoffError
-from service.web import dense_lines, lines
-from service.web.dense_lines import DenseLines
-from service.web.fast import document_of
-from service.web.lines import Lines
-
-LINE_BYTES_MAX = 2_000
-
-
-def read(body: bytes, *, as_arrays: bool, sizes: list[int]) -> list[Any]:
-    """All lines of a body that comes in pieces of these sizes, or what is wrong with them."""
-    pieces = []
-    at = 0
-    for size in sizes:
-        pieces.append(body[at : at + size])
-        at += size
-    pieces.append(body[at:])
-
-    async def receive() -> dict[str, Any]:
-        await asyncio.sleep(0)
-        piece = pieces.pop(0)
-        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
-
-    async def take_all() -> list[Any]:
-        taken: list[Any] = []
-        async with Lines({"headers": []}, receive, line_bytes_max=LINE_BYTES_MAX) as incoming:
-            while part := await incoming.take():
-                taken += part.lines() if isinstance(part, DenseLines) else part
-        return taken
-
-    with pytest.MonkeyPatch.context() as patch:
-        if not as_arrays:
-            patch.setattr(lines, "dense_lines", lambda data: None)
-        return [told(line) for line in asyncio.run(take_all())]
-
-
-def told(line: Any) -> Any:
-    """All that is in a line, numbers as their bits and the types of labels too."""
-    if isinstance(line, NovikoffError):
-        return document_of(line)
-    features = line.features
-    if isinstance(features, list):
-        assert all(type(number) is float for number in features)
-        features = struct.pack(f"<{len(features)}d", *features)
-    return line.model, repr(features), line.prediction_id, type(line.label), line.label, line.id
-
+from service.web import dense_lines
+from tests.reading_lines import read
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
@@ -139,7 +93,7 @@ def test_plain_lines_are_read_as_arrays(numbers: list[list[str]]) -> None:
     body = "\n".join(f'{{"features":[{",".join(row)}],"label":1}}' for row in numbers).encode()
     found = dense_lines.dense_lines(body)
     assert found is not None and found.model is None and found.labels == [1] * len(numbers)
-    assert found.features.tobytes() == struct.pack(
+    assert found.rows.values.tobytes() == struct.pack(
         f"<{3 * len(numbers)}d",
         *(float(number) for row in numbers for number in json.loads(f"[{','.join(row)}]")),
     )
@@ -150,7 +104,7 @@ def test_other_fields_may_stand_around(fields: str) -> None:
     body = f'{{{fields}"features":[1, 2],"label":"a"}}\n{{{fields}"features":[3, 4],"label":true}}\n'.encode()
     found = dense_lines.dense_lines(body)
     assert found is not None and found.labels == ["a", True]
-    assert found.features.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert found.rows.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
 def test_without_the_extra_all_lines_go_to_the_decoder(monkeypatch: pytest.MonkeyPatch) -> None:

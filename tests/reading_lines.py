@@ -1,0 +1,60 @@
+"""The lines of a stream as they are read: into arrays where that can be, or by the decoder of all lines."""
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+
+from service.errors import NovikoffError
+from service.web import lines
+from service.web.fast import document_of
+from service.web.lines import Lines
+from service.web.named_lines import NamedLines
+from service.web.whole_rounds import WholeRounds
+
+LINE_BYTES_MAX = 2_000
+
+
+def read(body: bytes, *, as_arrays: bool, sizes: list[int]) -> list[Any]:
+    """All lines of a body that comes in pieces of these sizes, or what is wrong with them."""
+    pieces = []
+    at = 0
+    for size in sizes:
+        pieces.append(body[at : at + size])
+        at += size
+    pieces.append(body[at:])
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0)
+        piece = pieces.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+    async def take_all() -> list[Any]:
+        taken: list[Any] = []
+        async with Lines({"headers": []}, receive, line_bytes_max=LINE_BYTES_MAX) as incoming:
+            while part := await incoming.take():
+                taken += part.lines() if isinstance(part, WholeRounds) else part
+        return taken
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not as_arrays:
+            patch.setattr(lines, "dense_lines", lambda data: None)
+            patch.setattr(NamedLines, "read", lambda self, data: None)
+        return [told(line) for line in asyncio.run(take_all())]
+
+
+def told(line: Any) -> Any:
+    """All that is in a line, numbers as their bits and the types of labels too."""
+    if isinstance(line, NovikoffError):
+        return document_of(line)
+    features = line.features
+    if isinstance(features, list):
+        assert all(type(number) is float for number in features)
+        features = struct.pack(f"<{len(features)}d", *features)
+    elif isinstance(features, dict):
+        features = {
+            name: float(value).hex() if type(value) in (int, float) else value
+            for name, value in sorted(features.items())
+        }
+    return line.model, repr(features), line.prediction_id, type(line.label), line.label, line.id
