@@ -17,7 +17,7 @@ from service.web.whole_rounds import WholeRounds, together
 
 AHEAD_LINES_MAX = 1_000
 AHEAD_BYTES_MAX = 131_072
-"""Reading stops when so much waits, and with it the sender."""
+"""Reading stops when so much waits, arrays or text, and with it the sender."""
 
 AT_ONCE_BYTES = 65_536
 """Lines that are decoded together."""
@@ -83,7 +83,7 @@ class Lines:
                 rest = tail
             if len(rest) > self._line_bytes_max:
                 rest, skipping = b"", True
-                self._put([_too_long(self._line_bytes_max)])
+                self._put([_too_long(self._line_bytes_max)], 0)
             while self._waiting_lines >= AHEAD_LINES_MAX or self._waiting_bytes >= AHEAD_BYTES_MAX:
                 self._taken.clear()
                 await self._taken.wait()
@@ -91,13 +91,12 @@ class Lines:
 
     def _add(self, data: bytes) -> None:
         """Decode whole lines, some at a time; one by one only if they are not all good."""
-        self._waiting_bytes += len(data)
         start = 0
         while start < len(data):
             end = data.rfind(b"\n", start, start + AT_ONCE_BYTES) if len(data) - start > AT_ONCE_BYTES else -1
             if end < 0:
                 end = len(data)
-            self._put(self._part(data[start:end]))
+            self._put(self._part(data[start:end]), end - start)
             start = end + 1
 
     def _part(self, data: bytes) -> Part:
@@ -111,10 +110,11 @@ class Lines:
                 return [*lines]
         return [self._decoded(line) for line in data.split(b"\n") if line.strip()]
 
-    def _put(self, part: Part) -> None:
+    def _put(self, part: Part, size: int) -> None:
         if part:
             self._waiting.append(part)
             self._waiting_lines += len(part)
+            self._waiting_bytes += part.rows.values.nbytes if isinstance(part, WholeRounds) else size
             self._came.set()
 
     def _decoded(self, line: bytes) -> Line | NovikoffError:
