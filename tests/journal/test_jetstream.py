@@ -199,14 +199,17 @@ async def test_of_two_snapshots_at_one_place_one_is_kept_and_an_older_one_comes_
         assert await b.outcomes("m", seq) == b"page"
 
 
-async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(options: Options) -> None:
+@pytest.mark.parametrize("buried", [True, False])
+async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(
+    options: Options, buried: bool
+) -> None:
     options = replace(options, ids_kept_seconds=0.2)
     subjects = Subjects(options.prefix)
     async with asking(options) as api:
 
-        async def only_the_mark_of_the_summaries_is_left() -> bool:
+        async def are_left(messages: int) -> bool:
             told = [await api.request(f"STREAM.INFO.{stream}") for stream in (subjects.log, subjects.state)]
-            return sum(one["state"]["messages"] for one in told) <= 1
+            return sum(one["state"]["messages"] for one in told) <= messages
 
         async with opened(options) as (journal, applied):
             long_ago = time.time_ns() // 1000 - 10_000_000
@@ -215,9 +218,11 @@ async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(o
             journal.save_snapshot(Snapshot("m", applied[-1][0], 1, b"state", b"page"))
             await journal.settle()
             await journal.append(ModelDeleted("m", long_ago + 1))
+            if buried:
+                await eventually_async(lambda: are_left(2), otherwise="more than the birth and the death")
         async with opened(options) as (journal, _):
             assert await journal.models(Page()) == []
-            await eventually_async(only_the_mark_of_the_summaries_is_left)
+            await eventually_async(lambda: are_left(1), otherwise="more than the mark of the summaries")
             assert (await journal.append(created())).is_new, "though the log has forgotten the death"
 
 

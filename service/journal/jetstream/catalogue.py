@@ -103,7 +103,10 @@ class Catalogue:
         """A birth or a death; whether it counts."""
         entry = self._by_name.get(event.model)
         if isinstance(event, ModelDeleted):
-            if entry is None or seq <= entry.life:
+            if entry is None:
+                self._take_late_death(seq, event)
+                return False
+            if seq <= entry.life:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
             self._deaths[event.model] = Death(event.model, seq, event.at, entry.life, entry.birth_blob)
@@ -122,6 +125,12 @@ class Catalogue:
         self._unsummarised[seq] = self._unstored[seq] = seq
         self._names = None
         return True
+
+    def _take_late_death(self, seq: int, event: ModelDeleted) -> None:
+        """A second death, or that of a model whose birth was too large for a message and is forgotten already."""
+        first = self._deaths.get(event.model)
+        life, blob = (first.life, first.birth_blob) if first is not None else (seq, None)
+        self._deaths[event.model] = Death(event.model, seq, event.at, life, blob)
 
     def take_event(self, life: int, seq: int, event: AnyEvent) -> bool:
         """Any other event; whether its model lives."""
