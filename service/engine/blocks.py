@@ -1,6 +1,8 @@
 """Many whole rounds as one event: what streams and replays are made of."""
 
+import asyncio
 from asyncio import Future
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple
 
@@ -19,6 +21,9 @@ from service.learning.vectors import Array, Rows
 
 Errors = dict[int, NovikoffError]
 """What is wrong with which rounds, by their place in the block."""
+
+UNDER_WAY_MAX = 2
+"""Arrays on their way to the disk: one that is written, and one that is applied or waits."""
 
 
 class Begun(NamedTuple):
@@ -70,31 +75,29 @@ class Blocks:
     ) -> AsyncIterator[BlockOutcome]:
         """The same for dense features in arrays; the first bad array, or one that cannot be kept, ends it.
 
-        While one array is on its way to the disk the next one is prepared and, if order is kept, sent after it.
+        While arrays are on their way to the disk the next one is prepared and, if order is kept, sent after them.
         """
-        before: Future[Appended] | None = None
+        under_way: deque[Future[Appended]] = deque()
         for block, labels in blocks:
             live = self._fleet.used(name) or await self._models.get_or_create(name, [])
             live.pins += 1
             try:
-                if before is not None and not live.model.labels.has_all(labels):
-                    yield (await before).applied  # a class may be new there
-                    before = None
+                if not live.model.labels.has_all(labels):
+                    while under_way:
+                        yield (await under_way.popleft()).applied  # a class may be new there
                 classes: set[tuple[type, Label]] = set()
                 for label in set(labels):
                     _check_class(live, label, classes)
                 await self._examples.check_array(live, block)
                 tables = [table_of(Rows(block))]
-                if before is not None and not self.keep_order:
-                    yield (await before).applied
-                    before = None
-                earlier, before = before, self._submit(live, labels, tables)
-                if earlier is not None:
-                    yield (await earlier).applied
+                while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
+                    yield (await under_way.popleft()).applied
+                under_way.append(self._submit(live, labels, tables))
+                await asyncio.sleep(0)  # let it go to the disk by itself, while the next one is prepared
             finally:
                 live.pins -= 1
-        if before is not None:
-            yield (await before).applied
+        while under_way:
+            yield (await under_way.popleft()).applied
 
     async def _read_each(
         self, live: Live, features: list[Sent], labels: list[Label], errors: Errors

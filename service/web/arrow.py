@@ -12,7 +12,7 @@ from service.web.problems import HttpError
 from service.web.rounds import check_label
 
 ARROW = b"application/vnd.apache.arrow.stream"
-ROWS_MAX = 1_000
+ROWS_MAX = 2_000
 """Rounds in one event."""
 
 NUMBER_TYPES = ("double", "float", "halffloat", "int", "uint")

@@ -17,7 +17,7 @@ from service.web.whole_rounds import WholeRounds, together
 
 AHEAD_LINES_MAX = 1_000
 AHEAD_BYTES_MAX = 131_072
-"""Reading stops when so much waits, arrays or text, and with it the sender."""
+"""Reading stops when so much waits, and with it the sender."""
 
 AT_ONCE_BYTES = 65_536
 """Lines that are decoded together."""
@@ -114,7 +114,8 @@ class Lines:
         if part:
             self._waiting.append(part)
             self._waiting_lines += len(part)
-            self._waiting_bytes += part.rows.values.nbytes if isinstance(part, WholeRounds) else size
+            # As objects, lines take about twice their text.
+            self._waiting_bytes += part.rows.values.nbytes if isinstance(part, WholeRounds) else 2 * size
             self._came.set()
 
     def _decoded(self, line: bytes) -> Line | NovikoffError:
