@@ -1,14 +1,13 @@
 """Dense features: a list of numbers whose length the model or its first example fixes."""
 
 import struct
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from service.learning.features import BadFeatures
-from service.learning.rows import rows_of_lists
+from service.learning.rows import packer, rows_of_lists
 from service.learning.vectors import LARGEST, Array, Rows, Vector, Vectors
 
 DIMENSION_MAX = 65_536
@@ -38,7 +37,7 @@ class Dense:
         if not 0 < count <= self.dimension_max:
             raise BadFeatures("features", f"this model takes 1 to {self.dimension_max} numbers, not {count}")
         try:
-            example = np.frombuffer(_packer(count)(*sent))  # half the time of np.array
+            example = np.frombuffer(packer(count)(*sent), dtype="<f8")  # half the time of np.array
         except (struct.error, OverflowError):
             return _numbers(sent)
         # No number is too large if their squares add up to no more; and a sum with a NaN is not less either.
@@ -99,12 +98,6 @@ class Dense:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.dimension = state["dimension"]
-
-
-@lru_cache(maxsize=64)
-def _packer(count: int) -> Callable[..., bytes]:
-    """Makes memory of so many numbers."""
-    return struct.Struct(f"{count}d").pack
 
 
 def _numbers(sent: Sequence[Any]) -> Array:

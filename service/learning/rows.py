@@ -1,7 +1,7 @@
 """Many examples at once as the rows of a table: read, journaled and learned together."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from struct import Struct, error
 from typing import Any
@@ -14,7 +14,8 @@ from service.learning.vectors import LARGEST, Array, Rows
 
 
 @lru_cache(maxsize=64)
-def _packer(count: int) -> Any:
+def packer(count: int) -> Callable[..., bytes]:
+    """Makes memory of so many numbers, as the journal keeps them."""
     return Struct(f"<{count}d").pack
 
 
@@ -25,7 +26,7 @@ def rows_of_lists(sent: Sequence[Any], dimension: int) -> Rows | None:
     [[1.0, 2.0], [3.0, 1.0]]
     >>> rows_of_lists([[1.0, 2.0], [3.0]], 2)
     """
-    pack = _packer(dimension)
+    pack = packer(dimension)
     try:
         memory = b"".join([pack(*numbers) for numbers in sent])
     except (error, TypeError, OverflowError):
