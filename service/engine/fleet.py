@@ -230,15 +230,16 @@ class Fleet:
         """Load a model once, however many ask for it at the same time."""
         task = self._loading.get(name)
         if task is None:
+            self._missed[name] = []  # from now on, not from when the task begins: it may be born before that
             task = self._loading[name] = asyncio.create_task(self._read(name))
         return await asyncio.shield(task)
 
     async def _read(self, name: str) -> Live | None:
-        missed = self._missed[name] = []
         try:
             stored = await self._journal.load(name)
         finally:
-            del self._missed[name], self._loading[name]
+            missed = self._missed.pop(name)
+            del self._loading[name]
         live = _awakened(name, stored) if stored is not None else None
         for seq, event in missed:
             if isinstance(event, ModelCreated | ModelImported) and live is None:

@@ -1,0 +1,78 @@
+"""A model has one state in memory, whoever asks for it while it comes and goes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from service.engine.clock import Clock
+from service.engine.examples import Examples
+from service.engine.fleet import Fleet
+from service.engine.live import Live
+from service.errors import UnknownModel
+from service.events import AnyEvent, ModelCreated, ModelDeleted
+from service.journal.sqlite import SqliteJournal
+from service.web import eager
+from service.web.model_settings import ModelLimits, ModelSettings
+
+SETTINGS = ModelSettings().complete(ModelLimits(100, 100, 100, 10**8))
+Before = Callable[[Fleet, AnyEvent], None]
+
+
+@asynccontextmanager
+async def fleet_at(path: Path, before: Before | None = None) -> AsyncIterator[Fleet]:
+    """A fleet over a journal; `before` is called right before it takes in a durable event."""
+    journal = SqliteJournal(
+        path,
+        durability="process",
+        queue_events_max=1000,
+        queue_seconds_max=60,
+        events_kept_max=1000,
+        expired_remembered_max=10,
+    )
+    fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
+
+    def apply(seq: int, event: AnyEvent) -> Any:
+        if before is not None:
+            before(fleet, event)
+        return fleet.apply(seq, event)
+
+    await journal.open(apply)
+    try:
+        yield fleet
+    finally:
+        await journal.close()
+
+
+async def test_a_model_that_is_asked_for_right_before_its_birth_is_one(tmp_path: Path) -> None:
+    found: list[Live] = []
+    under_way: set[Any] = set()
+
+    async def look(fleet: Fleet) -> None:
+        found.append(await fleet.get("m"))
+
+    def look_at_once(fleet: Fleet, _: AnyEvent) -> None:
+        eager.start(look(fleet), asyncio.get_running_loop(), under_way)
+
+    async with fleet_at(tmp_path, look_at_once) as fleet:
+        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        early = await fleet.get("m")
+        while not found:
+            await asyncio.sleep(0)
+        assert found == [early] == [await fleet.get("m")]
+
+
+async def test_a_first_example_of_a_model_that_is_made_anew_meanwhile_is_refused(tmp_path: Path) -> None:
+    async with fleet_at(tmp_path) as fleet:
+        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        live = await fleet.get("m")
+        examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
+        reading = await asyncio.gather(
+            fleet.append(live, ModelDeleted("m", 2)),
+            fleet.make(ModelCreated("m", 3, SETTINGS)),
+            examples.read(live, [1.0, 2.0]),
+            return_exceptions=True,
+        )
+        assert isinstance(reading[-1], UnknownModel)
+        assert (await fleet.get("m")).model.features.dimension == 2
