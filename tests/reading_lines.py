@@ -32,7 +32,9 @@ def read(body: bytes, *, as_arrays: bool, sizes: list[int]) -> list[Any]:
 
     async def take_all() -> list[Any]:
         taken: list[Any] = []
-        async with Lines({"headers": []}, receive, line_bytes_max=LINE_BYTES_MAX) as incoming:
+        async with Lines(
+            {"headers": []}, receive, line_bytes_max=LINE_BYTES_MAX, streams_open=lambda: 1
+        ) as incoming:
             while part := await incoming.take():
                 taken += part.lines() if isinstance(part, WholeRounds) else part
         return taken

@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from asyncio import Future
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from service.errors import NovikoffError
@@ -16,8 +16,9 @@ from service.web.problems import HttpError
 from service.web.whole_rounds import WholeRounds, together
 
 AHEAD_LINES_MAX = 1_000
-AHEAD_BYTES_MAX = 131_072
-"""Reading stops when so much waits, and with it the sender."""
+AHEAD_BYTES_MAX = 524_288
+"""Reading stops when so much waits, and with it the sender. Streams share the bytes: one alone needs them to be
+fast, many keep each other busy."""
 
 AT_ONCE_BYTES = 65_536
 """Lines that are decoded together."""
@@ -31,7 +32,10 @@ Part = list[Line | NovikoffError] | WholeRounds
 class Lines:
     """Decodes the body of a request as it comes; use it as a context and `take` until there is nothing."""
 
-    def __init__(self, scope: Scope, receive: Receive, *, line_bytes_max: int) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, *, line_bytes_max: int, streams_open: Callable[[], int]
+    ) -> None:
+        self._streams_open = streams_open
         self._parts = _body(scope, receive)
         self._line_bytes_max = line_bytes_max
         self._named = NamedLines()
@@ -79,24 +83,21 @@ class Lines:
                 if skipping:
                     whole = whole.partition(b"\n")[2]
                     skipping = False
-                self._add(rest + whole)
+                await self._add(rest + whole)
                 rest = tail
             if len(rest) > self._line_bytes_max:
                 rest, skipping = b"", True
-                self._put([_too_long(self._line_bytes_max)], 0)
-            while self._waiting_lines >= AHEAD_LINES_MAX or self._waiting_bytes >= AHEAD_BYTES_MAX:
-                self._taken.clear()
-                await self._taken.wait()
-        self._add(rest)
+                await self._put([_too_long(self._line_bytes_max)], 0)
+        await self._add(rest)
 
-    def _add(self, data: bytes) -> None:
+    async def _add(self, data: bytes) -> None:
         """Decode whole lines, some at a time; one by one only if they are not all good."""
         start = 0
         while start < len(data):
             end = data.rfind(b"\n", start, start + AT_ONCE_BYTES) if len(data) - start > AT_ONCE_BYTES else -1
             if end < 0:
                 end = len(data)
-            self._put(self._part(data[start:end]), end - start)
+            await self._put(self._part(data[start:end]), end - start)
             start = end + 1
 
     def _part(self, data: bytes) -> Part:
@@ -110,13 +111,21 @@ class Lines:
                 return [*lines]
         return [self._decoded(line) for line in data.split(b"\n") if line.strip()]
 
-    def _put(self, part: Part, size: int) -> None:
+    async def _put(self, part: Part, size: int) -> None:
+        """Let lines wait to be taken, and go on when there is room for more."""
         if part:
             self._waiting.append(part)
             self._waiting_lines += len(part)
             # As objects, lines take about twice their text.
             self._waiting_bytes += part.rows.values.nbytes if isinstance(part, WholeRounds) else 2 * size
             self._came.set()
+        while self._is_far_ahead():
+            self._taken.clear()
+            await self._taken.wait()
+
+    def _is_far_ahead(self) -> bool:
+        bytes_max = AHEAD_BYTES_MAX // self._streams_open()
+        return self._waiting_lines >= AHEAD_LINES_MAX or self._waiting_bytes >= bytes_max
 
     def _decoded(self, line: bytes) -> Line | NovikoffError:
         if len(line) > self._line_bytes_max:

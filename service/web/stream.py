@@ -81,7 +81,8 @@ class StreamEndpoint:
         answers = StreamAnswers(
             self._rounds, self._blocks, model=query.model, wanted=not summary, ahead=not is_paced()
         )
-        async with Lines(scope, receive, line_bytes_max=self._line_bytes_max) as incoming:
+        incoming = Lines(scope, receive, line_bytes_max=self._line_bytes_max, streams_open=lambda: self._open)
+        async with incoming:
             ended = False
             while not ended:
                 lines = await incoming.take(unless=answers.under_way)
