@@ -4,6 +4,7 @@ import random
 from itertools import accumulate
 from math import log, sqrt
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,6 +134,63 @@ def test_direction_and_warning_are_those_of_the_plain_algorithm(delta, stretches
         assert drift.observe(value, number) == (change > 0)
         assert (drift.rounds, drift.warning) == (plain.rounds, plain.warning)
     assert (drift.count, drift.last_round) == (rises, last)
+
+
+def bursts(rng):
+    """Hardly any mistakes, then some in a row: changes that few cuts show, and some only a warning."""
+    rate = rng.choice([0.01, 0.05, 0.2])
+    values = []
+    while len(values) < 1_500:
+        values += [rng.random() < rate for _ in range(rng.randint(20, 600))]
+        values += [rng.random() < 0.8 for _ in range(rng.randint(1, 24))]
+    return values
+
+
+@pytest.mark.parametrize("delta", [0.00001, 0.002, 0.05, 0.5])
+def test_many_at_once_are_the_same_as_one_by_one(delta):
+    rng = random.Random(13)
+    warnings = changes = 0
+    for values in [stream(rng, 8_000) for _ in range(10)] + [bursts(rng) for _ in range(150)]:
+        alone, together = Drift(delta), Drift(delta)
+        done = 0
+        while done < len(values):
+            part = values[done : done + rng.choice([1, 31, 32, 96, 100, 257, 1000, 2500])]
+            for number, value in enumerate(part, done + 1):
+                alone.observe(value, number)
+            together.observe_all(np.array(part), done)
+            done += len(part)
+            assert together.state() == alone.state()
+            warnings += alone.warning
+            changes += alone.rounds < done
+    assert warnings
+    assert changes > 10
+
+
+def test_no_cut_that_could_show_a_change_is_screened_out():
+    rng = random.Random(14)
+    doubtful = quiet = 0
+    for _ in range(300):
+        drift, values = Drift(), bursts(rng)
+        for number, value in enumerate(values, 1):
+            drift.observe(value, number)
+        part = [rng.random() < 0.1 for _ in range(rng.randint(96, 700))]
+        foreseen = drift._doubtful(np.array(part))
+        if drift.rounds < 128:
+            continue  # nothing is screened out then
+        for number, value in enumerate(part, len(values) + 1):
+            drift.observe(value, number)
+            if not drift.rounds:
+                break  # what was foreseen holds up to a change
+            if drift.rounds % 32 == 0:
+                mean, rounds = drift.ones / drift.rounds, drift.rounds
+                screen = 2 * mean * (1 - mean) * log(2 * log(rounds) / 0.02) / rounds
+                cuts = [(newer, ones - mean * newer) for newer, ones in drift._cuts() if newer < rounds]
+                shows = any(over**2 > 1.000001 * screen * newer * (rounds - newer) for newer, over in cuts)
+                is_doubtful = next(foreseen)
+                assert is_doubtful or not shows
+                doubtful, quiet = doubtful + is_doubtful, quiet + (not is_doubtful)
+    assert doubtful > 100
+    assert quiet > 100
 
 
 def test_the_window_is_cut_where_the_exponential_histogram_has_its_borders():

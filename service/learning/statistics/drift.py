@@ -18,6 +18,8 @@ older buckets made of whole blocks of 32, touched once in 32 rounds.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
+from itertools import repeat
 from math import log, sqrt
 from typing import Any
 
@@ -31,6 +33,8 @@ WARNING_FACTOR = 10.0
 SHOWN_ROUNDS = 1000
 
 BLOCK_ROUNDS = 32
+# So few tests are done faster one by one.
+SCREENED_MIN = 3
 PART_MIN = 5
 BUCKETS_MAX = 5
 FINE_BLOCKS = 4
@@ -39,6 +43,8 @@ FINE_MASK = (1 << FINE_ROUNDS) - 1
 BLOCK_MASK = (1 << BLOCK_ROUNDS) - 1
 # From the newest: 4 buckets of 1 round, 4 of 2, 5 of 4, 4 of 8, 4 of 16; with a newer part of at least 5.
 FINE_CUTS = [6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]
+FINE_NEWER = np.array(FINE_CUTS)
+FINE_BYTES = (FINE_ROUNDS + BLOCK_ROUNDS) // 8
 FINE_MASKS = [(newer, (1 << newer) - 1) for newer in FINE_CUTS]
 
 
@@ -79,6 +85,7 @@ class Drift:
     def observe_all(self, mistakes: npt.NDArray[np.bool_], revealed: int) -> None:
         """Take in reveals, the first of which is number `revealed` + 1."""
         done = 0
+        doubtful = self._doubtful(mistakes)
         while done < len(mistakes):
             part = mistakes[done : done + BLOCK_ROUNDS - self.rounds % BLOCK_ROUNDS]
             count = len(part)
@@ -87,11 +94,52 @@ class Drift:
             self.rounds += count
             done += count
             if self.rounds % BLOCK_ROUNDS == 0:
-                self._look(revealed + done)
+                self._look(revealed + done, next(doubtful))
+                if not self.rounds:
+                    doubtful = self._doubtful(mistakes[done:])
 
-    def _look(self, revealed: int) -> bool:
+    def _doubtful(self, mistakes: npt.NDArray[np.bool_]) -> Iterator[bool]:
+        """For each test to come with these reveals, as long as none finds a change: whether it might find one.
+
+        All cuts of all tests are screened together, and some more: those at borders that will have gone by then.
+        """
+        begun = self.rounds % BLOCK_ROUNDS
+        before = self.rounds - begun
+        tests = (begun + len(mistakes)) // BLOCK_ROUNDS
+        if before < FINE_ROUNDS or tests < SCREENED_MIN:
+            return repeat(True)
+        bits = self.bits.to_bytes(FINE_BYTES, "big")
+        recent = np.unpackbits(np.frombuffer(bits, np.uint8))[-FINE_ROUNDS - begun :]
+        coarse_ones = self.ones - (self.bits >> begun & FINE_MASK).bit_count()
+        # The ones up to each of the last 128 rounds before, and up to each reveal.
+        ones = np.cumsum(np.concatenate(((coarse_ones,), recent, mistakes)))
+        ends = FINE_ROUNDS + BLOCK_ROUNDS * np.arange(1, tests + 1)
+        rounds = (before - FINE_ROUNDS + ends)[:, np.newaxis]
+        all_ones = ones[ends][:, np.newaxis]
+        mean = all_ones / rounds
+        screen = [
+            _screen(*each) for each in zip(mean[:, 0].tolist(), rounds[:, 0].tolist(), repeat(self.delta))
+        ]
+        sizes, bucket_ones = self._buckets()
+        aligned = np.arange(0, ends[-1] - FINE_ROUNDS, BLOCK_ROUNDS)
+        older = np.concatenate(
+            (before - FINE_ROUNDS - np.cumsum(sizes[:-1], dtype=np.int64), before - FINE_ROUNDS + aligned)
+        )
+        older_ones = np.concatenate(
+            (coarse_ones - np.cumsum(bucket_ones[:-1], dtype=np.int64), ones[aligned])
+        )
+        newer = np.concatenate((np.broadcast_to(FINE_NEWER, (tests, len(FINE_CUTS))), rounds - older), axis=1)
+        newer_ones = np.concatenate(
+            (all_ones - ones[ends[:, np.newaxis] - FINE_NEWER], all_ones - older_ones), axis=1
+        )
+        surplus = newer_ones - mean * newer
+        exceeds = surplus * surplus > np.array(screen)[:, np.newaxis] * newer * (rounds - newer)
+        exceeds[:, len(FINE_CUTS) :] &= newer[:, len(FINE_CUTS) :] > FINE_ROUNDS
+        return iter(exceeds.any(axis=1).tolist())
+
+    def _look(self, revealed: int, is_doubtful: bool = True) -> bool:
         """Test, and start afresh after a change; whether the error rose."""
-        change = self._test()
+        change = self._test(is_doubtful)
         if not change:
             return False
         self.rounds = self.ones = self.bits = 0
@@ -103,20 +151,21 @@ class Drift:
         self.last_round = revealed
         return True
 
-    def _test(self) -> int:
+    def _test(self, is_doubtful: bool) -> int:
         """Whether the error changed, at the newest cut that says so: 1 is a rise, -1 a fall, 0 neither."""
         rounds = self.rounds
         self.ones = ones = self.ones + (self.bits & BLOCK_MASK).bit_count()
         if rounds > FINE_ROUNDS:
             self._add_block((self.bits >> FINE_ROUNDS).bit_count())
             self.bits &= FINE_MASK
+        self.warning = False
+        if not is_doubtful:
+            return 0
         mean = ones / rounds
         variance = mean * (1.0 - mean)
         t_change = log(2.0 * log(rounds) / self.delta)
-        t_warning = log(2.0 * log(rounds) / min(1.0, WARNING_FACTOR * self.delta))
-        # Since m > rounds / (newer * older), a difference can only be too large where the surplus of ones in
-        # the newer part, squared, exceeds this times newer * older: that screens out nearly all cuts.
-        screen = 2.0 * variance * t_warning / rounds
+        t_warning = _t_warning(rounds, self.delta)
+        screen = _screen(mean, rounds, self.delta)
         newer_max = rounds - PART_MIN
         warning = False
         for newer, newer_ones in self._cuts():
@@ -138,18 +187,22 @@ class Drift:
         if blocks is None:
             return cuts
         newer, ones = cuts[-1]
-        size, arrived = BLOCK_ROUNDS, self.rounds // BLOCK_ROUNDS - FINE_BLOCKS
-        row_end = len(blocks)
-        while row_end:
-            row_start = row_end - row_length(arrived)
-            for bucket_ones in reversed(blocks[row_start:row_end]):
-                newer += size
-                ones += bucket_ones
-                cuts.append((newer, ones))
-            arrived = (arrived - row_end + row_start) // 2
-            row_end = row_start
-            size *= 2
+        for size, bucket_ones in zip(*self._buckets(), strict=True):
+            newer += size
+            ones += bucket_ones
+            cuts.append((newer, ones))
         return cuts
+
+    def _buckets(self) -> tuple[list[int], list[int]]:
+        """The sizes and the ones of the buckets of 32 rounds and more as of the last test, from the newest."""
+        size, arrived = BLOCK_ROUNDS, self.rounds // BLOCK_ROUNDS - FINE_BLOCKS
+        sizes: list[int] = []
+        while arrived:
+            length = row_length(arrived)
+            sizes += [size] * length
+            arrived = (arrived - length) // 2
+            size *= 2
+        return sizes, self.blocks.tolist()[::-1] if self.blocks else []
 
     def _add_block(self, ones: int) -> None:
         """Add the ones of a block; where a row of buckets of one size is too long, merge its two oldest."""
@@ -192,6 +245,19 @@ class Drift:
         drift.blocks = array("q", state[4]) if state[4] else None
         drift.warning, drift.count, drift.last_round = state[5:]
         return drift
+
+
+def _t_warning(rounds: int, delta: float) -> float:
+    return log(2.0 * log(rounds) / min(1.0, WARNING_FACTOR * delta))
+
+
+def _screen(mean: float, rounds: int, delta: float) -> float:
+    """What screens out nearly all cuts.
+
+    Since m > rounds / (newer * older), a difference can only be too large where the surplus of ones in the newer
+    part, squared, exceeds this times newer * older.
+    """
+    return 2.0 * (mean * (1.0 - mean)) * _t_warning(rounds, delta) / rounds
 
 
 def row_length(arrived: int) -> int:
