@@ -53,6 +53,6 @@ class Examples:
 
     async def check_array(self, live: Live, block: Array) -> None:
         """InvalidRequest unless all rows of an array are examples that the model takes."""
-        largest = np.unravel_index(np.argmax(np.abs(block)), block.shape)[0]
-        for row in (block[0], block[largest]):  # if the largest number is good, all are
-            await self.read(live, row.tolist())
+        largest, least = (int(at) // block.shape[1] for at in (np.argmax(block), np.argmin(block)))
+        for row in {0, largest, least}:  # if the extreme numbers are good, all are
+            await self.read(live, block[row].tolist())

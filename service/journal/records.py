@@ -93,12 +93,15 @@ class Opening(msgspec.Struct, array_like=True):
     expired_remembered_max: int
 
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 decode_group = msgspec.msgpack.Decoder(Group).decode
 decode_written = msgspec.msgpack.Decoder(Written).decode
 decode_opening = msgspec.msgpack.Decoder(Opening).decode
 
 
-def message(content: Any) -> bytes:
-    body = _encode(content)
-    return len(body).to_bytes(4, "big") + body
+def message(content: Any) -> bytearray:
+    """What one process sends the other: the length of the rest, and the rest."""
+    whole = bytearray(4)
+    _encode_into(content, whole, 4)
+    whole[:4] = (len(whole) - 4).to_bytes(4, "big")
+    return whole

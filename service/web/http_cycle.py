@@ -9,6 +9,7 @@ from collections.abc import Iterable, MutableMapping
 from functools import lru_cache
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from service.web.bodies import Header
@@ -39,6 +40,31 @@ class Cycle(RequestResponseCycle):
         self._loop = connection.loop
         self._outbox = outbox
         self._head = b""
+        self.pieces: list[bytes] = []
+        """What has come of the body and was not received; whoever receives it leaves a new list."""
+        self._pieces_bytes = 0
+
+    def add_piece(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+        self._pieces_bytes += len(piece)
+        if self._pieces_bytes > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        self.message_event.set()
+
+    async def receive(self) -> Any:
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        if not self.disconnected and not self.response_complete:
+            self.flow.resume_reading()
+            await self.message_event.wait()
+            self.message_event.clear()
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        body = b"".join(self.pieces)  # which is no copy if there is one
+        self.pieces = []
+        self._pieces_bytes = 0
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
         if self.flow.write_paused and not self.disconnected:

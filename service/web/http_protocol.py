@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 from httptools import parse_url
 from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -84,12 +83,9 @@ class Protocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self.fruitless_bytes = 0
-        cycle = self.cycle
+        cycle: Any = self.cycle
         if not cycle.response_complete:
-            cycle.body += body
-            if len(cycle.body) > HIGH_WATER_LIMIT:
-                self.flow.pause_reading()
-            cycle.message_event.set()
+            cycle.add_piece(body)
 
     def on_message_complete(self) -> None:
         cycle = self.cycle

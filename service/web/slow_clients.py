@@ -94,7 +94,7 @@ def _awaited(connection: Any) -> tuple[str, object] | None:
         return None
     if not cycle.response_started:
         return "body", cycle
-    return None if cycle.body else ("line", cycle.body)  # whoever reads a part leaves a new, empty one
+    return None if cycle.pieces else ("line", cycle.pieces)
 
 
 def _timed_out(what: str, seconds: float) -> bytes:
