@@ -10,9 +10,9 @@ import logging
 import os
 import sys
 from asyncio import Future
-from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -66,6 +66,24 @@ def _voids_predictions(record: Record) -> bool:
     return isinstance(record, DeathRecord) or getattr(record, "voids_through", None) is not None
 
 
+class Answers(asyncio.Protocol):
+    """Takes apart what the writing process says: each answer is handed on, and None when it has died."""
+
+    def __init__(self, take: Callable[[bytes | None], None]) -> None:
+        self._take = take
+        self._received = b""
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received + data
+        while len(received) >= 4 and len(received) >= (end := 4 + int.from_bytes(received[:4], "big")):
+            answer, received = received[4:end], received[end:]
+            self._take(answer)
+        self._received = received
+
+    def eof_received(self) -> None:
+        self._take(None)
+
+
 class GroupCommit:
     """Sends groups of records to the writing process, and hands what became of them to `done`.
 
@@ -102,20 +120,24 @@ class GroupCommit:
         return oldest - 1
 
     async def start(self, opening: Opening, lock_file: int) -> None:
-        theirs, ours = os.pipe()
+        their_groups, groups = os.pipe()
+        answers, their_answers = os.pipe()
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             with suppress(OSError):  # it works with less, too
-                fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+                fcntl.fcntl(groups, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "service.journal.writer_process",
-            stdin=theirs, stdout=PIPE, pass_fds=[lock_file],
+            stdin=their_groups, stdout=their_answers, pass_fds=[lock_file],
             start_new_session=True,  # a signal to the group, such as Ctrl-C, is for the service alone
         )  # fmt: skip
-        os.close(theirs)
-        self._pipe, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
+        os.close(their_groups)
+        os.close(their_answers)
+        connect = self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(groups, "wb", 0))
+        self._pipe, _ = await connect
         self._send = self._pipe.write
         self._send(message(opening))
-        self._answers = asyncio.create_task(self._read_answers())
+        reader = partial(Answers, self._take)
+        self._answers, _ = await self._loop.connect_read_pipe(reader, os.fdopen(answers, "rb", 0))
 
     def submit(self, item: Item) -> None:
         """Queue an item; Overloaded, and nothing queued, when the queue is full."""
@@ -171,21 +193,20 @@ class GroupCommit:
     async def stop(self) -> None:
         """Commit what is queued, then end the process."""
         await self.settle()
-        self._answers.cancel()
+        self._answers.close()
         self._pipe.close()
         await self._process.wait()
 
-    async def _read_answers(self) -> None:
-        assert self._process.stdout is not None
-        read = self._process.stdout.readexactly
-        try:
-            while True:
-                size = int.from_bytes(await read(4), "big")
-                self._finish(decode_written(await read(size)))
-        except asyncio.IncompleteReadError:
+    def _take(self, answer: bytes | None) -> None:
+        """Go on after a commit; None says that there will be no more."""
+        if answer is None:
             log.critical("the process that writes the journal has died: stopping")
-        except Exception as error:
-            log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
+        else:
+            try:
+                self._finish(decode_written(answer))
+                return
+            except Exception as error:
+                log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
         # What was under way may be on disk or not, applied or not, and only a fresh start can tell.
         os._exit(1)
 
