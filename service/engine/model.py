@@ -168,7 +168,7 @@ class Model:
             x = self.without_bias(z)
             self.bound.observe(
                 x.values,
-                dot(x.values, x.values),
+                dot(x.values, x.values) if self.bound.may_be_longest(x.values) else 0.0,
                 2 * truth - 1,
                 updated=updated,
                 mistake=mistake,

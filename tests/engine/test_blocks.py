@@ -151,3 +151,20 @@ def test_empty_examples_survive_a_block() -> None:
     event = RoundsLearned("m", 1, [1, -1], [table_of(part) for part in rows])
     assert features_of(event) == [{}, {}]
     assert len(list(model.apply(event))) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rounds_together", [1, 50])
+def test_the_radius_is_that_of_the_longest_example_to_the_bit(rounds_together: int) -> None:
+    chance = np.random.default_rng(5)
+    for _ in range(20):
+        # Nearly all of the same length: a sum in another order would find another one the longest.
+        rows = chance.standard_normal((200, 5))
+        rows /= np.sqrt((rows * rows).sum(axis=1))[:, np.newaxis]
+        model = new_model(bias=True)
+        for at in range(0, len(rows), rounds_together):
+            part = Rows(rows[at : at + rounds_together])
+            model.apply(
+                RoundsLearned("m", at + 1, [1, -1][at % 2 :][:1] * len(part.values), [table_of(part)])
+            )
+        assert model.bound is not None
+        assert model.bound.norm_sq_max == max(dot(row, row) for row in rows)
