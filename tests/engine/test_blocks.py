@@ -163,8 +163,6 @@ def test_the_radius_is_that_of_the_longest_example_to_the_bit(rounds_together: i
         model = new_model(bias=True)
         for at in range(0, len(rows), rounds_together):
             part = Rows(rows[at : at + rounds_together])
-            model.apply(
-                RoundsLearned("m", at + 1, [1, -1][at % 2 :][:1] * len(part.values), [table_of(part)])
-            )
+            model.apply(RoundsLearned("m", at + 1, [1] * len(part.values), [table_of(part)]))
         assert model.bound is not None
         assert model.bound.norm_sq_max == max(dot(row, row) for row in rows)
