@@ -43,8 +43,9 @@ class Terminal:
     def interrupt(self) -> int:
         """Ctrl-C; the exit status."""
         self.process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + SECONDS_MAX
         while self._read():
-            pass
+            assert time.monotonic() < deadline, f"it goes on: {self.text[-2000:]!r}"
         return self.process.wait(SECONDS_MAX)
 
     def _read(self) -> bool:
