@@ -18,8 +18,14 @@ from service.journal.records import (
     SummariesRecord,
 )
 
+ALL = -1
+"""For SQLite's LIMIT."""
+
 MODEL_IDS_MAX = 100_000
 SNAPSHOTS_KEPT = 2
+TRIMMED_MIN = 64
+"""Events that are forgotten with a commit, if there are any to forget; or twice as many as come with it, if that is
+more, so that forgetting keeps pace. All that a snapshot sets free at once held everybody up for 5 to 25 ms."""
 
 Result = tuple[int, int]
 """NEW, REPEATED or MODEL_UNKNOWN, and the sequence number of an event."""
@@ -37,6 +43,7 @@ class Writing:
         self._expired_remembered_max = expired_remembered_max
         (self._seq,) = self._execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         self._ids: dict[str, int] = {}
+        self._to_trim: dict[int, int] = {}  # models, and up to where their events are to be forgotten
 
     def commit(self, group: list[Record]) -> list[Result]:
         """All of the group, durable, or none of it."""
@@ -44,10 +51,12 @@ class Writing:
         try:
             self._execute("BEGIN IMMEDIATE")
             results = self._write(group)
+            self._trim(max(TRIMMED_MIN, 2 * len(group)))
             self._execute("COMMIT")
         except BaseException:
             self._seq = seq
             self._ids.clear()
+            self._to_trim.clear()  # the next snapshots tell again
             if self._connection.in_transaction:
                 self._execute("ROLLBACK")
             raise
@@ -154,7 +163,15 @@ class Writing:
             "INSERT OR REPLACE INTO outcome VALUES (?,?,?,?)",
             (model, snapshot.seq, snapshot.version, snapshot.outcomes),
         )
-        self._trim(model, snapshot.version)
+        through, oldest_snapshot = self._execute(
+            "SELECT (SELECT max(through) FROM outcome WHERE model = ?1 AND version <= ?2),"
+            " (SELECT min(seq) FROM snapshot WHERE model = ?1)",
+            (model, snapshot.version - self._events_kept_max),
+        ).fetchone()
+        if through is not None:
+            self._to_trim[model] = through
+            if through > oldest_snapshot:  # a gap after it would look like damage while its page is there
+                self._forget(model, through, ALL)
 
     def _summarise(self, summaries: SummariesRecord) -> None:
         self._connection.executemany(
@@ -165,15 +182,23 @@ class Writing:
         if summaries.through is not None:
             self._execute("UPDATE summarised SET through = ?", (summaries.through,))
 
-    def _trim(self, model: int, version: int) -> None:
-        """Forget the events that came too long ago, in the steps in which snapshots covered them."""
-        (through,) = self._execute(
-            "SELECT max(through) FROM outcome WHERE model = ? AND version <= ?",
-            (model, version - self._events_kept_max),
-        ).fetchone()
-        if through is not None:
-            self._execute("DELETE FROM event WHERE model = ? AND seq <= ?", (model, through))
+    def _trim(self, most: int) -> None:
+        """Forget some of the events that came too long ago."""
+        while self._to_trim and most > 0:
+            model, through = next(iter(self._to_trim.items()))
+            most -= max(1, self._forget(model, through, most))
+
+    def _forget(self, model: int, through: int, most: int) -> int:
+        """Forget the oldest events, and when they have all gone the pages of their outcomes; how many went."""
+        forgotten = self._execute(
+            "DELETE FROM event WHERE seq IN"
+            " (SELECT seq FROM event WHERE model = ? AND seq <= ? ORDER BY seq LIMIT ?)",
+            (model, through, most),
+        ).rowcount
+        if forgotten != most:
             self._execute("DELETE FROM outcome WHERE model = ? AND through <= ?", (model, through))
+            del self._to_trim[model]
+        return forgotten
 
     def _void(self, model: int, through: int) -> None:
         """Predictions up to `through` are void; the newest are remembered, to tell them from unknown ones."""
