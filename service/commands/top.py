@@ -1,6 +1,5 @@
 """`novikoff top`: the fleet in a terminal, as it learns."""
 
-import signal
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -66,23 +65,15 @@ def top(
         if once:
             out.print(view(look(), {}))
         else:
-            watch(look, every)
+            _watch(look, every)
 
 
-def watch(look: Callable[[], Fleet], every_seconds: float) -> None:
+def _watch(look: Callable[[], Fleet], every_seconds: float) -> None:
     fleet, seen_at = look(), time.monotonic()
     paces: dict[str, float] = {}
-    is_over = False
-
-    def interrupt(*_: object) -> None:
-        nonlocal is_over
-        is_over = True  # the exception may get lost, if it comes while an object is finalized
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
     try:
         with Live(view(fleet, paces), console=out, screen=out.is_terminal, auto_refresh=False) as live:
-            while not is_over:
+            while True:
                 time.sleep(every_seconds)
                 try:
                     newer, now = look(), time.monotonic()
@@ -93,9 +84,7 @@ def watch(look: Callable[[], Fleet], every_seconds: float) -> None:
                 fleet, seen_at = newer, now
                 live.update(view(fleet, paces), refresh=True)
     except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGINT, before)
+        return
 
 
 def paces_between(earlier: Fleet, later: Fleet, seconds: float) -> dict[str, float]:

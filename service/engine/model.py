@@ -25,7 +25,7 @@ from service.journal.codec import decode_state, encode_state
 from service.learning import feature_kinds, ways
 from service.learning.bound import Bound
 from service.learning.statistics import Statistics
-from service.learning.vectors import Array, Vector, Vectors, dot
+from service.learning.vectors import Array, Vector, Vectors
 
 AnyVector = TypeVar("AnyVector", Vector, Vectors)
 
@@ -168,7 +168,6 @@ class Model:
             x = self.without_bias(z)
             self.bound.observe(
                 x.values,
-                dot(x.values, x.values) if self.bound.may_be_longest(x.values) else 0.0,
                 2 * truth - 1,
                 updated=updated,
                 mistake=mistake,

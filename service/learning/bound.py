@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .observed import Observed, Vector
+from .vectors import dot
 
 BOTH_CLASSES = 0b11
 # A declared margin is often computed as the margin of the very examples sent, and rounded; and the norm is
@@ -54,7 +55,7 @@ class Bound:
 
     >>> bound = Bound(bias_value=None, eta=1.0, declared_margin=0.5)
     >>> for x, y in [(1.0, 1), (-2.0, -1)]:
-    ...     bound.observe(np.array([x]), x * x, y, updated=x > 0, mistake=x > 0, stale_updates=0)
+    ...     bound.observe(np.array([x]), y, updated=x > 0, mistake=x > 0, stale_updates=0)
     >>> report = bound.report(np.array([1.0]), None)
     >>> report["verdict"], report["margin_ceiling"], report["mistake_bound"], report["used"]
     ('within', 1.0, 16.0, 0.0625)
@@ -93,7 +94,6 @@ class Bound:
     def observe(
         self,
         x: Vector,
-        norm_sq: float,
         y: int,
         *,
         updated: bool,
@@ -101,13 +101,14 @@ class Bound:
         stale_updates: int,
         indices: Vector | None = None,
     ) -> None:
-        """Take in one reveal: float64 features and their ‖x‖², both without the bias, and the label, ±1.
+        """Take in one reveal: float64 features without the bias, and the label, ±1.
 
         `stale_updates` counts the updates between the prediction and this reveal. With `indices`, x holds
         the values at those places of the weights and is 0 elsewhere.
         """
-        if norm_sq > self.norm_sq_max:
-            self.norm_sq_max = float(norm_sq)
+        # Whether it may be the longest is found the faster way, and its length by a sum as everywhere else.
+        if np.vdot(x, x) >= CLEARLY * self.norm_sq_max:
+            self.norm_sq_max = max(self.norm_sq_max, dot(x, x))
         self.classes |= 2 if y > 0 else 1
         if updated:
             self.updates += 1
@@ -118,10 +119,6 @@ class Bound:
                 self.stale_updates_max = stale_updates
         if self.observed is not None:
             self.observed.push(x, y, indices)
-
-    def may_be_longest(self, x: Vector) -> bool:
-        """Whether no x was clearly longer. Found the faster way: if so, ‖x‖² is to be summed as everywhere else."""
-        return bool(np.vdot(x, x) >= CLEARLY * self.norm_sq_max)
 
     def observe_rows(
         self,

@@ -26,6 +26,8 @@ class Terminal:
             stdout=terminal,
             stderr=terminal,
             env={**environment, "COLUMNS": "160", "LINES": "40", "TERM": "xterm"},
+            # Where the tests run in the background, Ctrl-C is ignored, and children would inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(terminal)
         self.text = ""

@@ -1,12 +1,9 @@
-"""`novikoff top`."""
-
-import signal
-from contextlib import suppress
+"""`novikoff top --once`."""
 
 import pytest
 
 from service.client.answers import Fleet, RoundCounts, StatsLine, Totals
-from service.commands.top import paces_between, watch
+from service.commands.top import paces_between
 from tests.commands.running import failed, worked
 from tests.running import Service
 
@@ -45,21 +42,3 @@ def test_the_pace_is_that_between_two_looks(before: int, after: int, pace: float
         return Fleet(Totals(1, counts, 0, 0, None), [StatsLine(**line)], None)  # type: ignore[arg-type]
 
     assert paces_between(fleet(before), fleet(after), 2.0) == {"m": pace}
-
-
-def test_ctrl_c_ends_it_even_where_its_exception_gets_lost() -> None:
-    looks = 0
-
-    def look() -> Fleet:
-        nonlocal looks
-        looks += 1
-        assert looks < 4
-        if looks == 2:
-            with suppress(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-        return Fleet(Totals(0, RoundCounts(0, 0, 0, 0), 0, 0, None), [], None)
-
-    handler = signal.getsignal(signal.SIGINT)  # where tests run in the background, there may be none
-    watch(look, 0.0)
-    assert looks == 2
-    assert signal.getsignal(signal.SIGINT) is handler

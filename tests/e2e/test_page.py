@@ -462,13 +462,13 @@ def test_a_phone_needs_no_sideways_scrolling(
 # For the docs
 
 
-@pytest.mark.skipif(not os.environ.get("DOCS_IMAGES"), reason="DOCS_IMAGES=1 makes the pictures of the docs")
-def test_pictures_for_the_docs(start: Start, open_page: Open) -> None:
+def test_pictures_for_the_docs(start: Start, open_page: Open, tmp_path: Path) -> None:
+    """DOCS_IMAGES=1 puts them into the docs."""
+    pictures = PICTURES if os.environ.get("DOCS_IMAGES") else tmp_path
     service = start(durability="process")
     empty = open_page(service)
     expect(empty.get_by_role("heading", name="No models yet")).to_be_visible()
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    empty.screenshot(path=PICTURES / "empty.png")
+    empty.screenshot(path=pictures / "empty.png")
     make_demo_fleet(service)
     for picture, address, width, scheme, whole in (
         ("fleet", "#/", 1280, "light", False),
@@ -488,14 +488,14 @@ def test_pictures_for_the_docs(start: Start, open_page: Open) -> None:
         if "models/" in address:
             expect(card(page, "Audit trail").locator("tbody tr").first).to_be_visible()
             expect(card(page, "Largest weights").locator("tbody tr").first).to_be_visible()
-        page.screenshot(path=PICTURES / f"{picture}.png", full_page=whole, animations="disabled")
+        page.screenshot(path=pictures / f"{picture}.png", full_page=whole, animations="disabled")
     page = open_page(service, "#/models/spam-filter")
     page.get_by_label("Features").fill('{"subject": "free prize winner", "links": 2, "known_sender": true}')
     page.get_by_role("button", name="Predict").click()
     said = page.locator(".says strong").inner_text()
     page.get_by_role("group", name="True label").get_by_role("button").nth(int(said == "ham")).click()
     expect(page.locator(".answer tbody tr").first).to_be_visible()
-    card(page, "Try it").screenshot(path=PICTURES / "try-it.png", animations="disabled")
+    card(page, "Try it").screenshot(path=pictures / "try-it.png", animations="disabled")
 
 
 class OnOnePort(Service):

@@ -9,27 +9,20 @@ import pytest
 
 from service.engine.fleet import Fleet
 from service.events import ModelCreated, RoundLearned
-from service.journal.sqlite import SqliteJournal
 from service.web.model_settings import ModelLimits, ModelSettings
+from tests.journal.journals import sqlite_at
 from tests.running import Service
 
 
 async def write_history(directory: Path, events: int) -> None:
-    journal = SqliteJournal(
-        directory,
-        durability="process",
-        queue_events_max=10_000,
-        queue_seconds_max=60,
-        events_kept_max=1_000_000,
-        expired_remembered_max=10,
-    )
+    journal = sqlite_at(directory, events_kept_max=1_000_000)
     fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
     await journal.open(fleet.apply)
     settings = ModelSettings(features={"dimension": 2}).complete(ModelLimits(100, 100, 100, 10**8))
     await journal.append(ModelCreated("m", 1, settings))
     features = b"\x00" * 16
-    for start in range(0, events, 1000):
-        times = range(start, min(start + 1000, events))
+    for start in range(0, events, 500):
+        times = range(start, min(start + 500, events))
         rounds = [RoundLearned("m", 2 + i, None, 1 if i % 3 else -1, features) for i in times]
         await asyncio.gather(*(journal.append(event) for event in rounds))
     await journal.close()

@@ -12,9 +12,10 @@ from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.errors import UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted
-from service.journal.sqlite import SqliteJournal
 from service.web import eager
 from service.web.model_settings import ModelLimits, ModelSettings
+from tests.journal.journals import sqlite_at
+from tests.waiting import eventually_async
 
 SETTINGS = ModelSettings().complete(ModelLimits(100, 100, 100, 10**8))
 Before = Callable[[Fleet, AnyEvent], None]
@@ -23,14 +24,7 @@ Before = Callable[[Fleet, AnyEvent], None]
 @asynccontextmanager
 async def fleet_at(path: Path, before: Before | None = None) -> AsyncIterator[Fleet]:
     """A fleet over a journal; `before` is called right before it takes in a durable event."""
-    journal = SqliteJournal(
-        path,
-        durability="process",
-        queue_events_max=1000,
-        queue_seconds_max=60,
-        events_kept_max=1000,
-        expired_remembered_max=10,
-    )
+    journal = sqlite_at(path)
     fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
 
     def apply(seq: int, event: AnyEvent) -> Any:
@@ -58,8 +52,7 @@ async def test_a_model_that_is_asked_for_right_before_its_birth_is_one(tmp_path:
     async with fleet_at(tmp_path, look_at_once) as fleet:
         await fleet.make(ModelCreated("m", 1, SETTINGS))
         early = await fleet.get("m")
-        while not found:
-            await asyncio.sleep(0)
+        await eventually_async(lambda: bool(found))
         assert found == [early] == [await fleet.get("m")]
 
 

@@ -14,15 +14,19 @@ from service.journal.sqlite import SqliteJournal
 from tests.nats_servers import NatsServer
 
 
-def _sqlite(request: pytest.FixtureRequest, directory: Path) -> Callable[[], Journal]:
-    return lambda: SqliteJournal(
+def sqlite_at(directory: Path, *, durability: str = "process", events_kept_max: int = 5) -> SqliteJournal:
+    return SqliteJournal(
         directory,
-        durability="power",
+        durability=durability,
         queue_events_max=1000,
         queue_seconds_max=60,
-        events_kept_max=5,
+        events_kept_max=events_kept_max,
         expired_remembered_max=2,
     )
+
+
+def _sqlite(request: pytest.FixtureRequest, directory: Path) -> Callable[[], Journal]:
+    return lambda: sqlite_at(directory, durability="power")
 
 
 def jetstream_options(server: NatsServer, prefix: str) -> Options:

@@ -134,8 +134,7 @@ async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: 
     groups: Groups = []
     async with writer_at(path, groups) as writer:
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
-        while not groups:
-            await asyncio.sleep(0)
+        await eventually_async(lambda: bool(groups))
         thief = sqlite3.connect(path, isolation_level=None)
         thief.execute("DROP TABLE snapshot")
         thief.close()

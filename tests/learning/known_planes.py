@@ -15,7 +15,6 @@ def reveal_order(rounds, late, rng):
 def perceptron(xs, ys, bound, *, c=None, eta=1.0, late=0, tie=1, seed=0, check=None):
     """The mistake-driven perceptron, its labels late; returns its weights."""
     zs = xs if c is None else np.column_stack([xs, np.full(len(xs), c)])
-    norms_sq = np.add.reduce(xs * xs, axis=1)
     w, updates, served, seen_at = np.zeros(zs.shape[1]), 0, {}, {}
     for moment, revealed in enumerate(reveal_order(len(xs), late, np.random.default_rng(seed))):
         if moment < len(xs):
@@ -29,9 +28,7 @@ def perceptron(xs, ys, bound, *, c=None, eta=1.0, late=0, tie=1, seed=0, check=N
             if mistake:
                 w = w + eta * y * zs[number]
                 updates += 1
-            bound.observe(
-                xs[number], norms_sq[number], y, updated=mistake, mistake=mistake, stale_updates=stale
-            )
+            bound.observe(xs[number], y, updated=mistake, mistake=mistake, stale_updates=stale)
             if check is not None and number % 97 == 0:
                 check(w)
     return w

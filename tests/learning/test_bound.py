@@ -69,10 +69,10 @@ def test_every_number_is_its_formula(plane, c, eta, late, seed):
     stale = []
 
     class Recorded(Bound):
-        def observe(self, x, norm_sq, y, **how):
+        def observe(self, x, y, **how):
             if how["mistake"]:
                 stale.append(how["stale_updates"])
-            super().observe(x, norm_sq, y, **how)
+            super().observe(x, y, **how)
 
     bound = Recorded(c, eta, gamma)
     w = perceptron(xs, ys, bound, c=c, eta=eta, late=late, seed=seed)
@@ -156,7 +156,7 @@ def test_a_margin_that_is_the_ceiling_but_for_rounding_is_not_exceeded(gamma, et
 def test_a_declared_margin_may_be_rounded_itself(above, verdict):
     bound = Bound(None, 1.0, 1.0 + above)
     for x in (-1.0, 1.0):
-        bound.observe(np.array([x]), 1.0, int(x), updated=x < 0, mistake=x < 0, stale_updates=0)
+        bound.observe(np.array([x]), int(x), updated=x < 0, mistake=x < 0, stale_updates=0)
     report = bound.report(np.array([1.0]), None)
     assert (report["margin_ceiling"], report["verdict"]) == (1.0, verdict)
 
@@ -164,7 +164,7 @@ def test_a_declared_margin_may_be_rounded_itself(above, verdict):
 def test_the_more_updates_the_more_rounding_is_allowed_for():
     bound = Bound(None, 1.0, 1.0)
     for x in (1.0, -1000.0):
-        bound.observe(np.array([x]), x * x, int(np.sign(x)), updated=True, mistake=True, stale_updates=0)
+        bound.observe(np.array([x]), int(np.sign(x)), updated=True, mistake=True, stale_updates=0)
     for updates, ceiling, verdict in [
         (10**12, 1.0 - 1e-7, "within"),
         (10**12, 1.0 - 1e-5, "exceeded"),

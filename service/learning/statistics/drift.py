@@ -117,9 +117,8 @@ class Drift:
         rounds = (before - FINE_ROUNDS + ends)[:, np.newaxis]
         all_ones = ones[ends][:, np.newaxis]
         mean = all_ones / rounds
-        screen = [
-            _screen(*each) for each in zip(mean[:, 0].tolist(), rounds[:, 0].tolist(), repeat(self.delta))
-        ]
+        means = zip(mean[:, 0].tolist(), rounds[:, 0].tolist(), strict=True)
+        screen = np.array([_screen(each, count, self.delta) for each, count in means])[:, np.newaxis]
         sizes, bucket_ones = self._buckets()
         aligned = np.arange(0, ends[-1] - FINE_ROUNDS, BLOCK_ROUNDS)
         older = np.concatenate(
@@ -133,7 +132,7 @@ class Drift:
             (all_ones - ones[ends[:, np.newaxis] - FINE_NEWER], all_ones - older_ones), axis=1
         )
         surplus = newer_ones - mean * newer
-        exceeds = surplus * surplus > np.array(screen)[:, np.newaxis] * newer * (rounds - newer)
+        exceeds = surplus * surplus > screen * newer * (rounds - newer)
         exceeds[:, len(FINE_CUTS) :] &= newer[:, len(FINE_CUTS) :] > FINE_ROUNDS
         return iter(exceeds.any(axis=1).tolist())
 
@@ -182,10 +181,7 @@ class Drift:
 
     def _cuts(self) -> list[tuple[int, int]]:
         """The rounds and the ones of the newer part at each cut, from the newest."""
-        bits, blocks = self.bits, self.blocks
-        cuts = [(newer, (bits & mask).bit_count()) for newer, mask in FINE_MASKS]
-        if blocks is None:
-            return cuts
+        cuts = [(newer, (self.bits & mask).bit_count()) for newer, mask in FINE_MASKS]
         newer, ones = cuts[-1]
         for size, bucket_ones in zip(*self._buckets(), strict=True):
             newer += size
@@ -197,7 +193,7 @@ class Drift:
         """The sizes and the ones of the buckets of 32 rounds and more as of the last test, from the newest."""
         size, arrived = BLOCK_ROUNDS, self.rounds // BLOCK_ROUNDS - FINE_BLOCKS
         sizes: list[int] = []
-        while arrived:
+        while arrived > 0:
             length = row_length(arrived)
             sizes += [size] * length
             arrived = (arrived - length) // 2
