@@ -170,7 +170,7 @@ class Journal(Protocol):
         ...
 
     async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
-        """The waiting prediction, or the event that revealed it, or None.
+        """The waiting prediction, or the event that revealed it and is applied here, or None.
 
         One that is `expected`, since a client knows its id, is waited for while it may be on its way.
         """

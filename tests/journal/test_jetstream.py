@@ -26,7 +26,7 @@ from service.journal.jetstream.connecting import Link
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.subjects import Subjects
-from service.journal.protocol import Page, Snapshot
+from service.journal.protocol import Page, Recorded, Snapshot
 from tests.journal.journals import jetstream_options
 from tests.nats_servers import NatsServer
 from tests.tcp_proxy import TcpProxy
@@ -110,6 +110,19 @@ async def test_a_message_that_was_lost_on_the_way_is_fetched_again(options: Opti
         await asyncio.gather(*(a.append(learned(at)) for at in range(2, 102)))
         await eventually_async(lambda: len(of_b) == 101)
         assert of_b == of_a and len(lost) == 1
+
+
+async def test_an_event_is_found_only_after_it_is_applied_here(options: Options) -> None:
+    async with opened(options) as (a, _), opened(options) as (b, of_b):
+        await a.append(created())
+        await eventually_async(lambda: len(of_b) == 1)
+        async with b._follower._taking:  # b has fallen behind
+            await a.append(learned(2, "once"))
+            finding = asyncio.create_task(b.find("once"))
+            done, _ = await asyncio.wait([finding], timeout=0.5)
+            assert not done and len(of_b) == 1
+        found = await finding
+        assert isinstance(found, Recorded) and (found.seq, found.event) == of_b[-1]
 
 
 async def test_an_id_belongs_to_one_model_of_all(options: Options) -> None:

@@ -90,6 +90,7 @@ class Ids:
         event = await self._api.last(self._subjects.log, self._subjects.event(life, prediction_id))
         if event is not None:
             opened = await self._bodies.open(event)
+            await self._reach(event.seq)  # else what came of it could not be told yet
             return Recorded(event.seq, opened.event) if opened is not None else None
         return known.prediction if known is not None else None
 
