@@ -33,6 +33,9 @@ from service.web.slow_clients import SWEEP_SECONDS, SlowClients
 TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""
 
+OTHER_FILES = 100
+"""Open files that are no connections: the journal and those who read it, fits, keys, pipes."""
+
 log = logging.getLogger(__name__)
 
 cli = typer.Typer(
@@ -71,20 +74,22 @@ def serve(
     """Run the service. All other settings are environment variables: see the README."""
     settings = load_settings(host=host, port=port, data=data, allow_anonymous=allow_anonymous)
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
-    _allow_many_connections()
+    connections_max = min(settings.connections_max, _connections_possible())
     sockets = listen(settings.host, settings.port)
     try:
-        Server(settings).run(sockets)
+        Server(settings, connections_max=connections_max).run(sockets)
     finally:
         for bound in sockets:  # uvicorn has closed them, unless it never came so far
             bound.close()
 
 
-def _allow_many_connections() -> None:
-    """Every connection is an open file, and the usual soft limit is a thousand."""
+def _connections_possible() -> int:
+    """Every connection is an open file, and the usual soft limit is a thousand: as many as the hard one allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else max(1, files - OTHER_FILES)
 
 
 cli.command()(replay)
@@ -99,7 +104,7 @@ cli.command()(key)
 class Server(uvicorn.Server):
     """uvicorn, set up for this service: a line for its start and one for its end, exit status 0 when told to stop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, connections_max: int) -> None:
         self._app = create_app(settings)
         self._settings = settings
         super().__init__(
@@ -107,7 +112,11 @@ class Server(uvicorn.Server):
                 self._app,
                 host=settings.host,
                 port=settings.port,
-                http=protocol(head_bytes_max=settings.head_bytes_max, quick_paths=QUICK_PATHS),
+                http=protocol(
+                    connections_max=connections_max,
+                    head_bytes_max=settings.head_bytes_max,
+                    quick_paths=QUICK_PATHS,
+                ),
                 ws="none",
                 log_config=None,  # service.logs has seen to it
                 access_log=False,

@@ -60,6 +60,11 @@ class Settings(BaseSettings):
         description="how long requests under way may take once the service is told to stop",
     )
 
+    connections_max: int = Field(
+        10_000,
+        ge=1,
+        description="clients that may be connected at the same time; fewer if the system allows fewer open files",
+    )
     request_timeout_seconds: float = Field(
         60.0,
         gt=0,

@@ -41,13 +41,18 @@ class Service:
         self.clients: list[httpx.Client] = []
         """Those of people with keys, to be closed in the end."""
 
-    def start(self, *, cold: bool = False) -> "Service":
-        """Until it says that it runs. `cold`: with an interpreter of its own, which takes a second longer."""
+    def start(self, *, cold: bool = False, files: int | None = None) -> "Service":
+        """Until it says that it runs. `cold`: with an interpreter of its own, which takes a second longer.
+
+        `files`: the most that it may have open; this is for an interpreter of its own, too.
+        """
         arguments = ["serve", "--data", str(self.data), "--port", self.port]
         log, written = os.pipe()
         self.process: Forked | subprocess.Popen[bytes]
-        if cold:
+        if cold or files is not None:
             command = [sys.executable, "-m", "service", *arguments]
+            if files is not None:
+                command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
             self.process = subprocess.Popen(command, env=environment(**self.settings), stderr=written)
         else:
             self.process = fork(arguments, self.settings, out=1, err=written)

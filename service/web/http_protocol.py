@@ -3,6 +3,7 @@ endless, and a request that cannot be understood is told so as a problem documen
 """
 
 from functools import lru_cache
+from sys import maxsize
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,13 +15,12 @@ from uvicorn.server import ServerState
 from service.web import eager
 from service.web.http_cycle import Cycle
 from service.web.outbox import Outbox
-from service.web.problems import MEDIA_TYPE, problem
+from service.web.problems import last_answer
 
 READ_BYTES_MAX = 262_144
 """The most that arrives at once."""
 
 SHORT_URL_BYTES = 64
-REASONS = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
 class Protocol(HttpToolsProtocol):
@@ -31,6 +31,7 @@ class Protocol(HttpToolsProtocol):
     `slow_clients`: uvicorn would set a timer after every answer.
     """
 
+    connections_max = maxsize
     head_bytes_max = 65_536
     quick_paths: frozenset[str] = frozenset()
     outbox = Outbox()
@@ -42,6 +43,13 @@ class Protocol(HttpToolsProtocol):
         self.fruitless_bytes = 0
         self._too_large = False
         self._unstarted: Cycle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > self.connections_max:
+            others = len(self.connections) - 1
+            transport.write(last_answer("overloaded", f"{others} clients are connected; try again later"))
+            transport.close()
 
     def data_received(self, data: bytes) -> None:
         self.fruitless_bytes += len(data)
@@ -111,13 +119,9 @@ class Protocol(HttpToolsProtocol):
             code, detail = "head-too-large", f"a head may have {self.head_bytes_max} bytes at most"
         else:
             code, detail = "malformed-http", "this is not a request that HTTP/1.1 allows"
-        status, content = problem(code, detail)
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle is self._unstarted:  # else an answer ends here
-            head = b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-            self.transport.write(
-                head % (status, REASONS[status], MEDIA_TYPE.encode(), len(content)) + content
-            )
+            self.transport.write(last_answer(code, detail))
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -134,7 +138,14 @@ def _split(url: bytes) -> tuple[str, bytes, bytes]:
 _split_short = lru_cache(maxsize=256)(_split)
 
 
-def protocol(*, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()) -> type[Protocol]:
+def protocol(
+    *, connections_max: int, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()
+) -> type[Protocol]:
     """`quick_paths`: what is answered there seldom waits, and is begun at once."""
-    own = {"head_bytes_max": head_bytes_max, "quick_paths": quick_paths, "outbox": Outbox()}
+    own = {
+        "connections_max": connections_max,
+        "head_bytes_max": head_bytes_max,
+        "quick_paths": quick_paths,
+        "outbox": Outbox(),
+    }
     return type("OwnProtocol", (Protocol,), own)

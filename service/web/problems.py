@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem documents: the one place that knows statuses."""
 
 import logging
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -98,6 +99,14 @@ def headers_of(status: int) -> dict[str, str]:
 def respond(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> Response:
     status, body = problem(code, detail, fields)
     return Response(body, status, headers_of(status), MEDIA_TYPE)
+
+
+def last_answer(code: str, detail: str) -> bytes:
+    """A problem in plain bytes, for a connection that has no request to answer and is closed after it."""
+    status, content = problem(code, detail)
+    told = {"content-type": MEDIA_TYPE, "content-length": len(content), "connection": "close"}
+    fields = "".join(f"{name}: {value}\r\n" for name, value in (told | headers_of(status)).items())
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{fields}\r\n".encode() + content
 
 
 def internal_error(error: Exception, sent: bytes = b"") -> tuple[str, str]:

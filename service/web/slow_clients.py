@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from service.logs import Seldom
-from service.web.problems import MEDIA_TYPE, problem
+from service.web.problems import last_answer
 
 SWEEP_SECONDS = 1.0
 
@@ -77,7 +77,8 @@ class SlowClients:
         if (held_back := self._told.turn()) is not None:
             log.info("a client was too slow with its %s", what, extra={"others": held_back})
         if what in ("head", "body"):
-            connection.transport.write(_timed_out(what, self._limits[what]))
+            detail = f"the {what} of the request did not come within {self._limits[what]:g} seconds"
+            connection.transport.write(last_answer("request-timeout", detail))
             connection.transport.close()
         else:
             connection.transport.abort()  # closing would wait for an answer to be taken
@@ -95,15 +96,3 @@ def _awaited(connection: Any) -> tuple[str, object] | None:
     if not cycle.response_started:
         return "body", cycle
     return None if cycle.pieces else ("line", cycle.pieces)
-
-
-def _timed_out(what: str, seconds: float) -> bytes:
-    """An answer in plain bytes, for a request that never became one."""
-    _, content = problem(
-        "request-timeout", f"the {what} of the request did not come within {seconds:g} seconds"
-    )
-    head = (
-        f"HTTP/1.1 408 Request Timeout\r\ncontent-type: {MEDIA_TYPE}\r\n"
-        f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
-    )
-    return head.encode() + content

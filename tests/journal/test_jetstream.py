@@ -119,8 +119,7 @@ async def test_an_event_is_found_only_after_it_is_applied_here(options: Options)
         async with b._follower._taking:  # b has fallen behind
             await a.append(learned(2, "once"))
             finding = asyncio.create_task(b.find("once"))
-            done, _ = await asyncio.wait([finding], timeout=0.5)
-            assert not done and len(of_b) == 1
+            assert not (await asyncio.wait([finding], timeout=0.5))[0]
         found = await finding
         assert isinstance(found, Recorded) and (found.seq, found.event) == of_b[-1]
 
@@ -271,12 +270,8 @@ async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictio
             await api.request(f"STREAM.INFO.{one}") for one in (subjects.log, subjects.state, subjects.ids)
         ]
         assert [one["state"]["consumer_count"] for one in told] == [2, 2, 0], "one a replica for each stream"
-    began = time.monotonic()
     async with opened(options) as (journal, _):
-        seconds = time.monotonic() - began
         assert len(await journal.models(Page(limit=MODELS + 1))) == MODELS
-        print(f"a replica knows {MODELS} models {seconds:.2f} s after its start")
-        assert seconds < 10
 
 
 async def test_a_question_that_is_lost_with_its_connection_is_asked_again(

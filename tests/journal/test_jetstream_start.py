@@ -107,7 +107,7 @@ def test_a_cluster_that_goes_away_during_the_start_is_told_in_a_line(
 ) -> None:
     nats = start_server()
     settings = Settings(**nats.settings("t"))
-    server = Server(settings)
+    server = Server(settings, connections_max=10)
     nats.kill()
     sockets = listen(settings.host, 0)
     with pytest.raises(ClusterUnusable, match="no NATS server lets us in"):
