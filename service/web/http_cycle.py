@@ -15,6 +15,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.web.bodies import Header
 from service.web.outbox import Outbox
 
+NOBODY_WAITS = asyncio.Event()
+"""For more of a body that is there, or for the client to go."""
+
 _LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
 
 
@@ -132,6 +135,39 @@ class Cycle(RequestResponseCycle):
             self._outbox.send()
             head, self._head = self._head, b""
             self.transport.write(head)
+
+
+class WholeCycle(Cycle):
+    """A cycle whose request has come whole: there is little left to keep of it."""
+
+    access_log = False
+    chunked_encoding = None
+    disconnected = False
+    expected_content_length = 0
+    keep_alive = True
+    more_body = False
+    response_complete = False
+    response_started = False
+    waiting_for_100_continue = False
+    _head = b""
+
+    def __init__(self, connection: HttpToolsProtocol, scope: Any, outbox: Outbox, body: bytes) -> None:
+        self.scope = scope
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.message_event = NOBODY_WAITS
+        self.on_response = connection.on_response_complete
+        self._loop = connection.loop
+        self._outbox = outbox
+        self._body: bytes | None = body
+
+    async def receive(self) -> Any:
+        """The body, once: whoever is answered at once does not wait for its client to go."""
+        body, self._body = self._body, None
+        if body is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": False}
 
 
 @lru_cache(maxsize=1024)

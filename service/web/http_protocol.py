@@ -13,14 +13,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.web import eager
-from service.web.http_cycle import Cycle
+from service.web.bodies import Header
+from service.web.http_cycle import Cycle, WholeCycle
 from service.web.outbox import Outbox
 from service.web.problems import last_answer
+from service.web.whole_requests import Heads
 
 READ_BYTES_MAX = 262_144
 """The most that arrives at once."""
 
 SHORT_URL_BYTES = 64
+ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Protocol(HttpToolsProtocol):
@@ -43,6 +46,8 @@ class Protocol(HttpToolsProtocol):
         self.fruitless_bytes = 0
         self._too_large = False
         self._unstarted: Cycle | None = None
+        self._is_amid_request = False
+        self._heads = Heads(self.quick_paths)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -52,6 +57,11 @@ class Protocol(HttpToolsProtocol):
             transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if not self._is_amid_request and (self.cycle is None or self.cycle.response_complete):
+            whole = self._heads.split(data)
+            if whole is not None:
+                self._start_whole(*whole)
+                return
         self.fruitless_bytes += len(data)
         super().data_received(data)
         if self.fruitless_bytes > self.head_bytes_max + READ_BYTES_MAX and not self.transport.is_closing():
@@ -60,6 +70,30 @@ class Protocol(HttpToolsProtocol):
         cycle, self._unstarted = self._unstarted, None
         if cycle is not None and not self.transport.is_closing():
             self._start(cycle)
+
+    def _start_whole(self, path: str, headers: list[Header], body: bytes) -> None:
+        self.fruitless_bytes = 0
+        scope = {
+            "type": "http",
+            "asgi": ASGI,
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": "POST",
+            "root_path": self.root_path,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": headers,
+            "state": self.app_state.copy(),
+        }
+        cycle = self.cycle = WholeCycle(self, scope, self.outbox, body)
+        eager.start(cycle.run_asgi(self.app), self.loop, self.tasks)
+
+    def on_message_begin(self) -> None:
+        self._is_amid_request = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         # Mostly the whole request has come and is smaller than a head may be: then there is nothing to add up.
@@ -96,6 +130,7 @@ class Protocol(HttpToolsProtocol):
             cycle.add_piece(body)
 
     def on_message_complete(self) -> None:
+        self._is_amid_request = False
         cycle = self.cycle
         if not cycle.response_complete:
             cycle.more_body = False
