@@ -1,6 +1,6 @@
 """A request and its answer, as uvicorn has them, at less cost: the head of an answer leaves together with the body,
-since a call of the operating system for each is the dearest thing that a short request does, and lines of heads
-that come again and again are checked once.
+since a call of the operating system for each is the dearest thing that a short request does, and heads that come
+again and again are made once.
 """
 
 import asyncio
@@ -86,23 +86,10 @@ class Cycle(RequestResponseCycle):
         """Make the head. It waits for the body; one that comes in pieces, only for this turn of the loop."""
         self.response_started = True
         self.waiting_for_100_continue = False
-        lines = [STATUS_LINE[status]]
-        for name, value in headers:
-            lines.append(_line(name, value))
-            if name == b"content-length":
-                self.expected_content_length = int(value)
-                self.chunked_encoding = False
-            elif name == b"connection" and value == b"close":
-                self.keep_alive = False
-        if not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        if self.chunked_encoding is None:
-            self.chunked_encoding = self.scope["method"] != "HEAD" and status not in (204, 304)
-            if self.chunked_encoding:
-                lines.append(b"transfer-encoding: chunked\r\n")
-                self._loop.call_soon(self._flush)
-        lines.append(b"\r\n")
-        self._head = b"".join(lines)
+        head = _head(status, tuple(headers), self.keep_alive, self.scope["method"])
+        self._head, self.keep_alive, self.chunked_encoding, self.expected_content_length = head
+        if self.chunked_encoding:
+            self._loop.call_soon(self._flush)
 
     def _send_body(self, body: bytes, more: bool) -> None:
         if self.scope["method"] == "HEAD":
@@ -171,6 +158,27 @@ class WholeCycle(Cycle):
 
 
 @lru_cache(maxsize=1024)
+def _head(
+    status: int, headers: tuple[Header, ...], keep_alive: bool, method: str
+) -> tuple[bytes, bool, bool, int]:
+    """A head, whether the connection stays, whether the body comes in chunks, and how long it is if it does not."""
+    lines = [STATUS_LINE[status]]
+    length: int | None = None
+    for name, value in headers:
+        if name == b"connection":
+            keep_alive = keep_alive and value != b"close"
+            continue
+        lines.append(_line(name, value))
+        if name == b"content-length":
+            length = int(value)
+    if not keep_alive:
+        lines.append(b"connection: close\r\n")
+    is_chunked = length is None and method != "HEAD" and status not in (204, 304)
+    if is_chunked:
+        lines.append(b"transfer-encoding: chunked\r\n")
+    return b"".join([*lines, b"\r\n"]), keep_alive, is_chunked, length or 0
+
+
 def _line(name: bytes, value: bytes) -> bytes:
     """A line of a head; RuntimeError if that would be no line."""
     line = b"%b: %b" % (name, value)
