@@ -80,6 +80,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an error would: every server is stopped
     output = chosen.output or (None if chosen.quick or chosen.only else RESULTS)
     began = time.monotonic()
+    stolen = machine.Stolen()
     with tempfile.TemporaryDirectory(prefix="novikoff-bench-") as directory:
         described = machine.describe(Path(directory))
         bench = Bench(QUICK if chosen.quick else FULL, Path(directory), chosen.only)
@@ -87,6 +88,7 @@ def main() -> None:
         for figure in run(bench):
             figures.append(replace(figure, reached=None) if chosen.quick else figure)
             say(figures[-1], time.monotonic() - began)
+    described["taken by the host"] = f"{stolen}, during the run"
     figures.sort(key=lambda figure: (int(re.findall(r"\d+", figure.name)[0]), figure.name))
     text = report.page(described, figures, bench, (time.monotonic() - began) / 60)
     if output is None:

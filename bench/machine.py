@@ -35,6 +35,23 @@ def describe(directory: Path) -> dict[str, str]:
     }
 
 
+class Stolen:
+    """What the host of a virtual machine has taken for others, since this was made."""
+
+    def __init__(self) -> None:
+        self._before = self._times()
+
+    def __str__(self) -> str:
+        stolen, total = (now - before for now, before in zip(self._times(), self._before, strict=True))
+        return f"{100 * stolen / max(1, total):.1f}% of the cores' time"
+
+    @staticmethod
+    def _times() -> tuple[int, int]:
+        """The stolen time and all time, of all cores together, in ticks."""
+        times = [int(one) for one in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return times[7], sum(times)
+
+
 def _found(path: str, pattern: str) -> str:
     found = re.search(pattern, Path(path).read_text())
     return found[1].strip() if found else "0"

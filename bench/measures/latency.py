@@ -6,6 +6,7 @@ from bench import disk, examples
 from bench.figures import Bench, Figure, ratio_under
 from bench.load import sockets
 from bench.load.work import Work
+from bench.machine import Stolen
 from bench.processes import novikoff
 from bench.samples import Samples, in_turn, number
 
@@ -31,6 +32,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
             paces.append(kept)
             return 1000 * disk.quantile(took, 0.99)
 
+        stolen = Stolen()
         taken = in_turn(
             {"feedback": feedback_p99, "fsync": lambda seconds: 1000 * disk.fsync_p99(data, seconds / 2)},
             scale,
@@ -41,7 +43,8 @@ def measure(bench: Bench) -> Iterator[Figure]:
     bench.absolute["append of 1 KiB and fsync, p99"] = (taken["fsync"], "ms")
     bench.notes.append(
         f"7: the highest load was {number(highest)} requests/s; the pace was {number(pace)} rounds/s "
-        f"(kept: {Samples(tuple(paces[1:]))}), predict and feedback on {scale.connections} connections."
+        f"(kept: {Samples(tuple(paces[1:]))}), predict and feedback on {scale.connections} connections. "
+        f"Meanwhile the host took {stolen} for others."
     )
     what = "p99 of feedback at half of the highest load ÷ p99 of an fsync"
     yield ratio_under("7", what, taken["feedback"], taken["fsync"], 10.0, "ms")
