@@ -11,7 +11,6 @@ from service.events import (
     ModelReset,
     Prediction,
     PredictionsExpired,
-    RoundRevealed,
 )
 from service.journal.protocol import Snapshot, Stored, Summary
 
@@ -82,12 +81,19 @@ class Live:
             return None
         outcome = self.model.apply(event)
         self.seq = seq
-        self.since_snapshot += len(outcome) if isinstance(outcome, BlockOutcome) else 1
-        if isinstance(outcome, Outcome) and event.prediction_id is not None:  # type: ignore[union-attr]
+        if isinstance(outcome, BlockOutcome):
+            self.since_snapshot += len(outcome)
+            return outcome
+        self.since_snapshot += 1
+        if outcome is None:
+            self._take_what_is_no_round(event)
+        elif event.prediction_id is not None:  # type: ignore[union-attr]
             self.outcomes.add(seq, outcome)
-        if isinstance(event, RoundRevealed):
-            self.pending.pop(event.prediction_id, None)
-        elif isinstance(event, PredictionsExpired):
+            self.pending.pop(event.prediction_id, None)  # type: ignore[union-attr]
+        return outcome
+
+    def _take_what_is_no_round(self, event: AnyEvent) -> None:
+        if isinstance(event, PredictionsExpired):
             self.voided_through = max(self.voided_through, event.through)
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
@@ -96,7 +102,6 @@ class Live:
             self.pending.clear()
             self.dropped = 0
             self.drifts_reported = 0
-        return outcome
 
     def keep(self, prediction: Prediction) -> None:
         """A prediction waits for its label."""

@@ -7,6 +7,7 @@ from service.events import (
     ModelImported,
     ModelReset,
     PredictionsExpired,
+    RoundLearned,
     RoundRevealed,
 )
 from service.journal.codec import encode
@@ -16,9 +17,11 @@ from service.journal.records import BirthRecord, DeathRecord, EventRecord, Recor
 def record_of(event: AnyEvent) -> Record:
     """An event with all that the writing process has to know of it."""
     body = encode(event)
-    match event:
+    match event:  # the most frequent first
         case RoundRevealed():
             return EventRecord(event.model, event.prediction_id, True, None, body)
+        case RoundLearned():
+            return EventRecord(event.model, event.prediction_id, False, None, body)
         case ModelCreated() | ModelImported():
             return BirthRecord(event.model, event.at, encode(event.settings), body)
         case ModelDeleted():
