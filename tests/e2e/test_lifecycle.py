@@ -179,3 +179,15 @@ def test_a_stop_leaves_one_file_that_can_be_copied(start: Callable[..., Service]
     service.stats("m")
     service.stop()
     assert sorted(path.name for path in service.data.iterdir()) == ["journal.sqlite", "lock"]
+
+
+def test_long_products_keep_no_other_core_busy(tmp_path: Path) -> None:
+    service = Service(tmp_path).start(cold=True)
+    try:
+        threads = Path(f"/proc/{service.process.pid}/task")
+        before = len(list(threads.iterdir()))
+        for label in (1, -1, 1):
+            service.learn("m", [1.0] * 60_000, label)
+        assert len(list(threads.iterdir())) == before
+    finally:
+        service.close()
