@@ -82,6 +82,8 @@ def _table(numbers: "array[float]", width: int) -> Array:
 
 
 def _all_moderate(values: Array) -> bool:
+    if np.vdot(values, values) <= LARGEST:  # if their squares add up to no more, none is larger
+        return True
     return bool(np.maximum.reduce(np.abs(values), axis=None) <= LARGEST)
 
 

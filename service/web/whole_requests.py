@@ -9,7 +9,7 @@ import re
 from service.web.bodies import Header
 
 HEAD_BYTES_MAX = 4_096
-HEADS_MAX = 8
+HEADS_MAX = 4
 """That are known of a connection."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: (0|[1-9]\d{0,8})(?=\r\n|\Z)", re.IGNORECASE)
