@@ -47,7 +47,7 @@ class Protocol(HttpToolsProtocol):
         self._too_large = False
         self._unstarted: Cycle | None = None
         self._is_amid_request = False
-        self._heads = Heads(self.quick_paths)
+        self._heads = Heads(self.quick_paths, self.head_bytes_max)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

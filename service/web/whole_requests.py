@@ -25,9 +25,10 @@ Head = tuple[str, list[Header]]
 class Heads:
     """The heads that a connection has sent, while it lasts: there may be keys in them."""
 
-    def __init__(self, paths: frozenset[str]) -> None:
+    def __init__(self, paths: frozenset[str], bytes_max: int = HEAD_BYTES_MAX) -> None:
         """`paths`: where requests may go that are read here; each is a POST without a query."""
         self._paths = paths
+        self._bytes_max = min(bytes_max, HEAD_BYTES_MAX)
         self._known: dict[bytes, Head] = {}
 
     def split(self, data: bytes) -> tuple[str, list[Header], bytes] | None:
@@ -38,7 +39,7 @@ class Heads:
         ('/learn', [(b'host', b'here'), (b'content-length', b'2')], b'{}')
         >>> heads.split(b"POST /learn HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 3\\r\\n\\r\\n{}")
         """
-        end = data.find(b"\r\n\r\n", 0, HEAD_BYTES_MAX)
+        end = data.find(b"\r\n\r\n", 0, self._bytes_max)
         length = _LENGTH.search(data, 0, max(end, 0))
         if length is None or int(length[1]) != len(data) - end - 4:
             return None

@@ -107,6 +107,8 @@ def test_a_head_may_be_as_large_as_the_setting_and_no_larger(start: Start) -> No
     assert statuses(said(service, long)) == [431]
     in_parts = head_of(2_001)
     assert statuses(said(service, *(in_parts[i : i + 100] for i in range(0, len(in_parts), 100)))) == [431]
+    plain = POST + b"x: " + b"a" * 2_000 + b"\r\ncontent-length: 2\r\n\r\n{}"
+    assert statuses(said(service, plain)) == [431]
     # A body may be larger than a head, and come with it.
     body = b'{"model": "m", "features": [%s]}' % b", ".join([b"1.0"] * 2_000)
     sent = POST + CLOSE + b"content-length: %d\r\n\r\n" % len(body) + body
