@@ -11,7 +11,7 @@ from service.engine.live import Live
 from service.errors import InvalidRequest, UnknownModel
 from service.events import DimensionFixed
 from service.learning.features import BadFeatures
-from service.learning.vectors import LARGEST, Array, Rows
+from service.learning.vectors import LARGEST, Array, Rows, all_within
 
 
 class Examples:
@@ -47,15 +47,14 @@ class Examples:
         for rows in tables:
             if not 0 < rows.values.shape[1] <= self._features_max:
                 return None
-            if self._feature_abs_max < LARGEST and np.abs(rows.values).max() > self._feature_abs_max:
+            if self._feature_abs_max < LARGEST and not all_within(rows.values, self._feature_abs_max):
                 return None
         return tables
 
     async def check_array(self, live: Live, block: Array) -> None:
         """InvalidRequest unless all rows of an array are examples that the model takes."""
         doubtful = {0}
-        # No number is too large if all squares add up to no more; else look at the largest and the least.
-        if not np.vdot(block, block) <= min(LARGEST, self._feature_abs_max**2):
+        if not all_within(block, self._feature_abs_max):
             doubtful |= {int(at) // block.shape[1] for at in (np.argmax(block), np.argmin(block))}
         for row in doubtful:
             await self.read(live, block[row].tolist())

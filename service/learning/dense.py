@@ -8,7 +8,7 @@ import numpy as np
 
 from service.learning.features import BadFeatures
 from service.learning.rows import packer, rows_of_lists
-from service.learning.vectors import LARGEST, Array, Rows, Vector, Vectors
+from service.learning.vectors import LARGEST, Array, Rows, Vector, Vectors, all_within
 
 DIMENSION_MAX = 65_536
 
@@ -40,11 +40,7 @@ class Dense:
             example = np.frombuffer(packer(count)(*sent), dtype="<f8")  # half the time of np.array
         except (struct.error, OverflowError):
             return _numbers(sent)
-        # No number is too large if their squares add up to no more; and a sum with a NaN is not less either.
-        # Unlike dot, vdot does not warn when they add up to infinity.
-        if not np.vdot(example, example) <= LARGEST:
-            return _numbers(sent)
-        return example
+        return example if all_within(example, LARGEST) else _numbers(sent)
 
     def encode(self, example: Array) -> bytes:
         return example.astype("<f8", copy=False).tobytes()

@@ -10,7 +10,7 @@ import numpy as np
 
 from service.learning.expansion import expand
 from service.learning.features import BadFeatures
-from service.learning.vectors import LARGEST, Array, Rows
+from service.learning.vectors import LARGEST, Array, Rows, all_within
 
 
 @lru_cache(maxsize=64)
@@ -32,7 +32,7 @@ def rows_of_lists(sent: Sequence[Any], dimension: int) -> Rows | None:
     except (error, TypeError, OverflowError):
         return None
     values: Array = np.frombuffer(memory, dtype="<f8").reshape(len(sent), dimension)
-    return Rows(values) if _all_moderate(values) else None
+    return Rows(values) if all_within(values, LARGEST) else None
 
 
 def rows_of_names(sent: Iterable[Any], text: frozenset[str]) -> list[Rows] | None:
@@ -58,7 +58,7 @@ def rows_of_names(sent: Iterable[Any], text: frozenset[str]) -> list[Rows] | Non
     except (BadFeatures, AttributeError, TypeError, OverflowError):
         return None
     found.append(_sorted_rows(names, _table(numbers, len(names))))
-    return found if all(_all_moderate(rows.values) for rows in found) else None
+    return found if all(all_within(rows.values, LARGEST) for rows in found) else None
 
 
 def rows_of_named(names: list[str], values: Array, text: frozenset[str]) -> list[Rows] | None:
@@ -79,12 +79,6 @@ def _sorted_rows(names: list[str], values: Array) -> Rows:
 
 def _table(numbers: "array[float]", width: int) -> Array:
     return np.frombuffer(numbers, dtype=np.float64).reshape(-1, width)
-
-
-def _all_moderate(values: Array) -> bool:
-    if np.vdot(values, values) <= LARGEST:  # if their squares add up to no more, none is larger
-        return True
-    return bool(np.maximum.reduce(np.abs(values), axis=None) <= LARGEST)
 
 
 def rows_of_examples(examples: Iterable[dict[str, float]]) -> list[Rows]:

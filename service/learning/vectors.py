@@ -27,6 +27,20 @@ def dot(a: Array, b: Array) -> float:
     return float(np.add.reduce(a * b))
 
 
+def all_within(values: Array, most: float) -> bool:
+    """Whether all are numbers of at most this magnitude, itself at most `LARGEST`.
+
+    So they are if their squares add up to no more than its square, which is found faster and without a warning: vdot
+    gives none, unlike dot, when they add up to infinity.
+
+    >>> [all_within(np.array(values), 2.0) for values in ([1.0, -1.0], [2.0, -2.0], [2.5], [np.nan])]
+    [True, True, False, False]
+    """
+    return bool(np.vdot(values, values) <= min(LARGEST, most * most)) or bool(
+        np.maximum.reduce(np.abs(values), axis=None) <= most
+    )
+
+
 def room_for(room: Array, *shape: int, fill: float = 0.0) -> Array:
     """`room` if it has that shape or more, else a larger copy; what is new holds `fill`.
 

@@ -19,6 +19,7 @@ import pytest
 from service.web.dashboard import FILES
 from tests.e2e.demo_fleet import make_demo_fleet
 from tests.holders import Holder, good, lines_of
+from tests.missing import missing
 from tests.running import Service
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -38,12 +39,6 @@ MARKUP = '<img src="x" onerror="alert(1)"><b>bold</b>'
 
 Start = Callable[..., Service]
 Open = Callable[..., Any]
-
-
-def missing(what: str) -> None:
-    if os.environ.get("CI") == "true":
-        pytest.fail(what)
-    pytest.skip(what)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -138,9 +139,14 @@ async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: 
         thief = sqlite3.connect(path, isolation_level=None)
         thief.execute("DROP TABLE snapshot")
         thief.close()
+        os.kill(
+            writer._process.pid, signal.SIGSTOP
+        )  # so that the second group is on its way before the first fails
         writer.submit(Item(SnapshotRecord("m", 1, 0, b"", b""), None))
-        await asyncio.sleep(0)
+        await eventually_async(lambda: len(writer._under_way) == 1)
         writer.submit(waited_for(event(1)))  # could be written, but it may build on what was not
+        await eventually_async(lambda: len(writer._under_way) == 2)
+        os.kill(writer._process.pid, signal.SIGCONT)
         await writer.settle()
         writer.submit(waited_for(event(2)))
     failures = [written.failure for _, written in groups]
