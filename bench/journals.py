@@ -35,13 +35,13 @@ def reveal(at: int) -> RoundRevealed:
 
 async def measure(journal: Journal, in_flight: int, total: int) -> str:
     await journal.open(lambda seq, event: None)
-    await journal.append(ModelCreated("m", 1, {}))
+    life = (await journal.append(ModelCreated("m", 1, {}))).seq
     seconds: list[float] = []
 
     async def client() -> None:
         while len(seconds) < total:
             began = time.perf_counter()
-            await journal.append(reveal(2))
+            await journal.append(reveal(2), life)
             seconds.append(time.perf_counter() - began)
 
     began = time.perf_counter()
@@ -59,13 +59,13 @@ async def measure(journal: Journal, in_flight: int, total: int) -> str:
 async def failover(journal: JetStreamJournal, cluster: NatsCluster, stream: str) -> list[float]:
     """How long appends stopped, for each kill of the stream's leader."""
     await journal.open(lambda seq, event: None)
-    await journal.append(ModelCreated("m", 1, {}))
+    life = (await journal.append(ModelCreated("m", 1, {}))).seq
     done = [time.monotonic()]
     stopping = False
 
     async def client() -> None:
         while not stopping:
-            await journal.append(reveal(2))
+            await journal.append(reveal(2), life)
             done.append(time.monotonic())
 
     clients = [asyncio.create_task(client()) for _ in range(50)]

@@ -8,7 +8,7 @@ from service.engine.checks import Sent, check_features
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
-from service.errors import InvalidRequest, UnknownModel
+from service.errors import InvalidRequest
 from service.events import DimensionFixed
 from service.learning.features import BadFeatures
 from service.learning.vectors import LARGEST, Array, Rows, all_within
@@ -32,8 +32,6 @@ class Examples:
             if features.dimension is None:
                 fixed = DimensionFixed(live.model.name, self._clock.now(), len(example))
                 await self._fleet.append(live, fixed)
-                if features.dimension is None:  # it was fixed for another model of that name
-                    raise UnknownModel(f"the model {live.model.name!r} was deleted meanwhile, and made again")
                 example = features.read(sent)  # another example may have been the first
         except BadFeatures as error:
             raise InvalidRequest.at(error.field, error.message) from None

@@ -10,9 +10,10 @@ from itertools import islice
 from time import monotonic
 
 from service.engine.live import Live, born
+from service.engine.loading import Loading
 from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.versions import WAIT_SECONDS, Versions
-from service.errors import JournalUnavailable, Overloaded, UnknownModel, VersionNotReached
+from service.errors import Overloaded, UnknownModel, VersionNotReached
 from service.events import (
     AnyEvent,
     DriftDetected,
@@ -20,12 +21,10 @@ from service.events import (
     ModelDeleted,
     ModelImported,
     ModelReset,
+    PredictionsExpired,
     RoundRevealed,
 )
-from service.journal.protocol import Appended, Journal, Stored
-
-DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
+from service.journal.protocol import Appended, Journal, Overdue
 
 DELETED_MAX = 1_000
 SAVED_AT_ONCE = 1_000
@@ -40,8 +39,7 @@ class Fleet:
         self._journal = journal
         self._loaded_max = loaded_max
         self._snapshot_every_events = snapshot_every_events
-        self._loading: dict[str, asyncio.Task[Live | None]] = {}
-        self._missed: dict[str, list[tuple[int, AnyEvent]]] = {}
+        self._loading = Loading(journal, self._admit)
         self._making: set[str] = set()
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
@@ -79,7 +77,7 @@ class Fleet:
         It stays loaded until the caller waits for something else: after that, ask again.
         """
         while (live := self.used(name)) is None:
-            if await self._load(name) is None:
+            if await self._loading.load(name) is None:
                 raise UnknownModel(f"there is no model {name!r}")
         return live
 
@@ -112,10 +110,14 @@ class Fleet:
         finally:
             self._making.discard(birth.model)
 
+    def check_loaded(self, live: Live) -> None:
+        """UnknownModel if a model, which was kept from being unloaded, was deleted while its caller waited."""
+        if self.loaded.get(live.model.name) is not live:
+            raise UnknownModel(f"the model {live.model.name!r} was deleted meanwhile")
+
     async def append(self, live: Live, event: AnyEvent) -> Appended:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
-        if self.loaded.get(event.model) is not live:  # deleted and made again, perhaps by another replica
-            live = await self.get(event.model)
+        self.check_loaded(live)
         live.pins += 1  # until whoever waits goes on: once it is applied, others might unload it before that
         try:
             return await self.submit(live, event)
@@ -124,9 +126,23 @@ class Fleet:
 
     def submit(self, live: Live, event: AnyEvent) -> asyncio.Future[Appended]:
         """The same, for who waits for several at once."""
-        appended = self._journal.append(event)
+        appended = self._journal.append(event, live.life)
         live.submitted = self._journal.submitted
         return appended
+
+    async def expire_unloaded(self, overdue: Overdue, at: int) -> bool:
+        """Record predictions of a model that is not loaded as expired, without loading it.
+
+        False, and nothing is recorded, if it is just being loaded.
+        """
+        name = overdue.model
+        if name in self.loaded or name in self._loading:
+            return False
+        event = PredictionsExpired(name, at, overdue.count, overdue.through)
+        with suppress(UnknownModel):  # its predictions went with it
+            await self._loading.append_first(event, overdue.life)
+        self.waiting_unloaded = max(0, self.waiting_unloaded - overdue.count)
+        return True
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in a durable event."""
@@ -134,10 +150,10 @@ class Fleet:
         name = event.model
         live = self.loaded.get(name)
         if live is None:
-            if name in self._missed:
-                self._missed[name].append((seq, event))
-            elif isinstance(event, ModelCreated | ModelImported) and self._is_wanted(name):
-                self._admit(Live(born(event), seq))
+            if self._loading.miss(seq, event):
+                return None
+            if isinstance(event, ModelCreated | ModelImported) and self._is_wanted(name):
+                self._admit(Live(born(event), seq, seq))
             return None
         if isinstance(event, ModelDeleted):
             self._remove(live)
@@ -168,7 +184,7 @@ class Fleet:
         fields = {"model": model.name, "round": model.revealed, "drifts": count}
         log.warning("drift: the error of %s rose at round %d", model.name, model.revealed, extra=fields)
         with suppress(Overloaded):
-            recorded = self._journal.append(DriftDetected(model.name, at, key, model.revealed))
+            recorded = self._journal.append(DriftDetected(model.name, at, key, model.revealed), live.life)
             live.pins += 1
             recorded.add_done_callback(partial(_drift_recorded, live))
 
@@ -226,32 +242,6 @@ class Fleet:
                 self._unsummarised |= names & self.loaded.keys()
                 raise
 
-    async def _load(self, name: str) -> Live | None:
-        """Load a model once, however many ask for it at the same time."""
-        task = self._loading.get(name)
-        if task is None:
-            self._missed[name] = []  # from now on, not from when the task begins: it may be born before that
-            task = self._loading[name] = asyncio.create_task(self._read(name))
-        return await asyncio.shield(task)
-
-    async def _read(self, name: str) -> Live | None:
-        try:
-            stored = await self._journal.load(name)
-        finally:
-            missed = self._missed.pop(name)
-            del self._loading[name]
-        live = _awakened(name, stored) if stored is not None else None
-        for seq, event in missed:
-            if isinstance(event, ModelCreated | ModelImported) and live is None:
-                live = Live(born(event), seq)
-            elif isinstance(event, ModelDeleted) and live is not None and seq > live.seq:
-                live = None
-            elif live is not None:
-                live.apply(seq, event)
-        if live is not None:
-            self._admit(live)
-        return live
-
     def _admit(self, live: Live) -> None:
         self.loaded[live.model.name] = live
         self.owner.update(dict.fromkeys(live.pending, live))
@@ -282,14 +272,6 @@ class Fleet:
     def _disown(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)
-
-
-def _awakened(name: str, stored: Stored) -> Live:
-    try:
-        return Live.awaken(stored)
-    except DAMAGE as error:
-        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
-        raise JournalUnavailable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
 
 
 def _drift_recorded(live: Live, recorded: asyncio.Future[Appended]) -> None:

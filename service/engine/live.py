@@ -26,6 +26,7 @@ class Live:
         "dropped",
         "dropped_through",
         "expiring",
+        "life",
         "model",
         "outcomes",
         "pending",
@@ -37,9 +38,11 @@ class Live:
         "voided_through",
     )
 
-    def __init__(self, model: Model, seq: int) -> None:
+    def __init__(self, model: Model, seq: int, life: int) -> None:
         self.model = model
         self.seq = seq
+        self.life = life
+        """The event that made it: what tells it from others of the same name, before it and after it."""
         self.pending = NO_PREDICTIONS
         self.outcomes = OutcomeLog()
         self.since_snapshot = 0
@@ -63,10 +66,10 @@ class Live:
         """The newest snapshot, then the events after it."""
         tail = stored.tail
         if stored.state is not None:
-            live = cls(Model.from_bytes(stored.state), stored.seq)
+            live = cls(Model.from_bytes(stored.state), stored.seq, stored.life)
         else:
             first, tail = tail[0], tail[1:]
-            live = cls(born(first.event), first.seq)
+            live = cls(born(first.event), first.seq, stored.life)
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
         live.drifts_reported = live.model.statistics.drift_count
@@ -123,6 +126,7 @@ class Live:
         model = self.model
         return Summary(
             model.name,
+            self.life,
             model.updated_at,
             model.revealed,
             model.mistakes,
@@ -147,7 +151,12 @@ class Live:
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
         self.since_snapshot = 0
         return Snapshot(
-            self.model.name, self.seq, self.model.version, self.model.to_bytes(), outcomes.tobytes()
+            self.model.name,
+            self.life,
+            self.seq,
+            self.model.version,
+            self.model.to_bytes(),
+            outcomes.tobytes(),
         )
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from service.events import Label
+
 
 class Outcome(NamedTuple):
     """What a revealed round did. `served` is the number of the class that was served, -1 for none."""
@@ -76,6 +78,17 @@ class BlockOutcome:
             count(self.rounds_before + 1),
             mistakes,
         )
+
+
+class Round(NamedTuple):
+    """A finished round as its client sees it; `replayed` if it was finished before this request."""
+
+    prediction_id: str | None
+    model: str
+    predicted: Label | None
+    label: Label
+    outcome: Outcome
+    replayed: bool
 
 
 COLUMNS = 1 + len(Outcome._fields)

@@ -1,7 +1,6 @@
 """The protocol: predict, reveal, learn. Append first, apply after, then answer."""
 
-from asyncio import Future, get_running_loop
-from typing import NamedTuple
+from typing import Any
 
 from service.engine.checks import Sent, check_label
 from service.engine.clock import Clock, made_at, make_prediction_id
@@ -9,32 +8,15 @@ from service.engine.examples import Examples
 from service.engine.expiry import Expiry
 from service.engine.explanation import Term, explain
 from service.engine.fleet import Fleet
-from service.engine.labels import same
+from service.engine.id_locks import IdLocks
 from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.names import check_id
-from service.engine.outcomes import Outcome, OutcomeLog
-from service.errors import (
-    FeedbackConflict,
-    JournalUnavailable,
-    PredictionExpired,
-    PredictionIdTaken,
-    RevealFirst,
-    UnknownPrediction,
-)
+from service.engine.outcomes import Round
+from service.engine.replays import Replays, taken
+from service.errors import PredictionExpired, RevealFirst, UnknownPrediction
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
-from service.journal.protocol import Appended, Journal, Recorded
-
-
-class Round(NamedTuple):
-    """A finished round as its client sees it; `replayed` if it was finished before this request."""
-
-    prediction_id: str | None
-    model: str
-    predicted: Label | None
-    label: Label
-    outcome: Outcome
-    replayed: bool
+from service.journal.protocol import Journal, Recorded, WaitingPrediction
 
 
 class Rounds:
@@ -60,11 +42,13 @@ class Rounds:
         self._clock = clock
         self._pending_max = pending_max
         self._wait_for_predictions = wait_for_predictions
-        self._revealing: dict[str, Future[None]] = {}
+        self._locks = IdLocks()
+        self._replays = Replays(journal, fleet)
         self.expiry = Expiry(
+            journal,
             fleet,
             clock,
-            self._revealing,
+            self._locks,
             ttl_seconds=pending_ttl_seconds,
             pending_max=pending_max,
             pending_total_max=pending_total_max,
@@ -74,17 +58,40 @@ class Rounds:
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
-        earlier = await self._served_before(prediction_id) if prediction_id is not None else None
+        if prediction_id is None:
+            return await self._predict(name, sent, None, None, terms)
+        check_id(prediction_id)
+        await self._locks.acquire(prediction_id)
+        try:
+            earlier = await self._served_before(prediction_id)
+            return await self._predict(name, sent, prediction_id, earlier, terms)
+        finally:
+            self._locks.release(prediction_id)
+
+    async def _predict(
+        self, name: str, sent: Sent, prediction_id: str | None, earlier: Prediction | None, terms: int
+    ) -> tuple[Prediction, list[Term]]:
+        """`earlier` is what was served before under this id."""
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
-        example = await self._examples.read(live, sent)
+        live.pins += 1
+        try:
+            example = await self._examples.read(live, sent)
+            while earlier is None and self.expiry.is_full:
+                await self.expiry.make_room(live)
+            self._fleet.check_loaded(live)
+            return await self._serve(live, example, prediction_id, earlier, terms)
+        finally:
+            live.pins -= 1
+
+    async def _serve(
+        self, live: Live, example: Any, prediction_id: str | None, earlier: Prediction | None, terms: int
+    ) -> tuple[Prediction, list[Term]]:
         model = live.model
+        name = model.name
         features = model.features.encode(example)
-        if prediction_id is not None:
-            waiting = self._fleet.owner.get(prediction_id)  # another request may have been quicker
-            earlier = waiting.pending[prediction_id] if waiting is not None else earlier
         if earlier is not None:
             if earlier.model != name or earlier.features != features:
-                raise _taken(earlier.prediction_id)
+                raise taken(earlier.prediction_id)
             return earlier, explain(model, example, terms)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
@@ -105,7 +112,7 @@ class Rounds:
         if not await self._keep(live, prediction, wait=chosen and self._journal.is_shared):
             earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
             if earlier is None or earlier.model != name or earlier.features != features:
-                raise _taken(prediction.prediction_id)
+                raise taken(prediction.prediction_id)
             return earlier, explanation
         return prediction, explanation
 
@@ -115,15 +122,20 @@ class Rounds:
 
     async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
         """Learn the true label of a prediction, once. Models whose names begin otherwise have none."""
-        while (other := self._revealing.get(prediction_id)) is not None:
-            await other
+        await self._locks.acquire(prediction_id)
+        try:
+            return await self._reveal(prediction_id, label, prefix)
+        finally:
+            self._locks.release(prediction_id)
+
+    async def _reveal(self, prediction_id: str, label: Label, prefix: str) -> Round:
         live = self._fleet.owner.get(prediction_id)
         if live is not None and live.model.name.startswith(prefix):
             prediction = live.pending[prediction_id]
         else:
             found = await self._locate(prediction_id, prefix, expected=True)
             if isinstance(found, Recorded):
-                return await self._replay(found, label)
+                return await self._replays.again(found, label)
             live, prediction = found
             self._clock.start_after(prediction.at)  # another replica's clock may be ahead
         at = self._clock.now()
@@ -142,62 +154,65 @@ class Rounds:
             prediction.version,
             prediction.updates,
         )
-        appended = await self._append_reveal(live, event)
+        appended = await self._fleet.append(live, event)
         if not appended.is_new:
-            return await self._replay(await self._recorded(prediction_id), label)
+            return await self._replays.again(await self._replays.recorded(prediction_id), label)
         return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
 
     async def learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
         """A whole round at once. With an id, a retry is not learned twice."""
-        if prediction_id is not None and await self._awaits_label(prediction_id):
-            raise _taken(prediction_id)
+        if prediction_id is None:
+            return await self._learn(name, sent, label, None)
+        check_id(prediction_id)
+        await self._locks.acquire(prediction_id)
+        try:
+            if await self._awaits_label(prediction_id):
+                raise taken(prediction_id)
+            return await self._learn(name, sent, label, prediction_id)
+        finally:
+            self._locks.release(prediction_id)
+
+    async def _learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
-        features = live.model.features.encode(await self._examples.read(live, sent))
-        check_label(live.model, label)
-        event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
-        appended = await self._fleet.append(live, event)
+        live.pins += 1
+        try:
+            features = live.model.features.encode(await self._examples.read(live, sent))
+            check_label(live.model, label)
+            event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
+            appended = await self._fleet.append(live, event)
+        finally:
+            live.pins -= 1
         if not appended.is_new:
-            return await self._relearned(event)
+            return await self._replays.learned_before(event)
         predicted = live.model.labels.label(appended.applied.served)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
         """Keep a prediction until its label comes; False if another replica has kept one under its id."""
-        self.expiry.check_room(live)
-        durable = self._journal.put_pending(prediction, wait=wait or self._wait_for_predictions)
+        durable = self._journal.put_pending(prediction, live.life, wait=wait or self._wait_for_predictions)
         live.submitted = self._journal.submitted
         live.keep(prediction)
         self._fleet.owner[prediction.prediction_id] = live
         self._fleet.changed(live)
         if len(live.pending) > self._pending_max:
             self.expiry.push_out(live)
-        is_kept = durable is None
-        if durable is not None:
-            live.pins += 1
-            try:
-                is_kept = (await durable).is_new
-            finally:
-                live.pins -= 1
-                if not is_kept:
-                    live.pending.pop(prediction.prediction_id, None)
-                    self._fleet.owner.pop(prediction.prediction_id, None)
-        return is_kept
-
-    async def _append_reveal(self, live: Live, event: RoundRevealed) -> Appended:
-        """Append a reveal; a second one of the same prediction waits until this one is done."""
-        done = self._revealing[event.prediction_id] = get_running_loop().create_future()
+        if durable is None:
+            return True
+        is_kept = False
         try:
-            return await self._fleet.append(live, event)
+            is_kept = (await durable).is_new
         finally:
-            del self._revealing[event.prediction_id]
-            done.set_result(None)
+            if not is_kept:
+                live.pending.pop(prediction.prediction_id, None)
+                self._fleet.owner.pop(prediction.prediction_id, None)
+        return is_kept
 
     async def _find(
         self, prediction_id: str, prefix: str = "", *, expected: bool = False
-    ) -> Prediction | Recorded | None:
+    ) -> WaitingPrediction | Recorded | None:
         """What the journal has under an id, if that is a round of a model whose name begins so."""
         found = await self._journal.find(prediction_id, expected=expected)
-        of = found.event if isinstance(found, Recorded) else found
+        of = found.event if isinstance(found, Recorded) else found.prediction if found is not None else None
         if isinstance(of, Prediction | RoundRevealed | RoundLearned) and of.model.startswith(prefix):
             return found
         return None
@@ -207,12 +222,13 @@ class Rounds:
     ) -> tuple[Live, Prediction] | Recorded:
         """Where a prediction is that no loaded model waits for: revealed before, or waiting elsewhere."""
         found = await self._find(prediction_id, prefix, expected=expected)
-        if isinstance(found, Prediction):
-            live = await self._fleet.get(found.model)
+        if isinstance(found, WaitingPrediction):
+            prediction = found.prediction
+            live = await self._fleet.get(prediction.model)
             if prediction_id in live.pending:
                 return live, live.pending[prediction_id]
-            if self._journal.is_shared and live.may_reveal(found):
-                return live, found  # another replica has served it
+            if self._journal.is_shared and live.life == found.life and live.may_reveal(prediction):
+                return live, prediction  # another replica has served it
             found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
         if isinstance(found, Recorded):
             return found
@@ -223,7 +239,6 @@ class Rounds:
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:
         """The prediction that was served under an id that a client chose, if any."""
-        check_id(prediction_id)
         if prediction_id not in self._fleet.owner:
             try:
                 found = await self._locate(prediction_id)
@@ -233,62 +248,15 @@ class Rounds:
                 return found[1]
             event = found.event
             if not isinstance(event, RoundRevealed):
-                raise _taken(prediction_id)
+                raise taken(prediction_id)
             return prediction_in(event)
         return self._fleet.owner[prediction_id].pending[prediction_id]
 
     async def _awaits_label(self, prediction_id: str) -> bool:
-        check_id(prediction_id)
         if prediction_id in self._fleet.owner:
             return True
-        found = await self._journal.find(prediction_id)
-        return isinstance(found, Prediction) or prediction_id in self._fleet.owner
-
-    async def _recorded(self, prediction_id: str) -> Recorded:
-        found = await self._journal.find(prediction_id)
-        if not isinstance(found, Recorded):  # its model was deleted meanwhile
-            raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
-        return found
-
-    async def _relearned(self, event: RoundLearned) -> Round:
-        """What came of a whole round that was sent before under the same id."""
-        assert event.prediction_id is not None
-        found = await self._recorded(event.prediction_id)
-        earlier = found.event
-        if (
-            not isinstance(earlier, RoundLearned)
-            or earlier.model != event.model
-            or earlier.features != event.features
-        ):
-            raise _taken(event.prediction_id)
-        return await self._replay(found, event.label)
-
-    async def _replay(self, found: Recorded, label: Label) -> Round:
-        """The first answer again, for the same label."""
-        event = found.event
-        assert isinstance(event, RoundRevealed | RoundLearned)
-        if not same(event.label, label):
-            raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another label before")
-        live = await self._fleet.get(event.model)
-        outcome = live.outcomes.find(found.seq) or await self._outcome_on_disk(event.model, found.seq)
-        predicted = live.model.labels.label(outcome.served)
-        return Round(event.prediction_id, event.model, predicted, event.label, outcome, True)
-
-    async def _outcome_on_disk(self, name: str, seq: int) -> Outcome:
-        saved = OutcomeLog(await self._journal.outcomes(name, seq) or b"").find(seq)
-        if saved is not None:
-            return saved
-        # Its snapshot was not written (the disk was full, say): then the event is in the tail still.
-        stored = await self._journal.load(name)
-        replayed = Live.awaken(stored).outcomes.find(seq) if stored is not None else None
-        if replayed is None:
-            raise JournalUnavailable("what came of this round cannot be told just now")
-        return replayed
+        return isinstance(await self._journal.find(prediction_id), WaitingPrediction)
 
 
 def _expired(prediction_id: str) -> PredictionExpired:
     return PredictionExpired(f"prediction {prediction_id!r} has expired: its label came too late")
-
-
-def _taken(prediction_id: str) -> PredictionIdTaken:
-    return PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")

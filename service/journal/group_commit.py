@@ -63,7 +63,7 @@ Numbered = tuple[int, Item]
 
 def _voids_predictions(record: Record) -> bool:
     """Whether predictions made before it must be written before it."""
-    return isinstance(record, DeathRecord) or getattr(record, "voids_through", None) is not None
+    return isinstance(record, DeathRecord) or getattr(record, "voids", None) is not None
 
 
 class Answers(asyncio.Protocol):

@@ -11,7 +11,11 @@ def _seal_what_is_derived(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE outcome SET body = seal(body)")
 
 
-STEPS = {1: _seal_what_is_derived}
+def _find_the_oldest_predictions(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE INDEX pending_by_time ON pending (at)")
+
+
+STEPS = {1: _seal_what_is_derived, 2: _find_the_oldest_predictions}
 """What leads away from each version but the newest."""
 
 

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from service.events import AnyEvent, Prediction
 from service.timings import Timings
 
+NEW_LIFE = 0
+"""In place of a life, for an event that makes a model."""
+
 Apply = Callable[[int, AnyEvent], Any]
 """Called with each event and its sequence number, in order, on the event loop, once it is durable."""
 
@@ -30,10 +33,29 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingPrediction:
+    """A prediction that waits for its label, and the life of the model that made it."""
+
+    prediction: Prediction
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """How many predictions of one model wait for longer than they may, and when the newest of them was made."""
+
+    model: str
+    life: int
+    count: int
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A model's state after the event `seq`, and the outcomes of the rounds since the snapshot before."""
 
     model: str
+    life: int
     seq: int
     version: int
     state: bytes
@@ -50,6 +72,7 @@ class Stored:
     pending: list[Prediction]
     voided_through: int
     """Predictions made up to this time are void, whoever remembers them."""
+    life: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +90,7 @@ class Summary:
     """What lists of models are sorted by, and totals are made of. A cache: never the truth."""
 
     model: str
+    life: int
     updated_at: int
     revealed: int
     mistakes: int
@@ -102,6 +126,10 @@ class Journal(Protocol):
 
     Nothing is applied before it is durable, and an append's answer comes after its event was applied.
     A prediction id is revealed at most once, whoever asks and however often.
+
+    A model's name is not its identity: one that is deleted and made again under the same name is another model.
+    Its `life`, the sequence number of the event that made it, is. Whatever belongs to a life that has ended is
+    refused.
     """
 
     @property
@@ -152,16 +180,17 @@ class Journal(Protocol):
         """Finish what is queued and let go."""
         ...
 
-    def append(self, event: AnyEvent) -> Future[Appended]:
+    def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
         """Make an event durable, then apply it. A prediction id or model that is there already is not new.
 
+        `life` is that of the event's model; only an event that makes a model has none yet.
         Raises Overloaded at once when the queue is full. The future fails with JournalUnavailable, and then
-        nothing was applied (in a shared journal it may be, later), with UnknownModel, or with
-        PredictionIdTaken if another model has the id.
+        nothing was applied (in a shared journal it may be, later), with UnknownModel if the life has ended, or
+        with PredictionIdTaken if another model has the id.
         """
         ...
 
-    def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
+    def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
         """Keep a prediction until its label comes; with `wait`, a future that is done when it is durable.
 
         In a shared journal it is not new if another replica has kept one under this id. InvalidRequest if it
@@ -169,7 +198,17 @@ class Journal(Protocol):
         """
         ...
 
-    async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
+    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
+        """WaitingPrediction predictions made after one time and up to another, whether their models are loaded or not.
+
+        At most the `limit` oldest are looked at; the second of the pair is when the newest of these was made, or
+        `after` if there are none.
+        """
+        ...
+
+    async def find(
+        self, prediction_id: str, *, expected: bool = False
+    ) -> WaitingPrediction | Recorded | None:
         """The waiting prediction, or the event that revealed it and is applied here, or None.
 
         One that is `expected`, since a client knows its id, is waited for while it may be on its way.

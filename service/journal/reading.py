@@ -5,9 +5,9 @@ import sqlite3
 
 import msgspec
 
-from service.events import ModelCreated, ModelImported, Prediction
+from service.events import ModelCreated, ModelImported
 from service.journal.codec import decode_event, decode_prediction
-from service.journal.protocol import Listed, Page, Recorded, Stored, Totals
+from service.journal.protocol import Listed, Overdue, Page, Recorded, Stored, Totals, WaitingPrediction
 from service.journal.seals import Damaged, unseal
 
 log = logging.getLogger(__name__)
@@ -18,14 +18,34 @@ def newest_time(connection: sqlite3.Connection) -> int:
     return decode_event(row[0]).at if row else 0
 
 
-def find(connection: sqlite3.Connection, prediction_id: str) -> Prediction | Recorded | None:
+def find(connection: sqlite3.Connection, prediction_id: str) -> WaitingPrediction | Recorded | None:
     row = connection.execute(
         "SELECT seq, body FROM event WHERE prediction_id = ?", (prediction_id,)
     ).fetchone()
     if row is not None:
         return Recorded(row[0], decode_event(row[1]))
-    row = connection.execute("SELECT body FROM pending WHERE prediction_id = ?", (prediction_id,)).fetchone()
-    return decode_prediction(row[0]) if row is not None else None
+    row = connection.execute(
+        "SELECT body, model FROM pending WHERE prediction_id = ?", (prediction_id,)
+    ).fetchone()
+    return WaitingPrediction(decode_prediction(row[0]), row[1]) if row is not None else None
+
+
+def overdue(
+    connection: sqlite3.Connection, after: int, through: int, limit: int
+) -> tuple[list[Overdue], int]:
+    found: dict[int, Overdue] = {}
+    newest = after
+    for life, at, name, voided_through in connection.execute(
+        "SELECT p.model, p.at, m.name, m.voided_through FROM"
+        " (SELECT model, at FROM pending WHERE at > ? AND at <= ? ORDER BY at LIMIT ?) p"
+        " LEFT JOIN model m ON m.id = p.model ORDER BY p.at",
+        (after, through, limit),
+    ):
+        newest = at
+        if name is not None and at > voided_through:
+            before = found.get(life)
+            found[life] = Overdue(name, life, before.count + 1 if before else 1, at)
+    return list(found.values()), newest
 
 
 def load(connection: sqlite3.Connection, model: str) -> Stored | None:
@@ -41,7 +61,7 @@ def load(connection: sqlite3.Connection, model: str) -> Stored | None:
             "SELECT body FROM pending WHERE model = ? AND at > ? ORDER BY at", (number, voided_through)
         )
         pending = [decode_prediction(body) for (body,) in waiting]
-        return Stored(state, seq, tail, pending, voided_through)
+        return Stored(state, seq, tail, pending, voided_through, number)
     finally:
         connection.execute("COMMIT")
 

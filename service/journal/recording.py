@@ -11,23 +11,23 @@ from service.events import (
     RoundRevealed,
 )
 from service.journal.codec import encode
-from service.journal.records import BirthRecord, DeathRecord, EventRecord, Record
+from service.journal.records import BirthRecord, DeathRecord, EventRecord, Record, Voids
 
 
-def record_of(event: AnyEvent) -> Record:
-    """An event with all that the writing process has to know of it."""
+def record_of(event: AnyEvent, life: int) -> Record:
+    """An event of a model with this life, with all that the writing process has to know of it."""
     body = encode(event)
     match event:  # the most frequent first
         case RoundRevealed():
-            return EventRecord(event.model, event.prediction_id, True, None, body)
+            return EventRecord(life, event.prediction_id, True, None, body)
         case RoundLearned():
-            return EventRecord(event.model, event.prediction_id, False, None, body)
+            return EventRecord(life, event.prediction_id, False, None, body)
         case ModelCreated() | ModelImported():
             return BirthRecord(event.model, event.at, encode(event.settings), body)
         case ModelDeleted():
-            return DeathRecord(event.model, body)
+            return DeathRecord(life, body)
         case PredictionsExpired():
-            return EventRecord(event.model, None, False, event.through, body)
+            return EventRecord(life, None, False, Voids(event.at, event.through, event.count), body)
         case ModelReset():
-            return EventRecord(event.model, None, False, event.at, body)
-    return EventRecord(event.model, getattr(event, "prediction_id", None), False, None, body)
+            return EventRecord(life, None, False, Voids(event.at, event.at, 0), body)
+    return EventRecord(life, getattr(event, "prediction_id", None), False, None, body)

@@ -9,13 +9,21 @@ import msgspec
 
 
 class EventRecord(msgspec.Struct, array_like=True, tag="event"):
-    """An event of an existing model. `voids_through`: predictions up to that time are void with it."""
+    """An event of an existing model. `voids`: with it, predictions become void."""
 
-    model: str
+    life: int
     prediction_id: str | None
     reveals: bool
-    voids_through: int | None
+    voids: "Voids | None"
     body: bytes
+
+
+class Voids(msgspec.Struct, array_like=True):
+    """Predictions made up to the time `through` are void; `expired` is how many that are, if they have expired."""
+
+    at: int
+    through: int
+    expired: int
 
 
 class BirthRecord(msgspec.Struct, array_like=True, tag="birth"):
@@ -30,7 +38,7 @@ class BirthRecord(msgspec.Struct, array_like=True, tag="birth"):
 class DeathRecord(msgspec.Struct, array_like=True, tag="death"):
     """The last event of a model: all it had goes."""
 
-    model: str
+    life: int
     body: bytes
 
 
@@ -38,14 +46,14 @@ class PendingRecord(msgspec.Struct, array_like=True, tag="pending"):
     """A prediction to keep; `retried` after a commit that failed, when it may have been revealed since."""
 
     prediction_id: str
-    model: str
+    life: int
     at: int
     body: bytes
     retried: bool = False
 
 
 class SnapshotRecord(msgspec.Struct, array_like=True, tag="snapshot"):
-    model: str
+    life: int
     seq: int
     version: int
     state: bytes
@@ -53,9 +61,9 @@ class SnapshotRecord(msgspec.Struct, array_like=True, tag="snapshot"):
 
 
 class SummariesRecord(msgspec.Struct, array_like=True, tag="summaries"):
-    """Rows of updated_at, revealed, mistakes, updates, pending, expired, model."""
+    """Rows of updated_at, revealed, mistakes, updates, pending, expired, life."""
 
-    rows: list[tuple[int, int, int, int, int, int, str]]
+    rows: list[tuple[int, int, int, int, int, int, int]]
     through: int | None
 
 

@@ -7,12 +7,12 @@ from service.errors import DirectoryUnusable, JournalDamaged, NewerSchema
 from service.journal.migrations import migrate
 
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # The counts of a model are a summary of its state, for lists that are sorted by them. They are written now
 # and then and never read as the truth; `summarised` tells up to which event they are right.
-# An event belongs to a model by number, so that the index stays small and a model made again under an
-# old name shares nothing with its predecessor.
+# An event belongs to a model by its life, the number of the event that made it, so that the index stays small
+# and a model made again under an old name shares nothing with its predecessor.
 TABLES = """
 CREATE TABLE model (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
@@ -30,6 +30,7 @@ CREATE TABLE pending (
     prediction_id TEXT PRIMARY KEY, model INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX pending_of_model ON pending (model, at);
+CREATE INDEX pending_by_time ON pending (at);
 CREATE TABLE snapshot (
     model INTEGER NOT NULL, seq INTEGER NOT NULL, state BLOB NOT NULL, PRIMARY KEY (model, seq)
 );

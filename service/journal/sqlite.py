@@ -24,15 +24,18 @@ from service.journal.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.lock import DirectoryLock
 from service.journal.patience import Patience, Turns
 from service.journal.protocol import (
+    NEW_LIFE,
     Appended,
     Apply,
     Listed,
+    Overdue,
     Page,
     Recorded,
     Snapshot,
     Stored,
     Summary,
     Totals,
+    WaitingPrediction,
 )
 from service.journal.recording import record_of
 from service.journal.records import (
@@ -119,12 +122,12 @@ class SqliteJournal:
         await self._writer.stop()  # the last one to close the file leaves it in one piece
         self._lock.release()
 
-    def append(self, event: AnyEvent) -> Future[Appended]:
+    def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
         withdrawn = self._writer.withdraw(event.prediction_id) if isinstance(event, RoundRevealed) else None
-        return self._submit(record_of(event), event, withdrawn)
+        return self._submit(record_of(event, life), event, withdrawn)
 
-    def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
-        record = PendingRecord(prediction.prediction_id, prediction.model, prediction.at, encode(prediction))
+    def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
+        record = PendingRecord(prediction.prediction_id, life, prediction.at, encode(prediction))
         if wait:
             return self._submit(record)
         self._writer.submit(Item(record, None))
@@ -133,15 +136,14 @@ class SqliteJournal:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         s = snapshot
         try:
-            record = SnapshotRecord(s.model, s.seq, s.version, seal(s.state), seal(s.outcomes))
+            record = SnapshotRecord(s.life, s.seq, s.version, seal(s.state), seal(s.outcomes))
             self._writer.submit(Item(record, None))
         except Overloaded as error:
             log.warning("no snapshot of %s: %s", s.model, error)
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         rows = [
-            (s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.model)
-            for s in summaries
+            (s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.life) for s in summaries
         ]
         return self._submit(SummariesRecord(rows, through))
 
@@ -185,7 +187,12 @@ class SqliteJournal:
         """How many group commits failed."""
         return self._writer.failures
 
-    async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
+    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
+        return await self._read(reading.overdue, after, through, limit)
+
+    async def find(
+        self, prediction_id: str, *, expected: bool = False
+    ) -> WaitingPrediction | Recorded | None:
         turns = self._lookups
         # Whoever looks up an id is about to write: if there is no room for that, let it be told before the wait.
         if turns.waiting >= turns.queue_max or self._writer.waiting >= self._writer.queue_max:

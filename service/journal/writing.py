@@ -16,12 +16,13 @@ from service.journal.records import (
     Record,
     SnapshotRecord,
     SummariesRecord,
+    Voids,
 )
 
 ALL = -1
 """For SQLite's LIMIT."""
 
-MODEL_IDS_MAX = 100_000
+LIVES_KNOWN_MAX = 100_000
 SNAPSHOTS_KEPT = 2
 TRIMMED_MIN = 64
 """Events that are forgotten with a commit, if there are any to forget; or twice as many as come with it, if that is
@@ -32,7 +33,7 @@ Result = tuple[int, int]
 
 
 class Writing:
-    """Writes groups of records; keeps the next sequence number and the models' numbers."""
+    """Writes groups of records; keeps the next sequence number, and which models are known to live."""
 
     def __init__(
         self, connection: sqlite3.Connection, *, events_kept_max: int, expired_remembered_max: int
@@ -41,8 +42,12 @@ class Writing:
         self._execute = connection.execute
         self._events_kept_max = events_kept_max
         self._expired_remembered_max = expired_remembered_max
-        (self._seq,) = self._execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
-        self._ids: dict[str, int] = {}
+        # A life is the number of the event that made it, and no number is given twice.
+        (self._seq,) = self._execute(
+            "SELECT max(coalesce((SELECT max(seq) FROM event), 0),"
+            " coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'model'), 0))"
+        ).fetchone()
+        self._lives: set[int] = set()
         self._to_trim: dict[int, int] = {}  # models, and up to where their events are to be forgotten
 
     def commit(self, group: list[Record]) -> list[Result]:
@@ -55,7 +60,7 @@ class Writing:
             self._execute("COMMIT")
         except BaseException:
             self._seq = seq
-            self._ids.clear()
+            self._lives.clear()
             self._to_trim.clear()  # the next snapshots tell again
             if self._connection.in_transaction:
                 self._execute("ROLLBACK")
@@ -88,30 +93,29 @@ class Writing:
         where: list[int] = []  # the place in the group of each of the events
         kept: list[tuple[str, int, int, bytes]] = []
         revealed: list[tuple[str | None]] = []
-        voided: list[tuple[int, int]] = []
+        voided: list[tuple[int, Voids]] = []
         for i, record in run:
-            model = self._id(record.model)
-            if model is None:
+            if not self._lives_on(record.life):
                 results[i] = (MODEL_UNKNOWN, 0)
             elif isinstance(record, PendingRecord):
                 if not (record.retried and self._stands_at(record.prediction_id)):
-                    kept.append((record.prediction_id, model, record.at, record.body))
+                    kept.append((record.prediction_id, record.life, record.at, record.body))
             else:
                 self._seq += 1
-                events.append((self._seq, model, record.prediction_id, record.body))
+                events.append((self._seq, record.life, record.prediction_id, record.body))
                 where.append(i)
                 if record.reveals:
                     revealed.append((record.prediction_id,))
-                if record.voids_through is not None:
-                    voided.append((model, record.voids_through))
+                if record.voids is not None:
+                    voided.append((record.life, record.voids))
         self._many("INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
         new = self._many("INSERT INTO event VALUES", "(?,?,?,?)", events, " ON CONFLICT DO NOTHING")
         for i, (seq, _, prediction_id, _) in zip(where, events, strict=True):
             stands = seq if new == len(events) or prediction_id is None else self._stands_at(prediction_id)
             results[i] = (NEW if stands == seq else REPEATED, stands)
         self._many("DELETE FROM pending WHERE prediction_id IN (", "?", revealed, ")")
-        for model, through in voided:
-            self._void(model, through)
+        for life, voids in voided:
+            self._void(life, voids)
         run.clear()
 
     def _many(self, head: str, row: str, rows: Sequence[Sequence[Any]], tail: str) -> int:
@@ -126,32 +130,33 @@ class Writing:
         return changed
 
     def _create(self, birth: BirthRecord) -> Result:
-        if self._id(birth.model) is not None:
+        if self._execute("SELECT 1 FROM model WHERE name = ?", (birth.model,)).fetchone():
             return REPEATED, 0
-        cursor = self._execute(
-            "INSERT INTO model (name, created_at, updated_at, settings) VALUES (?,?,?,?)",
-            (birth.model, birth.at, birth.at, birth.settings),
+        life = self._seq + 1
+        self._execute(
+            "INSERT INTO model (id, name, created_at, updated_at, settings) VALUES (?,?,?,?,?)",
+            (life, birth.model, birth.at, birth.at, birth.settings),
         )
-        return self._append(cursor.lastrowid, birth.body)
+        return self._append(life, birth.body)
 
     def _delete(self, death: DeathRecord) -> Result:
-        model = self._id(death.model)
-        if model is None:
+        life = death.life
+        if not self._lives_on(life):
             return MODEL_UNKNOWN, 0
         for table in ("event", "pending", "snapshot", "outcome"):
-            self._execute(f"DELETE FROM {table} WHERE model = ?", (model,))
-        self._execute("DELETE FROM model WHERE id = ?", (model,))
-        del self._ids[death.model]
-        return self._append(model, death.body)
+            self._execute(f"DELETE FROM {table} WHERE model = ?", (life,))
+        self._execute("DELETE FROM model WHERE id = ?", (life,))
+        self._lives.discard(life)
+        return self._append(life, death.body)
 
-    def _append(self, model: int | None, body: bytes) -> Result:
+    def _append(self, life: int, body: bytes) -> Result:
         self._seq += 1
-        self._execute("INSERT INTO event VALUES (?,?,NULL,?)", (self._seq, model, body))
+        self._execute("INSERT INTO event VALUES (?,?,NULL,?)", (self._seq, life, body))
         return NEW, self._seq
 
     def _save(self, snapshot: SnapshotRecord) -> None:
-        model = self._id(snapshot.model)
-        if model is None:
+        model = snapshot.life
+        if not self._lives_on(model):
             return
         self._execute("INSERT OR REPLACE INTO snapshot VALUES (?,?,?)", (model, snapshot.seq, snapshot.state))
         self._execute(
@@ -184,7 +189,7 @@ class Writing:
     def _summarise(self, summaries: SummariesRecord) -> None:
         self._connection.executemany(
             "UPDATE model SET updated_at = ?, revealed = ?, mistakes = ?, updates = ?, pending = ?, expired = ?"
-            " WHERE name = ?",
+            " WHERE id = ?",
             summaries.rows,
         )
         if summaries.through is not None:
@@ -208,27 +213,31 @@ class Writing:
             del self._to_trim[model]
         return forgotten
 
-    def _void(self, model: int, through: int) -> None:
-        """Predictions up to `through` are void; the newest are remembered, to tell them from unknown ones."""
+    def _void(self, life: int, voids: Voids) -> None:
+        """Predictions become void; the newest are remembered, to tell them from unknown ones.
+
+        The summary is kept right, since the model need not be loaded and then nobody else would do it.
+        """
         self._execute(
-            "UPDATE model SET voided_through = max(voided_through, ?) WHERE id = ?", (through, model)
+            "UPDATE model SET voided_through = max(voided_through, ?), updated_at = max(updated_at, ?),"
+            " pending = max(0, pending - ?3), expired = expired + ?3 WHERE id = ?4",
+            (voids.through, voids.at, voids.expired, life),
         )
         self._execute(
             "DELETE FROM pending WHERE model = ?1 AND at <="
             " (SELECT at FROM pending WHERE model = ?1 AND at <= ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3)",
-            (model, through, self._expired_remembered_max),
+            (life, voids.through, self._expired_remembered_max),
         )
 
-    def _id(self, name: str) -> int | None:
-        found = self._ids.get(name)
-        if found is None:
-            row = self._execute("SELECT id FROM model WHERE name = ?", (name,)).fetchone()
-            if row is None:
-                return None
-            if len(self._ids) >= MODEL_IDS_MAX:
-                self._ids.clear()
-            found = self._ids[name] = row[0]
-        return found
+    def _lives_on(self, life: int) -> bool:
+        """Whether the model of this life is there still."""
+        if life not in self._lives:
+            if not self._execute("SELECT 1 FROM model WHERE id = ?", (life,)).fetchone():
+                return False
+            if len(self._lives) >= LIVES_KNOWN_MAX:
+                self._lives.clear()
+            self._lives.add(life)
+        return True
 
     def _stands_at(self, prediction_id: str) -> int:
         """Where the event with this id stands; 0 if there is none."""

@@ -9,8 +9,7 @@ import msgspec
 
 from service.engine.labels import Labels
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
-from service.engine.outcomes import BlockOutcome
-from service.engine.rounds import Round
+from service.engine.outcomes import BlockOutcome, Round
 from service.errors import InvalidRequest
 from service.events import Label, Prediction
 from service.web.bodies import Header

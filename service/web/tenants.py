@@ -20,8 +20,8 @@ from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.models import Models
 from service.engine.names import check_name
-from service.engine.outcomes import BlockOutcome
-from service.engine.rounds import Round, Rounds
+from service.engine.outcomes import BlockOutcome, Round
+from service.engine.rounds import Rounds
 from service.errors import NovikoffError, PredictionExpired, UnknownPrediction
 from service.events import Label, Prediction
 from service.journal.protocol import Listed, Page, Recorded, Totals

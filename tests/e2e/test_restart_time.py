@@ -19,12 +19,12 @@ async def write_history(directory: Path, events: int) -> None:
     fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
     await journal.open(fleet.apply)
     settings = ModelSettings(features={"dimension": 2}).complete(ModelLimits(100, 100, 100, 10**8))
-    await journal.append(ModelCreated("m", 1, settings))
+    life = (await journal.append(ModelCreated("m", 1, settings))).seq
     features = b"\x00" * 16
     for start in range(0, events, 500):
         times = range(start, min(start + 500, events))
         rounds = [RoundLearned("m", 2 + i, None, 1 if i % 3 else -1, features) for i in times]
-        await asyncio.gather(*(journal.append(event) for event in rounds))
+        await asyncio.gather(*(journal.append(event, life) for event in rounds))
     await journal.close()
 
 

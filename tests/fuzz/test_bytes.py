@@ -191,4 +191,4 @@ def test_a_mangled_state_fails_only_as_damage_does(data: st.DataObject) -> None:
     """Even if somebody has sealed it: the model's requests get 503, and not 500."""
     changed = data.draw(mangled(some_state()))
     with suppress(*DAMAGE):
-        Live.awaken(Stored(changed, 1, [], []))
+        Live.awaken(Stored(changed, 1, [], [], 0, 1))

@@ -13,6 +13,9 @@ from service.journal.protocol import Journal
 from service.journal.sqlite import SqliteJournal
 from tests.nats_servers import NatsServer
 
+LIFE = 1
+"""That of the first model of a journal: its first event makes it."""
+
 
 def sqlite_at(directory: Path, *, durability: str = "process", events_kept_max: int = 5) -> SqliteJournal:
     return SqliteJournal(

@@ -21,6 +21,7 @@ from service.journal.records import (
     PendingRecord,
     Record,
     SnapshotRecord,
+    Voids,
     Written,
 )
 from service.journal.schema import open_writer
@@ -45,7 +46,7 @@ def waited_for(record: BirthRecord | EventRecord) -> Item:
 
 
 def event(number: int) -> EventRecord:
-    return EventRecord("m", None, False, None, str(number).encode())
+    return EventRecord(1, None, False, None, str(number).encode())
 
 
 async def test_what_gathers_during_a_commit_goes_into_the_next_one(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
         await eventually_async(lambda: len(groups) == 1, every=0)
         for number in range(5):
-            writer.submit(Item(PendingRecord(f"p{number}", "m", number, b"body"), None))
+            writer.submit(Item(PendingRecord(f"p{number}", 1, number, b"body"), None))
         assert (writer.waiting, writer.submitted, writer.finished) == (5, 6, 1)
         writer.submit(waited_for(event(0)))
         withdrawn = writer.withdraw("p0")
@@ -89,12 +90,14 @@ async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp
     assert sorted(rows) == [(f"p{number}",) for number in range(1, 5)]
 
 
-@pytest.mark.parametrize("end", [DeathRecord("m", b"end"), EventRecord("m", None, False, 9, b"reset")])
+@pytest.mark.parametrize(
+    "end", [DeathRecord(1, b"end"), EventRecord(1, None, False, Voids(9, 9, 0), b"reset")]
+)
 async def test_what_voids_predictions_comes_after_them(tmp_path: Path, end: Record) -> None:
     groups: Groups = []
     async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
-        writer.submit(Item(PendingRecord("p", "m", 2, b"body"), None))
+        writer.submit(Item(PendingRecord("p", 1, 2, b"body"), None))
         writer.submit(waited_for(end))
         await writer.settle()
     assert [item.record for group, _ in groups for item in group][-1] is end
@@ -142,7 +145,7 @@ async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: 
         os.kill(
             writer._process.pid, signal.SIGSTOP
         )  # so that the second group is on its way before the first fails
-        writer.submit(Item(SnapshotRecord("m", 1, 0, b"", b""), None))
+        writer.submit(Item(SnapshotRecord(1, 1, 0, b"", b""), None))
         await eventually_async(lambda: len(writer._under_way) == 1)
         writer.submit(waited_for(event(1)))  # could be written, but it may build on what was not
         await eventually_async(lambda: len(writer._under_way) == 2)

@@ -26,8 +26,8 @@ from service.journal.jetstream.connecting import Link
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.subjects import Subjects
-from service.journal.protocol import Page, Recorded, Snapshot
-from tests.journal.journals import jetstream_options
+from service.journal.protocol import Page, Recorded, Snapshot, WaitingPrediction
+from tests.journal.journals import LIFE, jetstream_options
 from tests.nats_servers import NatsServer
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import eventually_async
@@ -83,7 +83,7 @@ async def test_what_two_append_both_apply_in_one_order(options: Options) -> None
     async with opened(options) as (a, of_a), opened(options) as (b, of_b):
         await asyncio.gather(a.append(created(at=1)), b.append(created(at=2)))
         await eventually_async(lambda: len(of_a) == len(of_b) == 1)
-        appended = await asyncio.gather(*((a, b)[at % 2].append(learned(at)) for at in range(10, 310)))
+        appended = await asyncio.gather(*((a, b)[at % 2].append(learned(at), LIFE) for at in range(10, 310)))
         assert all(one.is_new for one in appended)
         await eventually_async(lambda: len(of_a) == len(of_b) == 301)
         assert of_a == of_b and {event.at for _, event in of_a[1:]} == set(range(10, 310))
@@ -107,7 +107,7 @@ async def test_a_message_that_was_lost_on_the_way_is_fetched_again(options: Opti
 
         follower._received = lossy  # type: ignore[method-assign]
         await a.append(created())
-        await asyncio.gather(*(a.append(learned(at)) for at in range(2, 102)))
+        await asyncio.gather(*(a.append(learned(at), LIFE) for at in range(2, 102)))
         await eventually_async(lambda: len(of_b) == 101)
         assert of_b == of_a and len(lost) == 1
 
@@ -117,7 +117,7 @@ async def test_an_event_is_found_only_after_it_is_applied_here(options: Options)
         await a.append(created())
         await eventually_async(lambda: len(of_b) == 1)
         async with b._follower._taking:  # b has fallen behind
-            await a.append(learned(2, "once"))
+            await a.append(learned(2, "once"), LIFE)
             finding = asyncio.create_task(b.find("once"))
             assert not (await asyncio.wait([finding], timeout=0.5))[0]
         found = await finding
@@ -130,8 +130,8 @@ async def test_an_id_belongs_to_one_model_of_all(options: Options) -> None:
         await a.append(created("n"))
         await eventually_async(lambda: len(of_b) == 2)
         both = await asyncio.gather(
-            a.append(learned(5, "once", model="m")),
-            b.append(learned(6, "once", model="n")),
+            a.append(learned(5, "once", model="m"), LIFE),
+            b.append(learned(6, "once", model="n"), 2),
             return_exceptions=True,
         )
         assert [isinstance(one, PredictionIdTaken) for one in both].count(True) == 1
@@ -141,18 +141,18 @@ async def test_a_body_too_large_for_a_message_is_kept_beside_the_log(options: Op
     large = os.urandom(3_000_000)
     block = RoundsLearned("m", 4, [1] * 100, [Table(None, 100, os.urandom(2_000_000))])
     async with opened(options) as (a, of_a), opened(options) as (b, of_b):
-        first = ModelCreated("m", 1, {"long": "x" * 2_000_000})
+        birth = await a.append(ModelCreated("m", 1, {"long": "x" * 2_000_000}))
         waiting = [
-            a.append(event) for event in (first, learned(2, "large", large), learned(3), block, learned(5))
+            a.append(event, LIFE) for event in (learned(2, "large", large), learned(3), block, learned(5))
         ]
-        appended = await asyncio.gather(*waiting)
+        appended = [birth, *await asyncio.gather(*waiting)]
         assert all(one.is_new for one in appended)
         assert [event.at for _, event in of_a] == [1, 2, 3, 4, 5], "in their order all the same"
         await eventually_async(lambda: of_b == of_a)
         found = await b.find("large")
         assert found is not None and found == (await a.events("m", after=0, limit=2))[1]
-        assert not (await b.append(learned(6, "large", large))).is_new
-        a.save_snapshot(Snapshot("m", appended[-1].seq, 4, large, large[:700_000]))
+        assert not (await b.append(learned(6, "large", large), LIFE)).is_new
+        a.save_snapshot(Snapshot("m", LIFE, appended[-1].seq, 4, large, large[:700_000]))
         await a.settle()
     async with opened(options) as (c, _):
         stored = await c.load("m")
@@ -165,7 +165,7 @@ async def test_a_prediction_too_large_to_be_kept_is_refused(options: Options) ->
     async with opened(options) as (journal, _):
         await journal.append(created())
         with pytest.raises(InvalidRequest, match="more than"):
-            journal.put_pending(Prediction("p", "m", 2, b"x" * 1_100_000, 1, 0.5, 0, 0), wait=False)
+            journal.put_pending(Prediction("p", "m", 2, b"x" * 1_100_000, 1, 0.5, 0, 0), LIFE, wait=False)
         assert journal.finished == journal.submitted
 
 
@@ -174,8 +174,8 @@ async def test_young_events_are_never_trimmed(options: Options) -> None:
     async with opened(options) as (journal, applied):
         await journal.append(created())
         for version in range(1, 10):
-            await journal.append(learned(version, f"q{version}"))
-            journal.save_snapshot(Snapshot("m", applied[-1][0], version, b"state", b""))
+            await journal.append(learned(version, f"q{version}"), LIFE)
+            journal.save_snapshot(Snapshot("m", LIFE, applied[-1][0], version, b"state", b""))
         await journal.settle()
         assert [(r.seq, r.event) for r in await journal.events("m", after=0, limit=-1)] == applied
 
@@ -185,8 +185,8 @@ async def test_no_event_is_trimmed_that_a_snapshot_needs(options: Options) -> No
     async with opened(options) as (journal, applied):
         await journal.append(created())
         for version in range(1, 10):
-            await journal.append(learned(version))
-            journal.save_snapshot(Snapshot("m", applied[-1][0], version, b"%d" % version, b""))
+            await journal.append(learned(version), LIFE)
+            journal.save_snapshot(Snapshot("m", LIFE, applied[-1][0], version, b"%d" % version, b""))
         await journal.settle()
         kept = [r.seq for r in await journal.events("m", after=0, limit=-1)]
         assert kept == [seq for seq, _ in applied[-1:]], "those after the older one of two snapshots"
@@ -198,13 +198,13 @@ async def test_of_two_snapshots_at_one_place_one_is_kept_and_an_older_one_comes_
     async with opened(options) as (a, of_a), opened(options) as (b, of_b):
         await a.append(created())
         for at in range(2, 6):
-            await a.append(learned(at))
+            await a.append(learned(at), LIFE)
         await eventually_async(lambda: of_a == of_b)
         seq = of_a[-1][0]
         for one in (a, b):
-            one.save_snapshot(Snapshot("m", seq, 4, b"state", b"page"))
+            one.save_snapshot(Snapshot("m", LIFE, seq, 4, b"state", b"page"))
         await asyncio.gather(a.settle(), b.settle())
-        b.save_snapshot(Snapshot("m", seq - 1, 3, b"older", b"older page"))
+        b.save_snapshot(Snapshot("m", LIFE, seq - 1, 3, b"older", b"older page"))
         await b.settle()
         stored = await a.load("m")
         assert stored is not None and (stored.state, stored.seq, stored.tail) == (b"state", seq, [])
@@ -226,10 +226,10 @@ async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(
         async with opened(options) as (journal, applied):
             long_ago = time.time_ns() // 1000 - 10_000_000
             await journal.append(ModelCreated("m", long_ago, {"long": "x" * 2_000_000}))
-            await journal.append(learned(2, "q", os.urandom(2_000_000)))
-            journal.save_snapshot(Snapshot("m", applied[-1][0], 1, b"state", b"page"))
+            await journal.append(learned(2, "q", os.urandom(2_000_000)), LIFE)
+            journal.save_snapshot(Snapshot("m", LIFE, applied[-1][0], 1, b"state", b"page"))
             await journal.settle()
-            await journal.append(ModelDeleted("m", long_ago + 1))
+            await journal.append(ModelDeleted("m", long_ago + 1), LIFE)
             if buried:
                 await eventually_async(lambda: are_left(2), otherwise="more than the birth and the death")
         async with opened(options) as (journal, _):
@@ -243,11 +243,11 @@ async def test_predictions_that_wait_are_taken_over_once(options: Options) -> No
     async with opened(options) as (a, _):
         await a.append(created())
         for prediction in predictions:
-            a.put_pending(prediction, wait=False)
+            a.put_pending(prediction, LIFE, wait=False)
     async with opened(options) as (b, _), opened(options) as (c, _):
         both = [await one.load("m") for one in (b, c)]
         assert [stored.pending for stored in both if stored] == [predictions, []]
-        assert await c.find("p7") == predictions[5], "any replica finds any of them"
+        assert await c.find("p7") == WaitingPrediction(predictions[5], LIFE), "any replica finds any of them"
 
 
 async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictionary(

@@ -19,8 +19,17 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
 )
-from service.journal.protocol import Journal, Page, Recorded, Snapshot, Summary, Totals
-from tests.journal.journals import JOURNALS
+from service.journal.protocol import (
+    Journal,
+    Overdue,
+    Page,
+    Recorded,
+    Snapshot,
+    Summary,
+    Totals,
+    WaitingPrediction,
+)
+from tests.journal.journals import JOURNALS, LIFE
 
 Applied = list[tuple[int, AnyEvent]]
 
@@ -75,7 +84,7 @@ def revealed(prediction: Prediction, label: int, at: int = 100) -> RoundRevealed
 async def test_events_are_applied_in_order_once_durable_and_come_back(opened: Callable[[], Any]) -> None:
     async with opened() as (journal, applied):
         await journal.append(created())
-        appended = await asyncio.gather(*(journal.append(learned(at)) for at in range(2, 300)))
+        appended = await asyncio.gather(*(journal.append(learned(at), LIFE) for at in range(2, 300)))
         assert [a.applied for a in appended] == [f"applied {a.seq}" for a in appended]
         assert all(a.is_new for a in appended)
         sequence = [seq for seq, _ in applied]
@@ -86,7 +95,7 @@ async def test_events_are_applied_in_order_once_durable_and_come_back(opened: Ca
         stored = await journal.load("m")
         assert [(r.seq, r.event) for r in stored.tail] == before
         assert applied == [], "what was applied before is not applied again"
-        assert (await journal.append(learned(300))).seq > before[-1][0]
+        assert (await journal.append(learned(300), LIFE)).seq > before[-1][0]
         assert await journal.events("m", after=before[9][0], limit=3) == [Recorded(*b) for b in before[10:13]]
 
 
@@ -102,10 +111,10 @@ async def test_an_id_is_revealed_once(opened: Callable[[], Any]) -> None:
     prediction = waiting("p")
     async with opened() as (journal, applied):
         await journal.append(created())
-        await journal.put_pending(prediction, wait=True)
-        assert await journal.find("p") == prediction
+        await journal.put_pending(prediction, LIFE, wait=True)
+        assert await journal.find("p") == WaitingPrediction(prediction, LIFE)
         both = await asyncio.gather(
-            journal.append(revealed(prediction, 1)), journal.append(revealed(prediction, -1))
+            journal.append(revealed(prediction, 1), LIFE), journal.append(revealed(prediction, -1), LIFE)
         )
         assert [a.is_new for a in both] == [True, False]
         assert both[0].seq == both[1].seq and both[1].applied is None
@@ -113,9 +122,9 @@ async def test_an_id_is_revealed_once(opened: Callable[[], Any]) -> None:
         found = await journal.find("p")
         assert found == Recorded(both[0].seq, revealed(prediction, 1))
     async with opened() as (journal, applied):
-        again = await journal.append(revealed(prediction, 1))
+        again = await journal.append(revealed(prediction, 1), LIFE)
         assert not again.is_new and again.seq == both[0].seq and applied == []
-        assert not (await journal.append(learned(5, "p"))).is_new
+        assert not (await journal.append(learned(5, "p"), LIFE)).is_new
         assert (await journal.load("m")).pending == []
 
 
@@ -132,16 +141,17 @@ async def test_waiting_predictions_come_back_until_voided(opened: Callable[[], A
     async with opened() as (journal, _):
         await journal.append(created())
         for prediction in predictions:
-            journal.put_pending(prediction, wait=False)
+            journal.put_pending(prediction, LIFE, wait=False)
         stored = await journal.load("m")
         assert stored.pending == predictions, "loading sees what was queued before"
-        await journal.append(PredictionsExpired("m", 21, 4, 13))
+        await journal.append(PredictionsExpired("m", 21, 4, 13), LIFE)
     async with opened() as (journal, _):
         assert (await journal.load("m")).pending == predictions[4:]
-        assert await journal.find("p13") == predictions[3], "the newest expired ones are remembered"
-        assert await journal.find("p12") == predictions[2]
-        assert await journal.find("p11") in (None, predictions[1]), "older ones need not be"
-        await journal.append(ModelReset("m", 22))
+        found = [await journal.find(f"p{at}") for at in (11, 12, 13)]
+        expected = [WaitingPrediction(prediction, LIFE) for prediction in predictions[1:4]]
+        assert found[1:] == expected[1:], "the newest expired ones are remembered"
+        assert found[0] in (None, expected[0]), "older ones need not be"
+        await journal.append(ModelReset("m", 22), LIFE)
         assert (await journal.load("m")).pending == []
 
 
@@ -155,17 +165,22 @@ async def test_a_model_is_created_once(opened: Callable[[], Any]) -> None:
 async def test_a_deleted_model_is_gone_and_can_be_made_again(opened: Callable[[], Any]) -> None:
     async with opened() as (journal, applied):
         await journal.append(created())
-        await journal.put_pending(waiting("p"), wait=True)
-        await journal.append(learned(3, "q"))
-        journal.save_snapshot(Snapshot("m", 2, 1, b"state", b"outcomes"))
+        await journal.put_pending(waiting("p"), LIFE, wait=True)
+        await journal.append(learned(3, "q"), LIFE)
+        journal.save_snapshot(Snapshot("m", LIFE, 2, 1, b"state", b"outcomes"))
         results = await asyncio.gather(
-            journal.append(ModelDeleted("m", 4)), journal.append(learned(5)), return_exceptions=True
+            journal.append(ModelDeleted("m", 4), LIFE),
+            journal.append(learned(5), LIFE),
+            return_exceptions=True,
         )
         assert results[0].is_new and isinstance(results[1], UnknownModel)
         assert await journal.load("m") is None
         assert await journal.find("p") is None and await journal.find("q") is None
-        assert (await journal.append(created(at=6))).is_new
-        assert (await journal.append(learned(7, "q"))).is_new
+        again = await journal.append(created(at=6))
+        assert again.is_new and again.seq > LIFE
+        with pytest.raises(UnknownModel):
+            await journal.append(learned(7, "q"), LIFE)
+        assert (await journal.append(learned(7, "q"), again.seq)).is_new
         assert [event.at for _, event in applied] == [1, 3, 4, 6, 7]
     async with opened() as (journal, _):
         stored = await journal.load("m")
@@ -177,11 +192,11 @@ async def test_a_snapshot_shortens_the_tail_and_trims_what_it_covers(opened: Cal
     async with opened() as (journal, applied):
         await journal.append(created())
         for version in range(1, 21):
-            await journal.append(learned(1 + version, f"q{version}"))
+            await journal.append(learned(1 + version, f"q{version}"), LIFE)
             if version % 3 == 0:
                 outcomes = f"up to {version}".encode()
                 journal.save_snapshot(
-                    Snapshot("m", applied[-1][0], version, f"state {version}".encode(), outcomes)
+                    Snapshot("m", LIFE, applied[-1][0], version, f"state {version}".encode(), outcomes)
                 )
         seqs = [seq for seq, _ in applied]
     async with opened() as (journal, _):
@@ -194,6 +209,25 @@ async def test_a_snapshot_shortens_the_tail_and_trims_what_it_covers(opened: Cal
         assert await journal.outcomes("m", seqs[13]) == b"up to 15"
         assert await journal.outcomes("m", seqs[18]) == b"up to 18"
         assert await journal.outcomes("m", seqs[19]) is None
+
+
+async def test_predictions_that_wait_too_long_are_told_without_their_models(
+    opened: Callable[[], Any],
+) -> None:
+    async with opened() as (journal, _):
+        await journal.append(created())
+        other = (await journal.append(created("n"))).seq
+        for at in range(10, 16):
+            await journal.put_pending(waiting(f"p{at}", at), LIFE, wait=True)
+            await journal.put_pending(waiting(f"q{at}", at + 100, "n"), other, wait=True)
+        assert await journal.overdue(0, 12, 100) == ([Overdue("m", LIFE, 3, 12)], 12)
+        await journal.append(revealed(waiting("p10", 10), 1), LIFE)
+        await journal.append(PredictionsExpired("m", 200, 1, 11), LIFE)
+        found, _ = await journal.overdue(0, 112, 100)
+        assert found == [Overdue("m", LIFE, 4, 15), Overdue("n", other, 3, 112)]
+        oldest = await journal.overdue(11, 112, 2)
+        assert oldest == ([Overdue("m", LIFE, 2, 13)], 13), "the oldest come first"
+        assert await journal.overdue(8, 9, 100) == ([], 8)
 
 
 async def test_models_are_listed_by_name(opened: Callable[[], Any]) -> None:
@@ -215,8 +249,8 @@ async def test_models_are_listed_by_name(opened: Callable[[], Any]) -> None:
 
 async def test_closing_finishes_what_is_queued(opened: Callable[[], Any]) -> None:
     async with opened() as (journal, applied):
-        journal.append(created())
-        futures = [journal.append(learned(at)) for at in range(2, 102)]
+        await journal.append(created())
+        futures = [journal.append(learned(at), LIFE) for at in range(2, 102)]
     assert all(future.result().is_new for future in futures)
     assert len(applied) == 101
 
@@ -227,7 +261,9 @@ async def test_models_are_listed_by_the_numbers_of_their_summaries(opened: Calla
         for at, name in enumerate(counts):
             await journal.append(created(name, at))
         assert await journal.unsummarised() == list(counts)
-        summaries = [Summary(name, 100 + i, r, m, m, 2, 1) for i, (name, (r, m)) in enumerate(counts.items())]
+        summaries = [
+            Summary(name, 1 + i, 100 + i, r, m, m, 2, 1) for i, (name, (r, m)) in enumerate(counts.items())
+        ]
         await journal.save_summaries(summaries, through=5)
         assert await journal.unsummarised() == []
         assert await journal.totals("") == Totals(5, 33, 14, 14, 10, 5)
@@ -247,6 +283,6 @@ async def test_models_are_listed_by_the_numbers_of_their_summaries(opened: Calla
         assert await listed("error_rate") == ["d", "a", "e", "b", "c"]
         assert await listed("updated_at") == ["e", "d", "c", "b", "a"]
         assert await listed("name") == ["a", "b", "c", "d", "e"]
-        await journal.append(learned(9, model="b"))
+        await journal.append(learned(9, model="b"), 2)
     async with opened() as (journal, _):
         assert await journal.unsummarised() == ["b"]

@@ -33,8 +33,8 @@ class Journal:
     def commit(self, rounds: int, *, snapshot: bool = False) -> None:
         first, self.rounds = self.rounds, self.rounds + rounds
         ids = (f"p{number}" for number in range(first, self.rounds))
-        group = [EventRecord("m", one, False, None, b"round") for one in ids]
-        saved = [SnapshotRecord("m", self.rounds + 1, self.rounds, seal(b"state"), seal(b"outcomes"))]
+        group = [EventRecord(1, one, False, None, b"round") for one in ids]
+        saved = [SnapshotRecord(1, self.rounds + 1, self.rounds, seal(b"state"), seal(b"outcomes"))]
         self.writing.commit([*group, *saved] if snapshot else [*group])
 
     def events(self) -> list[int]:

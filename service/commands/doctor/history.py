@@ -101,9 +101,9 @@ def _read(connection: sqlite3.Connection, number: int, name: str) -> Papers:
 def _replay(papers: Papers, snapshot: int | None) -> Replay | None:
     """From the beginning, or from a snapshot, to the end."""
     if snapshot is not None:
-        live = Live(Model.from_bytes(papers.snapshots[snapshot].to_bytes()), snapshot)
+        live = Live(Model.from_bytes(papers.snapshots[snapshot].to_bytes()), snapshot, papers.number)
     elif papers.is_whole:
-        live = Live(born(papers.events[0].event), papers.events[0].seq)
+        live = Live(born(papers.events[0].event), papers.events[0].seq, papers.number)
     else:
         return None
     replay = Replay(live, live.seq, {}, {})

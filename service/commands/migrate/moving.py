@@ -1,6 +1,7 @@
 """A model goes into a cluster, is read again by another replica, and compared to the bit."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,29 +27,29 @@ async def write(journal: JetStreamJournal, moved: Moved) -> list[int]:
     for start in range(0, len(moved.events), AT_ONCE):
         some = [recorded.event for recorded in moved.events[start : start + AT_ONCE]]
         served = [_prediction(event) for event in some if isinstance(event, RoundRevealed)]
-        await _keep(journal, served)
-        appended = await asyncio.gather(*(journal.append(event) for event in some))
+        await _keep(journal, birth.seq, served)
+        appended = await asyncio.gather(*(journal.append(event, birth.seq) for event in some))
         if not all(one.is_new for one in appended):
             raise CommandFailed(f"an event of {name!r} is in the cluster already")
         seqs += [one.seq for one in appended]
-    await _keep(journal, moved.pending)
-    await _save(journal, moved, seqs[-1] if seqs else birth.seq, _renumbered(moved, seqs))
-    journal.save_summaries([moved.live.summary()])
+    await _keep(journal, birth.seq, moved.pending)
+    await _save(journal, birth.seq, moved, seqs[-1] if seqs else birth.seq, _renumbered(moved, seqs))
+    journal.save_summaries([replace(moved.live.summary(), life=birth.seq)])
     return seqs
 
 
-async def _keep(journal: JetStreamJournal, predictions: list[Prediction]) -> None:
+async def _keep(journal: JetStreamJournal, life: int, predictions: list[Prediction]) -> None:
     for start in range(0, len(predictions), AT_ONCE):
         some = predictions[start : start + AT_ONCE]
-        kept = (journal.put_pending(prediction, wait=True) for prediction in some)
+        kept = (journal.put_pending(prediction, life, wait=True) for prediction in some)
         for one in await asyncio.gather(*(future for future in kept if future is not None)):
             if not one.is_new:
                 raise CommandFailed("an id is in the cluster already")
 
 
-async def _save(journal: JetStreamJournal, moved: Moved, seq: int, outcomes: Array) -> None:
+async def _save(journal: JetStreamJournal, life: int, moved: Moved, seq: int, outcomes: Array) -> None:
     model = moved.live.model
-    snapshot = Snapshot(model.name, seq, model.version, model.to_bytes(), outcomes.tobytes())
+    snapshot = Snapshot(model.name, life, seq, model.version, model.to_bytes(), outcomes.tobytes())
     journal.save_snapshot(snapshot, is_whole=moved.is_whole)
     await journal.settle()
 

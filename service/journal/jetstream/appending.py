@@ -22,7 +22,7 @@ from service.journal.jetstream.messages import Blob
 from service.journal.jetstream.publishing import Ack, Publisher
 from service.journal.jetstream.subjects import Subjects
 from service.journal.jetstream.turns import Turns
-from service.journal.protocol import Appended
+from service.journal.protocol import NEW_LIFE, Appended
 from service.timings import Timings
 
 LifeEvent = ModelCreated | ModelImported | ModelDeleted
@@ -57,16 +57,15 @@ class Appender:
         self._slow: dict[int, tuple[Turns, int]] = {}  # by life, with how many are under way
         self.commits = Timings()
 
-    def append(self, event: AnyEvent, future: Future[Appended]) -> None:
+    def append(self, event: AnyEvent, life: int, future: Future[Appended]) -> None:
         """Append an event; the future is done when this replica has applied it, or knows why not."""
-        birth = self._births.get(event.model)
-        entry = self._catalogue.get(event.model)
-        if birth is not None and entry is None:
-            self._spawn(self._append_after(birth, event, future), future)
-        elif isinstance(event, LifeEvent):
-            self._append_life_event(event, future)
+        entry = self._catalogue.living(life)
+        if isinstance(event, ModelCreated | ModelImported):
+            self._append_birth(event, future)
         elif entry is None:
             future.set_exception(UnknownModel(DIED))
+        elif isinstance(event, ModelDeleted):
+            self._try_life_event(event, life, encode(event), future, None)
         else:
             body = encode(event)
             event_id: str | None = getattr(event, "prediction_id", None)
@@ -116,26 +115,31 @@ class Appender:
             await self._ids.claim(entry, to_claim)
         return body if self._bodies.fits(body) else await self._bodies.put_beside(entry.life, body)
 
-    async def _append_after(self, birth: Future[Appended], event: AnyEvent, future: Future[Appended]) -> None:
-        """An event of a model that is just being made."""
-        await asyncio.wait([birth])
-        self.append(event, future)
-
     # Births and deaths
 
-    def _append_life_event(self, event: LifeEvent, future: Future[Appended]) -> None:
-        if not isinstance(event, ModelDeleted):
-            self._births[event.model] = future
-            future.add_done_callback(lambda _: self._births.pop(event.model, None))
-        self._try_life_event(event, encode(event), future, None)
+    def _append_birth(self, event: ModelCreated | ModelImported, future: Future[Appended]) -> None:
+        """A second one of the same name waits for the first."""
+        first = self._births.get(event.model)
+        if first is not None:
+            self._spawn(self._append_after(first, event, future), future)
+            return
+        self._births[event.model] = future
+        future.add_done_callback(lambda _: self._births.pop(event.model, None))
+        self._try_life_event(event, NEW_LIFE, encode(event), future, None)
+
+    async def _append_after(
+        self, first: Future[Appended], event: ModelCreated | ModelImported, future: Future[Appended]
+    ) -> None:
+        await asyncio.wait([first])
+        self._append_birth(event, future)
 
     def _try_life_event(
-        self, event: LifeEvent, body: bytes, future: Future[Appended], expected: int | None
+        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], expected: int | None
     ) -> None:
         """Append it behind the last birth or death of this name, unless there is nothing to be done."""
         entry = self._catalogue.get(event.model)
         if isinstance(event, ModelDeleted):
-            if entry is None:
+            if entry is None or entry.life != life:
                 future.set_exception(UnknownModel(DIED))
                 return
         elif entry is not None:
@@ -144,27 +148,34 @@ class Appender:
         if expected is None or entry is not None:
             expected = self._catalogue.last_life_event(event.model)
         if self._bodies.fits(body):
-            self._send_life_event(event, body, body, future, expected)
+            self._send_life_event(event, life, body, body, future, expected)
         else:
-            self._spawn(self._send_large_birth(event, body, future, expected), future)
+            self._spawn(self._send_large_birth(event, life, body, future, expected), future)
 
     async def _send_large_birth(
-        self, event: LifeEvent, body: bytes, future: Future[Appended], expected: int
+        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], expected: int
     ) -> None:
-        self._send_life_event(event, body, await self._bodies.put_beside(0, body), future, expected)
+        whole = await self._bodies.put_beside(0, body)
+        self._send_life_event(event, life, body, whole, future, expected)
 
     def _send_life_event(
-        self, event: LifeEvent, body: bytes, whole: bytes | Blob, future: Future[Appended], expected: int
+        self,
+        event: LifeEvent,
+        life: int,
+        body: bytes,
+        whole: bytes | Blob,
+        future: Future[Appended],
+        expected: int,
     ) -> None:
         token = self._bodies.new_token()
         subject = self._subjects.life_of(event.model)
         ack = self._publisher.publish(subject, self._bodies.seal(token, whole), expected=expected)
         attempt: Future[Appended] = asyncio.get_running_loop().create_future()
-        attempt.add_done_callback(partial(self._life_event_tried, event, body, future))
+        attempt.add_done_callback(partial(self._life_event_tried, event, life, body, future))
         self._await(token, attempt, ack)
 
     def _life_event_tried(
-        self, event: LifeEvent, body: bytes, future: Future[Appended], attempt: Future[Appended]
+        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], attempt: Future[Appended]
     ) -> None:
         if future.done():
             return
@@ -174,7 +185,7 @@ class Appender:
         elif attempt.result().is_new:
             future.set_result(attempt.result())
         else:  # the catalogue has come to what was there before: look again
-            self._try_life_event(event, body, future, attempt.result().seq)
+            self._try_life_event(event, life, body, future, attempt.result().seq)
 
     # What becomes of them
 

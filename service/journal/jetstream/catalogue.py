@@ -37,7 +37,7 @@ class Entry:
         self.last_seq = life
         """The newest event that the follower has seen of it."""
         self.voided_through = 0
-        self.summary = Summary(model, created_at, 0, 0, 0, 0, 0)
+        self.summary = Summary(model, life, created_at, 0, 0, 0, 0, 0)
         self.through = 0
         """Up to which event the summary is right."""
         self.stored_seq = 0
@@ -154,7 +154,7 @@ class Catalogue:
 
     def take_summary(self, summary: Summary, through: int) -> None:
         """A summary made here, right up to an event."""
-        entry = self._by_name.get(summary.model)
+        entry = self._by_life.get(summary.life)
         if entry is not None and through >= entry.through:
             entry.summary, entry.through = summary, through
             _settle(self._unsummarised, entry, through)
@@ -170,7 +170,7 @@ class Catalogue:
         if stored.through > entry.through:
             s = stored
             entry.summary = Summary(
-                entry.model, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired
+                entry.model, life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired
             )
             entry.through = s.through
             _settle(self._unsummarised, entry, s.through)

@@ -11,7 +11,7 @@ from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.messages import KnownId, decode_known_id, encode
 from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
-from service.journal.protocol import Recorded
+from service.journal.protocol import Recorded, WaitingPrediction
 
 ID_CHARS_MAX = 512
 REMEMBERED_MAX = 10_000
@@ -78,7 +78,7 @@ class Ids:
             self._lives.clear()
         self._lives[prediction_id] = life
 
-    async def find(self, prediction_id: str) -> Prediction | Recorded | None:
+    async def find(self, prediction_id: str) -> WaitingPrediction | Recorded | None:
         """The waiting prediction, or the event that revealed it, or None."""
         if len(prediction_id) > ID_CHARS_MAX:
             return None
@@ -92,7 +92,9 @@ class Ids:
             opened = await self._bodies.open(event)
             await self._reach(event.seq)  # else what came of it could not be told yet
             return Recorded(event.seq, opened.event) if opened is not None else None
-        return known.prediction if known is not None else None
+        if known is None or known.prediction is None:
+            return None
+        return WaitingPrediction(known.prediction, life)
 
     async def _is_dead(self, life: int) -> bool:
         await self._reach(life)  # another replica may have made the model this very moment

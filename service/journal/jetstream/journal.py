@@ -30,15 +30,18 @@ from service.journal.jetstream.turns import Turns
 from service.journal.jetstream.upkeep import Upkeep
 from service.journal.jetstream.waiting import Waiting
 from service.journal.protocol import (
+    NEW_LIFE,
     Appended,
     Apply,
     Listed,
+    Overdue,
     Page,
     Recorded,
     Snapshot,
     Stored,
     Summary,
     Totals,
+    WaitingPrediction,
 )
 from service.timings import Timings
 
@@ -138,25 +141,32 @@ class JetStreamJournal:
 
     # Writing
 
-    def append(self, event: AnyEvent) -> Future[Appended]:
+    def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
         self._outstanding.check_room()
         future: Future[Appended] = asyncio.get_running_loop().create_future()
         self._outstanding.add(future)
-        self._appender.append(event, future)
+        self._appender.append(event, life, future)
         return future
 
-    def put_pending(self, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
+    def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
         self._outstanding.check_room()
-        entry = self._catalogue.get(prediction.model)
-        if entry is None:
+        if self._catalogue.living(life) is None:
             return None  # its model was deleted this very moment, and the prediction with it
-        return self._keeper.keep(entry.life, prediction, wait=wait)
+        return self._keeper.keep(life, prediction, wait=wait)
+
+    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
+        """Of the predictions that this replica has served: each replica gives up its own."""
+        found = [
+            Overdue(entry.model, life, count, newest)
+            for life, count, newest in self._waiting.overdue(through, limit)
+            if (entry := self._catalogue.living(life)) is not None
+        ]
+        return found, max((one.through for one in found), default=after)
 
     def save_snapshot(self, snapshot: Snapshot, *, is_whole: bool = True) -> None:
         """`is_whole`: the log has all events of the model; a model from elsewhere may come without."""
-        entry = self._catalogue.get(snapshot.model)
-        if entry is not None:
-            self._snapshots.save(entry.life, snapshot, is_whole=is_whole)
+        if self._catalogue.living(snapshot.life) is not None:
+            self._snapshots.save(snapshot.life, snapshot, is_whole=is_whole)
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         """They are known here at once, and stored in the cluster a little later."""
@@ -234,7 +244,9 @@ class JetStreamJournal:
 
     # Reading
 
-    async def find(self, prediction_id: str, *, expected: bool = False) -> Prediction | Recorded | None:
+    async def find(
+        self, prediction_id: str, *, expected: bool = False
+    ) -> WaitingPrediction | Recorded | None:
         found = await self._finds.take(self._ids.find(prediction_id))
         deadline = time.monotonic() + OTHERS_SECONDS
         while found is None and expected and time.monotonic() < deadline:

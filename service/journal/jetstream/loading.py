@@ -67,7 +67,7 @@ class Loader:
         if again.trimmed_through > seq:
             return None
         pending = await self._waiting.of(life, entry.voided_through)
-        return Stored(state, seq if state is not None else 0, tail, pending, entry.voided_through)
+        return Stored(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
 
     async def events(self, entry: Entry, *, after: int, limit: int) -> list[Recorded]:
         found: list[Recorded] = []

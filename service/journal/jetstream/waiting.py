@@ -7,6 +7,7 @@ as expired in the end. When a replica stops, it leaves lists of what waits for w
 import asyncio
 import os
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from service.events import AnyEvent, ModelReset, Prediction, PredictionsExpired, RoundRevealed
 from service.journal.jetstream.api import Api, ApiError
@@ -16,6 +17,7 @@ from service.journal.jetstream.subjects import Subjects
 
 READ_AT_ONCE = 64
 LISTED_AT_ONCE = 5_000
+CLEANED_MIN = 10_000
 
 
 class Waiting:
@@ -26,9 +28,37 @@ class Waiting:
         self._publisher = publisher
         self._subjects = subjects
         self._served: dict[int, dict[str, int]] = {}
+        # When each was served, for which life, and its id: a heap, from which those that wait no longer go later.
+        self._by_age: list[tuple[int, int, str]] = []
+        self._cleaned_to = 0
 
     def add(self, life: int, prediction: Prediction) -> None:
-        self._served.setdefault(life, {})[prediction.prediction_id] = prediction.at
+        self._add(life, prediction.prediction_id, prediction.at)
+
+    def _add(self, life: int, prediction_id: str, at: int) -> None:
+        self._served.setdefault(life, {})[prediction_id] = at
+        heappush(self._by_age, (at, life, prediction_id))
+        if len(self._by_age) > 2 * self._cleaned_to + CLEANED_MIN:
+            self._by_age = sorted(one for one in self._by_age if self._waits(one))
+            self._cleaned_to = len(self._by_age)
+
+    def _waits(self, one: tuple[int, int, str]) -> bool:
+        return one[2] in self._served.get(one[1], ())
+
+    def overdue(self, through: int, limit: int) -> list[tuple[int, int, int]]:
+        """The oldest that were served up to a time: for each life how many, and when the last of them was."""
+        by_age = self._by_age
+        oldest: list[tuple[int, int, str]] = []
+        while by_age and by_age[0][0] <= through and len(oldest) < limit:
+            one = heappop(by_age)
+            if self._waits(one):
+                oldest.append(one)
+        found: dict[int, tuple[int, int, int]] = {}
+        for one in oldest:
+            heappush(by_age, one)  # it waits until that it does not is recorded
+            at, life, _ = one
+            found[life] = (life, found[life][1] + 1 if life in found else 1, at)
+        return list(found.values())
 
     def drop(self, life: int, prediction_id: str) -> None:
         self._served.get(life, {}).pop(prediction_id, None)
@@ -78,7 +108,8 @@ class Waiting:
                 )
             except ApiError:
                 continue  # another one was first
-            self._served.setdefault(life, {}).update(decode_ids(message.data))
+            for prediction_id, at in decode_ids(message.data).items():
+                self._add(life, prediction_id, at)
 
     async def leave(self) -> None:
         """Leave lists of all that waits."""
@@ -95,6 +126,7 @@ class Waiting:
             )
         )
         self._served.clear()
+        self._by_age.clear()
 
 
 def _cut(items: list[tuple[str, int]], size: int) -> list[list[tuple[str, int]]]:

@@ -1,0 +1,42 @@
+"""One request at a time for each prediction id, however many come at once."""
+
+from asyncio import CancelledError, Future, get_running_loop
+from collections import deque
+
+
+class IdLocks:
+    """Locks by id, given on in the order in which they were asked for.
+
+    What a request has found out about an id stays true until it lets go of it, however often it waits for the
+    disk or for a model to be loaded in between.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Future[None]]] = {}  # by ids that are locked
+
+    def __contains__(self, prediction_id: object) -> bool:
+        """Whether a request is under way with this id."""
+        return prediction_id in self._waiting
+
+    async def acquire(self, prediction_id: str) -> None:
+        waiting = self._waiting.get(prediction_id)
+        if waiting is None:
+            self._waiting[prediction_id] = deque()
+            return
+        turn: Future[None] = get_running_loop().create_future()
+        waiting.append(turn)
+        try:
+            await turn
+        except CancelledError:
+            if not turn.cancelled():  # it was given the lock just before
+                self.release(prediction_id)
+            raise
+
+    def release(self, prediction_id: str) -> None:
+        waiting = self._waiting[prediction_id]
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():  # else whoever asked for it has gone
+                turn.set_result(None)
+                return
+        del self._waiting[prediction_id]
