@@ -80,7 +80,9 @@ class Engine:
         self.clock.start_after(await self._journal.open(apply))
         self.fleet.left_behind = set(await self._journal.unsummarised())
         before = await self._journal.totals("")
-        self.models.count, self.fleet.waiting_unloaded = before.models, before.pending
+        self.models.count = before.models
+        # In a shared journal each replica gives up, and counts, what it has served itself.
+        self.fleet.waiting_unloaded = 0 if self._journal.is_shared else before.pending
         self._housekeeping = Housekeeping(self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True

@@ -10,6 +10,8 @@ import pytest
 from tests.running import NO_TLS, Service, problem_of
 from tests.waiting import eventually
 
+OVER_EVERY_JOURNAL = True
+
 
 def unload(service: Service, *others: str) -> None:
     """Use other models until there is no room left for the rest."""
@@ -81,14 +83,17 @@ def test_predictions_of_unloaded_models_expire_and_make_room(start: Callable[...
 
 
 def test_dead_predictions_of_unloaded_models_expire_after_a_restart_too(
-    start: Callable[..., Service],
+    start: Callable[..., Service], journal: str
 ) -> None:
     settings = {"models_loaded_max": 3, "pending_total_max": 30, "pending_ttl_seconds": 1}
     service = start(**settings)
     for number in range(30):
         service.predict(f"dead{number}", [1.0])
-    service.kill()
-    service.start()
+    if journal == "sqlite":
+        service.kill()
+        service.start()
+    else:  # what a replica has served and was killed with is not counted, but its ids are forgotten in time
+        service.restart()
     eventually(lambda: service.get("/stats?limit=1")["totals"]["rounds"]["pending"] == 0)
     assert service.stats("dead7")["rounds"]["expired"] == 1
 

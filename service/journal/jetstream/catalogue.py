@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
@@ -137,9 +138,12 @@ class Catalogue:
         entry = self._by_life.get(life)
         if entry is None or entry.model != event.model:
             return False
+        is_summarised = life not in self._unsummarised
         self.note(entry, seq)
         if isinstance(event, PredictionsExpired):
             entry.voided_through = max(entry.voided_through, event.through)
+            if is_summarised:  # then it stays so: the model need not be loaded for this
+                self.take_summary(_after_expiry(entry.summary, event), seq)
         elif isinstance(event, ModelReset):
             entry.voided_through = max(entry.voided_through, event.at)
         return True
@@ -226,6 +230,15 @@ class Catalogue:
             sum(s.pending for s in found),
             sum(s.expired for s in found),
         )
+
+
+def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:
+    return replace(
+        summary,
+        updated_at=event.at,
+        pending=max(0, summary.pending - event.count),
+        expired=summary.expired + event.count,
+    )
 
 
 def _settle(open_since: OrderedDict[int, int], entry: Entry, through: int) -> None:

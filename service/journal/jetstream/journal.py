@@ -52,6 +52,9 @@ OTHERS_SECONDS = 0.5
 
 LOOK_AGAIN_SECONDS = 0.01
 
+TAKE_OVER_SECONDS = 10.0
+"""How often a replica looks for predictions that others have left waiting when they stopped."""
+
 TICK_SECONDS = 0.5
 RETRY_SECONDS = 0.1
 LATE_SECONDS_MIN = 60.0
@@ -70,6 +73,7 @@ class JetStreamJournal:
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
         self._outstanding = Outstanding(options.queue_events_max)
         self._applied = 0
+        self._took_over_at = -TAKE_OVER_SECONDS
 
     async def open(self, apply: Apply) -> int:
         self._apply = apply
@@ -155,12 +159,17 @@ class JetStreamJournal:
         return self._keeper.keep(life, prediction, wait=wait)
 
     async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
-        """Of the predictions that this replica has served: each replica gives up its own."""
-        found = [
-            Overdue(entry.model, life, count, newest)
-            for life, count, newest in self._waiting.overdue(through, limit)
-            if (entry := self._catalogue.living(life)) is not None
-        ]
+        """Of the predictions that this replica has served, or that one before it has left: each gives up its own."""
+        if time.monotonic() > self._took_over_at + TAKE_OVER_SECONDS:
+            self._took_over_at = time.monotonic()
+            await self._waiting.take_over(None)
+        found: list[Overdue] = []
+        for life, count, newest in self._waiting.overdue(through, limit):
+            entry = self._catalogue.living(life)
+            if entry is None:
+                self._waiting.forget(life)
+            else:
+                found.append(Overdue(entry.model, life, count, newest))
         return found, max((one.through for one in found), default=after)
 
     def save_snapshot(self, snapshot: Snapshot, *, is_whole: bool = True) -> None:

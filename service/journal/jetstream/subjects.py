@@ -80,8 +80,9 @@ class Subjects:
     def waiting(self, life: int, name: str) -> str:
         return f"{self._prefix}.wait.{life}.{name}"
 
-    def waiting_of(self, life: int) -> str:
-        return f"{self._prefix}.wait.{life}.*"
+    def waiting_of(self, life: int | None) -> str:
+        """Lists of predictions that wait for their labels; None: of all models."""
+        return f"{self._prefix}.wait.{'*' if life is None else life}.*"
 
     def all_derived_of(self, life: int) -> list[str]:
         """All that goes with a model."""

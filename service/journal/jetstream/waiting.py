@@ -82,7 +82,7 @@ class Waiting:
 
     async def of(self, life: int, voided_through: int) -> list[Prediction]:
         """The predictions that wait, oldest first, with those that a replica before us has left."""
-        await self._take_over(life)
+        await self.take_over(life)
         served = self._served.get(life, {})
         found = await self._read(name for name, at in served.items() if at > voided_through)
         return sorted(found, key=lambda prediction: prediction.at)
@@ -98,16 +98,17 @@ class Waiting:
         found = await asyncio.gather(*map(read, prediction_ids))
         return [prediction for prediction in found if prediction is not None]
 
-    async def _take_over(self, life: int) -> None:
-        """Lists that were left: each goes to the one replica that manages to remove it."""
+    async def take_over(self, of: int | None) -> None:
+        """Lists that were left, of one life or of all: each goes to the one replica that manages to remove it."""
         s = self._subjects
-        async for message in self._api.scan(s.state, s.waiting_of(life), after=0):
+        async for message in self._api.scan(s.state, s.waiting_of(of), after=0):
             try:
                 await self._api.request(
                     f"STREAM.MSG.DELETE.{s.state}", {"seq": message.seq, "no_erase": True}
                 )
             except ApiError:
                 continue  # another one was first
+            life = s.life_in(message.subject)
             for prediction_id, at in decode_ids(message.data).items():
                 self._add(life, prediction_id, at)
 
