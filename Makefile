@@ -36,7 +36,7 @@ audit: $(VENV)/.installed-audit ## compare the pinned versions with known vulner
 fuzz: $(VENV)/.installed-dev ## try the service with made-up requests, TIMES=20 times as many as make test does
 	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal --timeout 0 tests/fuzz $(ARGS)
 
-soak: $(VENV)/.installed-dev ## mixed load with kills and restarts for MINUTES=10, and an account of what was counted
+soak: $(VENV)/.installed-dev ## mixed load with kills and restarts for MINUTES=10, and an account; ARGS="--replicas 3" on a cluster
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 bench: $(VENV)/.installed-bench ## measure the service beside its peers; ARGS=--quick only tries the harness

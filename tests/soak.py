@@ -1,7 +1,11 @@
 """`make soak`: mixed load for a while, with kills and restarts, and an account in the end.
 
 Every round has an id, so it counts once however often it is sent; what was not answered is sent again after the
-restart. In the end the rounds that were acknowledged and the rounds that are counted have to be the same.
+restart. In the end the rounds that were acknowledged and the rounds that are counted have to be the same. Beside
+that, other models are deleted and made again all the time, under requests that come twice at once.
+
+With `--replicas 3` the same on three replicas over a cluster of three NATS servers: requests go to any of them, and
+in the end all of them have to tell the same.
 """
 
 import argparse
@@ -11,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
@@ -19,9 +24,14 @@ from typing import Any
 import httpx
 import msgspec
 
+from tests.mortals import Mortals
+from tests.nats_servers import NatsCluster
 from tests.running import Service
+from tests.waiting import eventually_async
 
 CLIENTS = 12
+MORTAL_CLIENTS = 3
+MORTALS = [f"mortal-{number}" for number in range(4)]
 MODELS = [f"soak-{number}" for number in range(8)]
 REPORT_SECONDS = 10.0
 BETWEEN_RESTARTS_SECONDS = (5.0, 15.0)
@@ -88,19 +98,36 @@ class Client:
         await self._send("stats", f"/stats/{model}", None)
 
     async def _send(self, kind: str, path: str, body: Any) -> httpx.Response:
-        """An answer, however many restarts it takes."""
-        account = self._soak.account
+        return await self._soak.send(kind, "GET" if body is None else "POST", path, body)
+
+
+class Soak:
+    def __init__(self, data: Path, minutes: float, cluster: NatsCluster | None, replicas: int) -> None:
+        self.account = Account()
+        self.over = False
+        self._ends_at = time.monotonic() + 60 * minutes
+        settings = cluster.settings("soak") if cluster is not None else {}
+        self._services = [
+            Service(data, snapshot_every_events=200, models_loaded_max=5, pending_max=100_000, **settings)
+            for _ in range(replicas)
+        ]
+        self._running: dict[int, httpx.AsyncClient] = {}
+        """By their numbers, the services that can be asked."""
+        self._chance = random.Random(1)
+
+    async def send(self, kind: str, method: str, path: str, body: Any) -> httpx.Response:
+        """An answer, however many restarts it takes, of any replica."""
+        account = self.account
         while True:
-            await self._soak.running.wait()
+            await eventually_async(lambda: bool(self._running), 120)
+            http = self._chance.choice(list(self._running.values()))
             began = time.perf_counter()
             try:
-                if body is None:
-                    answer = await self._soak.http.get(path)
-                elif isinstance(body, bytes):
-                    answer = await self._soak.http.post(path, content=body, headers=NDJSON)
+                if isinstance(body, bytes):
+                    answer = await http.post(path, content=body, headers=NDJSON)
                 else:
-                    answer = await self._soak.http.post(path, json=body)
-            except httpx.TransportError:
+                    answer = await http.request(method, path, json=body)
+            except (httpx.TransportError, RuntimeError):  # the latter if the client was closed meanwhile
                 account.requests["cut off"] += 1
                 await asyncio.sleep(0.01)
                 continue
@@ -113,21 +140,20 @@ class Client:
                 return answer
             await asyncio.sleep(0.05)
 
+    async def _mortals(self, number: int) -> None:
+        async def send(method: str, path: str, body: Any) -> httpx.Response:
+            return await self.send("mortal", method, path, body)
 
-class Soak:
-    def __init__(self, data: Path, minutes: float) -> None:
-        self.account = Account()
-        self.over = False
-        self.running = asyncio.Event()
-        self._ends_at = time.monotonic() + 60 * minutes
-        self._service = Service(data, snapshot_every_events=200, models_loaded_max=5, pending_max=100_000)
-        self._chance = random.Random(1)
+        mortals = Mortals(send, number, MORTALS)
+        while not self.over:
+            await mortals.step()
 
     async def run(self) -> bool:
         """Whether the account balances."""
         try:
-            await self._start()
+            await asyncio.gather(*(self._start(number) for number in range(len(self._services))))
             clients = [asyncio.create_task(Client(self, number).run()) for number in range(CLIENTS)]
+            clients += [asyncio.create_task(self._mortals(number)) for number in range(MORTAL_CLIENTS)]
             reports = asyncio.create_task(self._report())
             while time.monotonic() < self._ends_at and not any(client.done() for client in clients):
                 await asyncio.wait(clients, timeout=self._chance.uniform(*BETWEEN_RESTARTS_SECONDS),
@@ -136,34 +162,37 @@ class Soak:
             self.over = True
             await asyncio.gather(*clients)
             reports.cancel()
-            return self._balances()
+            return await self._balances()
         except AssertionError:
-            print("".join(self._service.log[-60:]))
+            for service in self._services:
+                print("".join(service.log[-60:]))
             raise
         finally:
-            self._service.close()
+            for service in self._services:
+                service.close()
 
-    async def _start(self) -> None:
-        await asyncio.to_thread(self._service.start, cold=True)
-        self.http = httpx.AsyncClient(base_url=self._service.url, timeout=60)
-        self.running.set()
+    async def _start(self, number: int) -> None:
+        service = self._services[number]
+        await asyncio.to_thread(service.start, cold=True)
+        self._running[number] = httpx.AsyncClient(base_url=service.url, timeout=60)
 
     async def _restart(self) -> None:
         how = self._chance.choice(["kill", "kill", "stop"])
+        number = self._chance.randrange(len(self._services))
         self.account.restarts[how] += 1
-        self.running.clear()
+        http = self._running.pop(number)
         if how == "kill":
-            await asyncio.to_thread(self._service.kill)
+            await asyncio.to_thread(self._services[number].kill)
         else:
-            assert await asyncio.to_thread(self._service.stop) == 0, "a stop must end with status 0"
-        await self.http.aclose()
-        await self._start()
+            status = await asyncio.to_thread(self._services[number].stop)
+            assert status == 0, "a stop must end with status 0"
+        await http.aclose()
+        await self._start(number)
 
     async def _report(self) -> None:
         began = time.monotonic()
         while True:
             await asyncio.sleep(REPORT_SECONDS)
-            await self.running.wait()
             seconds, self.account.seconds = self.account.seconds, {}
             p99 = {kind: quantiles(s, n=100)[98] * 1000 for kind, s in seconds.items() if len(s) > 1}
             rounds, restarts = self.account.acknowledged.total(), self.account.restarts.total()
@@ -175,15 +204,25 @@ class Soak:
             )
 
     def _megabytes(self) -> float:
-        status = Path(f"/proc/{self._service.process.pid}/status").read_text()
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+        """Of the largest."""
+        most = 0.0
+        for number in self._running:
+            with suppress(OSError):  # it may just have been killed
+                status = Path(f"/proc/{self._services[number].process.pid}/status").read_text()
+                lines = (line for line in status.splitlines() if line.startswith("VmRSS"))
+                most = max(most, *(int(line.split()[1]) / 1024 for line in lines), 0.0)
+        return most
 
-    def _balances(self) -> bool:
+    async def _balances(self) -> bool:
         balances = True
         for model, acknowledged in sorted(self.account.acknowledged.items()):
-            counted = self._service.stats(model)["rounds"]["revealed"]
-            balances &= counted == acknowledged
-            print(f"{model}: {acknowledged:,} acknowledged, {counted:,} counted")
+            told = []
+            for service in self._services:  # a replica may be a little behind the others
+                with suppress(AssertionError):
+                    await eventually_async(lambda: _revealed(service, model) >= acknowledged, 10)  # noqa: B023
+                told.append(_revealed(service, model))
+            balances &= set(told) == {acknowledged}
+            print(f"{model}: {acknowledged:,} acknowledged, {', '.join(f'{one:,}' for one in told)} counted")
         print(
             "requests:", dict(sorted(self.account.requests.items())), "restarts:", dict(self.account.restarts)
         )
@@ -191,17 +230,29 @@ class Soak:
         return balances
 
 
+def _revealed(service: Service, model: str) -> int:
+    return int(service.stats(model)["rounds"]["revealed"])
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=10.0)
-    minutes = options.parse_args().minutes
+    options.add_argument(
+        "--replicas", type=int, default=1, help="more than one: on a cluster of NATS servers"
+    )
+    chosen = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="novikoff-soak-") as directory:
-        balances = asyncio.run(run(Path(directory) / "data", minutes))
+        balances = asyncio.run(run(Path(directory), chosen.minutes, chosen.replicas))
     sys.exit(0 if balances else 1)
 
 
-async def run(data: Path, minutes: float) -> bool:
-    return await Soak(data, minutes).run()
+async def run(directory: Path, minutes: float, replicas: int) -> bool:
+    cluster = NatsCluster(directory / "nats").start() if replicas > 1 else None
+    try:
+        return await Soak(directory / "data", minutes, cluster, replicas).run()
+    finally:
+        if cluster is not None:
+            cluster.close()
 
 
 if __name__ == "__main__":

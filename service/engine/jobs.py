@@ -92,7 +92,7 @@ class Jobs:
         job = Job(make_prediction_id(now), name, completed, len(stored), now)
         task = Task(live.model.to_bytes(), stored, completed, absorb=examples is not None)
         self._jobs[job.id] = job
-        self._tasks[job.id] = asyncio.create_task(self._run(job, task, live.model.created_at))
+        self._tasks[job.id] = asyncio.create_task(self._run(job, task, live.life))
         return job
 
     async def cancel(self, job_id: str) -> Job:
@@ -151,10 +151,10 @@ class Jobs:
                 stored.extend(zip(features_of(event), event.labels, strict=True))
         return stored
 
-    async def _run(self, job: Job, task: Task, created_at: int) -> None:
+    async def _run(self, job: Job, task: Task, life: int) -> None:
         try:
             report = await self._train(job, task)
-            await self._enter(job, report, created_at)
+            await self._enter(job, report, life)
             job.state = "done"
         except asyncio.CancelledError:
             job.state = "cancelled"
@@ -189,12 +189,12 @@ class Jobs:
                 return report
             job.progress = report.progress
 
-    async def _enter(self, job: Job, report: Report, created_at: int) -> None:
+    async def _enter(self, job: Job, report: Report, life: int) -> None:
         """Let the result become the model's, as one event."""
         live = await self._fleet.get(job.model)
         model, labels = live.model, report.labels or []
         known = len(model.labels.values)
-        if model.created_at != created_at or model.labels.values != labels[:known]:
+        if live.life != life or model.labels.values != labels[:known]:
             raise InvalidRequest("the model was made anew, or learned new classes, while the job ran")
         job.result = report.result
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
