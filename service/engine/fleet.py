@@ -20,6 +20,7 @@ from service.events import (
     ModelDeleted,
     ModelImported,
     ModelReset,
+    RoundLearned,
     RoundRevealed,
 )
 from service.journal.protocol import Appended, Journal, Stored
@@ -143,7 +144,7 @@ class Fleet:
             self._remove(live)
             self._note_deleted(name)
             return None
-        if isinstance(event, RoundRevealed):
+        if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
             self.owner.pop(event.prediction_id, None)
         elif isinstance(event, ModelReset):
             self._disown(live)

@@ -4,6 +4,7 @@ from asyncio import Future, get_running_loop
 from typing import NamedTuple
 
 from service.engine.checks import Sent, check_label
+from service.engine.chosen_ids import ChosenIds
 from service.engine.clock import Clock, made_at, make_prediction_id
 from service.engine.examples import Examples
 from service.engine.expiry import Expiry
@@ -61,6 +62,7 @@ class Rounds:
         self._pending_max = pending_max
         self._wait_for_predictions = wait_for_predictions
         self._revealing: dict[str, Future[None]] = {}
+        self._chosen = ChosenIds()
         self.expiry = Expiry(
             fleet,
             clock,
@@ -74,14 +76,17 @@ class Rounds:
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
+        async with self._chosen.hold(prediction_id):
+            return await self._predict(name, sent, prediction_id, terms)
+
+    async def _predict(
+        self, name: str, sent: Sent, prediction_id: str | None, terms: int
+    ) -> tuple[Prediction, list[Term]]:
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         example = await self._examples.read(live, sent)
         model = live.model
         features = model.features.encode(example)
-        if prediction_id is not None:
-            waiting = self._fleet.owner.get(prediction_id)  # another request may have been quicker
-            earlier = waiting.pending[prediction_id] if waiting is not None else earlier
         if earlier is not None:
             if earlier.model != name or earlier.features != features:
                 raise _taken(earlier.prediction_id)
@@ -91,18 +96,10 @@ class Rounds:
         at = self._clock.now()
         label, score = model.decide(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
-        prediction = Prediction(
-            prediction_id or make_prediction_id(at),
-            name,
-            at,
-            features,
-            label,
-            score,
-            model.version,
-            model.updates,
-        )
-        chosen = prediction_id is not None
-        if not await self._keep(live, prediction, wait=chosen and self._journal.is_shared):
+        chosen = prediction_id or make_prediction_id(at)
+        prediction = Prediction(chosen, name, at, features, label, score, model.version, model.updates)
+        others_may_choose_it = prediction_id is not None and self._journal.is_shared
+        if not await self._keep(live, prediction, wait=others_may_choose_it):
             earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
             if earlier is None or earlier.model != name or earlier.features != features:
                 raise _taken(prediction.prediction_id)
@@ -115,6 +112,7 @@ class Rounds:
 
     async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
         """Learn the true label of a prediction, once. Models whose names begin otherwise have none."""
+        await self._chosen.wait(prediction_id)  # until the journal has decided what it stands for
         while (other := self._revealing.get(prediction_id)) is not None:
             await other
         live = self._fleet.owner.get(prediction_id)
@@ -149,6 +147,10 @@ class Rounds:
 
     async def learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
         """A whole round at once. With an id, a retry is not learned twice."""
+        async with self._chosen.hold(prediction_id):
+            return await self._learn(name, sent, label, prediction_id)
+
+    async def _learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
         if prediction_id is not None and await self._awaits_label(prediction_id):
             raise _taken(prediction_id)
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
@@ -241,8 +243,7 @@ class Rounds:
         check_id(prediction_id)
         if prediction_id in self._fleet.owner:
             return True
-        found = await self._journal.find(prediction_id)
-        return isinstance(found, Prediction) or prediction_id in self._fleet.owner
+        return isinstance(await self._journal.find(prediction_id), Prediction)
 
     async def _recorded(self, prediction_id: str) -> Recorded:
         found = await self._journal.find(prediction_id)
