@@ -80,7 +80,8 @@ class Engine:
         self.clock.start_after(await self._journal.open(apply))
         self.fleet.left_behind = set(await self._journal.unsummarised())
         before = await self._journal.totals("")
-        self.models.count, self.fleet.waiting_unloaded = before.models, before.pending
+        self.fleet.census.start(before.models)
+        self.fleet.waiting_unloaded = before.pending
         self._housekeeping = Housekeeping(self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from time import monotonic
 
+from service.engine.census import Census
 from service.engine.live import Live, born
 from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.versions import WAIT_SECONDS, Versions
@@ -43,7 +44,7 @@ class Fleet:
         self._snapshot_every_events = snapshot_every_events
         self._loading: dict[str, asyncio.Task[Live | None]] = {}
         self._missed: dict[str, list[tuple[int, AnyEvent]]] = {}
-        self._making: set[str] = set()
+        self.census = Census()
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._unsummarised: set[str] = set()
@@ -107,11 +108,8 @@ class Fleet:
 
     async def make(self, birth: ModelCreated | ModelImported) -> Appended:
         """Append the first event of a model, which is loaded with it."""
-        self._making.add(birth.model)
-        try:
+        with self.census.making(birth.model):
             return await self._journal.append(birth)
-        finally:
-            self._making.discard(birth.model)
 
     async def append(self, live: Live, event: AnyEvent) -> Appended:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
@@ -139,8 +137,10 @@ class Fleet:
                 self._missed[name].append((seq, event))
             elif isinstance(event, ModelCreated | ModelImported) and self._is_wanted(name):
                 self._admit(Live(born(event), seq))
+            self.census.take(event)
             return None
         if isinstance(event, ModelDeleted):
+            self.census.take(event)
             self._remove(live)
             self._note_deleted(name)
             return None
@@ -158,7 +158,7 @@ class Fleet:
 
     def _is_wanted(self, name: str) -> bool:
         """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
-        return not self._journal.is_shared or name in self._making or name in self._versions
+        return not self._journal.is_shared or self.census.is_making(name) or name in self._versions
 
     def _report_drift(self, live: Live, at: int) -> None:
         """Record that the error rose, for people to read; the statistics know it without."""
