@@ -5,12 +5,13 @@ import logging
 import random
 import time
 from asyncio import Task
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from service.errors import NovikoffError
+from service.errors import JournalUnavailable, NovikoffError
 from service.journal.jetstream.api import Api, ApiError
 from service.journal.jetstream.catalogue import Catalogue, Death
+from service.journal.jetstream.ending import end
 from service.journal.jetstream.messages import encode
 from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
@@ -42,22 +43,31 @@ class Upkeep:
         self._deaths_kept_us = round(deaths_kept_seconds * 1e6)
         self._marked = 0
         self._tasks: set[Task[None]] = set()
+        self._knows_uncovered = asyncio.Event()
 
-    def start(self) -> None:
-        self._spawn(self._run())
+    def start(self, read_uncovered: Callable[[], Awaitable[None]]) -> None:
+        """`read_uncovered` tells the catalogue of events that no stored summary covers."""
+        self._spawn(self._run(read_uncovered))
         self._spawn(self._bury_old())
 
-    async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+    async def know_uncovered(self, seconds: float) -> None:
+        """Wait until the catalogue has heard of all events that no stored summary covers."""
+        try:
+            await asyncio.wait_for(self._knows_uncovered.wait(), seconds)
+        except TimeoutError:
+            raise JournalUnavailable("the newest events cannot be read just now") from None
 
-    async def _run(self) -> None:
+    async def stop(self) -> None:
+        await end(self._tasks)
+
+    async def _run(self, read_uncovered: Callable[[], Awaitable[None]]) -> None:
         while True:
-            # Replicas that began together do not stay together, so that one finds the other's work done.
-            await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
             try:
+                if not self._knows_uncovered.is_set():
+                    await read_uncovered()
+                    self._knows_uncovered.set()
+                # Replicas that began together do not stay together, so that one finds the other's work done.
+                await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
                 await self.store_summaries()
             except (NovikoffError, ApiError) as error:
                 log.warning("housekeeping is done later: %s", error)
@@ -77,6 +87,8 @@ class Upkeep:
             for (entry, stored), ack in zip(some, acks, strict=True):
                 if ack.stored:  # else another replica was quicker, and its summary is on its way to us
                     self._catalogue.take_stored_summary(entry.life, ack.seq, stored)
+        if not self._knows_uncovered.is_set():
+            return  # there may be older events that no stored summary covers
         through = self._catalogue.stored_through(self._position())
         if through > self._marked:
             await self._publisher.publish(self._subjects.mark, str(through).encode())
