@@ -79,7 +79,8 @@ class Catalogue:
         self._by_life: dict[int, Entry] = {}
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
-        self._deaths: dict[str, Death] = {}
+        self._deaths: dict[str, Death] = {}  # the newest of each name that does not live now
+        self._outlived: dict[int, Death] = {}  # those that a new life came after, by their place in the log
         # What no summary covers: none here in memory, or none that is stored in the cluster.
         self._unsummarised = Uncovered()
         self._unstored = Uncovered()
@@ -99,10 +100,12 @@ class Catalogue:
         return death.seq if death is not None else 0
 
     def deaths_before(self, at: int) -> list[Death]:
-        """The deaths before a time of which no new life came."""
-        return [death for death in self._deaths.values() if death.at < at]
+        """The deaths before a time."""
+        known = (*self._outlived.values(), *self._deaths.values())
+        return [death for death in known if death.at < at]
 
     def forget_death(self, death: Death) -> None:
+        self._outlived.pop(death.seq, None)
         if self._deaths.get(death.model) is death:
             del self._deaths[death.model]
 
@@ -128,7 +131,9 @@ class Catalogue:
         entry = Entry(seq, event.model, event.at, settings)
         entry.birth_blob = blob
         self._by_name[event.model] = self._by_life[seq] = entry
-        self._deaths.pop(event.model, None)
+        death = self._deaths.pop(event.model, None)
+        if death is not None:
+            self._outlived[death.seq] = death
         self._unsummarised.add(seq, seq, event.at)
         self._unstored.add(seq, seq, event.at)
         self._names = None

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
 STORED_AT_ONCE = 500
+BURY_EVERY_SECONDS = 60.0
 
 
 class Upkeep:
@@ -48,7 +49,7 @@ class Upkeep:
     def start(self, read_uncovered: Callable[[], Awaitable[None]]) -> None:
         """`read_uncovered` tells the catalogue of events that no stored summary covers."""
         self._spawn(self._run(read_uncovered))
-        self._spawn(self._bury_old())
+        self._spawn(self._keep_burying())
 
     async def know_uncovered(self, seconds: float) -> None:
         """Wait until the catalogue has heard of all events that no stored summary covers."""
@@ -99,27 +100,36 @@ class Upkeep:
         self._spawn(self._bury(death))
 
     async def _bury(self, death: Death) -> None:
-        s = self._subjects
         try:
-            await self._api.purge(s.log, s.events_of(death.life))
-            for subjects in s.all_derived_of(death.life):
-                await self._api.purge(s.state, subjects)
-            if death.birth_blob is not None:
-                await self._api.purge(s.state, s.blobs_of(0, death.birth_blob.name))
+            await self._forget_derived(death)
         except (NovikoffError, ApiError) as error:
             log.warning("what %s has left is forgotten later: %s", death.model, error)
 
-    async def _bury_old(self) -> None:
-        """Forget the deaths too of which no event can be under way any more."""
-        for death in self._catalogue.deaths_before(time.time_ns() // 1000 - self._deaths_kept_us):
-            await self._bury(death)
+    async def _forget_derived(self, death: Death) -> None:
+        s = self._subjects
+        await self._api.purge(s.log, s.events_of(death.life))
+        for subjects in s.all_derived_of(death.life):
+            await self._api.purge(s.state, subjects)
+        if death.birth_blob is not None:
+            await self._api.purge(s.state, s.blobs_of(0, death.birth_blob.name))
+
+    async def _keep_burying(self) -> None:
+        while True:
             try:
-                await self._api.purge(
-                    self._subjects.log, self._subjects.life_of(death.model), below=death.seq + 1
-                )
-                self._catalogue.forget_death(death)
+                await self.bury_old()
             except (NovikoffError, ApiError) as error:
-                log.warning("the death of %s is forgotten later: %s", death.model, error)
+                log.warning("old deaths are forgotten later: %s", error)
+            await asyncio.sleep(BURY_EVERY_SECONDS * random.uniform(0.7, 1.3))
+
+    async def bury_old(self) -> None:
+        """Forget the deaths too that every replica has heard of, with the births before them."""
+        s = self._subjects
+        for death in self._catalogue.deaths_before(time.time_ns() // 1000 - self._deaths_kept_us):
+            oldest = await self._api.next_of_leader(s.log, s.life_of(death.model), 1)
+            if oldest is not None and oldest.seq <= death.seq:  # else another replica has done it already
+                await self._forget_derived(death)
+                await self._api.purge(s.log, s.life_of(death.model), below=death.seq + 1)
+            self._catalogue.forget_death(death)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
