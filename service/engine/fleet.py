@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from time import monotonic
 
+from service.engine.census import Census
 from service.engine.live import Live, born
 from service.engine.loading import Loading
 from service.engine.outcomes import BlockOutcome, Outcome
@@ -22,6 +23,7 @@ from service.events import (
     ModelImported,
     ModelReset,
     PredictionsExpired,
+    RoundLearned,
     RoundRevealed,
 )
 from service.journal.protocol import Appended, Journal, Overdue
@@ -40,7 +42,7 @@ class Fleet:
         self._loaded_max = loaded_max
         self._snapshot_every_events = snapshot_every_events
         self._loading = Loading(journal, self._admit)
-        self._making: set[str] = set()
+        self.census = Census()
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._unsummarised: set[str] = set()
@@ -104,11 +106,8 @@ class Fleet:
 
     async def make(self, birth: ModelCreated | ModelImported) -> Appended:
         """Append the first event of a model, which is loaded with it."""
-        self._making.add(birth.model)
-        try:
+        with self.census.making(birth.model):
             return await self._journal.append(birth)
-        finally:
-            self._making.discard(birth.model)
 
     def check_loaded(self, live: Live) -> None:
         """UnknownModel if a model, which was kept from being unloaded, was deleted while its caller waited."""
@@ -150,16 +149,17 @@ class Fleet:
         name = event.model
         live = self.loaded.get(name)
         if live is None:
-            if self._loading.miss(seq, event):
-                return None
-            if isinstance(event, ModelCreated | ModelImported) and self._is_wanted(name):
+            is_loading = self._loading.miss(seq, event)
+            if isinstance(event, ModelCreated | ModelImported) and not is_loading and self._is_wanted(name):
                 self._admit(Live(born(event), seq, seq))
+            self.census.take(event)
             return None
         if isinstance(event, ModelDeleted):
+            self.census.take(event)
             self._remove(live)
             self._note_deleted(name)
             return None
-        if isinstance(event, RoundRevealed):
+        if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
             self.owner.pop(event.prediction_id, None)
         elif isinstance(event, ModelReset):
             self._disown(live)
@@ -173,7 +173,7 @@ class Fleet:
 
     def _is_wanted(self, name: str) -> bool:
         """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
-        return not self._journal.is_shared or name in self._making or name in self._versions
+        return not self._journal.is_shared or self.census.is_making(name) or name in self._versions
 
     def _report_drift(self, live: Live, at: int) -> None:
         """Record that the error rose, for people to read; the statistics know it without."""

@@ -1,5 +1,7 @@
 """The life of a model: made, looked up, reset, deleted."""
 
+import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 from service.engine.checks import Sent
@@ -11,6 +13,13 @@ from service.engine.names import check_name
 from service.errors import ModelExists, TooManyModels, UnknownModel
 from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
 from service.journal.protocol import Journal, Listed, Page, Recorded, Totals
+
+MADE_AT_ONCE = 8
+"""How many models a replica makes at the same time where others make some too.
+
+Each replica counts those that the log has and those that it is making itself, not what others are just making.
+So there can be at most this many too many for each of the others.
+"""
 
 
 class Models:
@@ -30,8 +39,7 @@ class Models:
         self._clock = clock
         self._default_settings = default_settings
         self._models_max = models_max
-        self.count = 0
-        """How many there are, those included that are just being made."""
+        self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
 
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
@@ -70,19 +78,13 @@ class Models:
     async def delete(self, name: str) -> None:
         live = await self._fleet.get(name)
         await self._fleet.append(live, ModelDeleted(name, self._clock.now()))
-        self.count -= 1
 
     async def _add(self, event: ModelCreated | ModelImported) -> bool:
         """Make a model durable if there is room; whether it is new."""
-        if self.count >= self._models_max and not await self._is_known(event.model):
-            raise TooManyModels(f"there are {self._models_max} models, and no more are made")
-        self.count += 1  # before it is, so that many at once cannot be too many
-        is_new = False
-        try:
-            is_new = (await self._fleet.make(event)).is_new
-        finally:
-            self.count -= not is_new
-        return is_new
+        async with self._turn:
+            if self._fleet.census.count >= self._models_max and not await self._is_known(event.model):
+                raise TooManyModels(f"there are {self._models_max} models, and no more are made")
+            return (await self._fleet.make(event)).is_new
 
     async def _is_known(self, name: str) -> bool:
         try:

@@ -98,18 +98,10 @@ class Rounds:
         at = self._clock.now()
         label, score = model.decide(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
-        prediction = Prediction(
-            prediction_id or make_prediction_id(at),
-            name,
-            at,
-            features,
-            label,
-            score,
-            model.version,
-            model.updates,
-        )
-        chosen = prediction_id is not None
-        if not await self._keep(live, prediction, wait=chosen and self._journal.is_shared):
+        chosen = prediction_id or make_prediction_id(at)
+        prediction = Prediction(chosen, name, at, features, label, score, model.version, model.updates)
+        others_may_choose_it = prediction_id is not None and self._journal.is_shared
+        if not await self._keep(live, prediction, wait=others_may_choose_it):
             earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
             if earlier is None or earlier.model != name or earlier.features != features:
                 raise taken(prediction.prediction_id)

@@ -235,8 +235,12 @@ class Journal(Protocol):
         """Keep summaries; with `through`, all summaries are right up to that event."""
         ...
 
-    async def unsummarised(self) -> list[str]:
-        """Models whose summaries may be older than their events: a crash came between."""
+    async def unsummarised(self, *, for_seconds: float = 0.0) -> list[str]:
+        """Models whose summaries may be older than their events: a crash came between.
+
+        In a shared journal others may be about to bring theirs, so one can ask for those that are `for_seconds`
+        old already.
+        """
         ...
 
     async def models(self, page: Page) -> list[Listed]:

@@ -14,6 +14,7 @@ from nats.errors import Error as NatsError
 from service.errors import JournalUnavailable
 from service.journal.jetstream.api import Api, ApiError, Message
 from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.ending import end
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +73,7 @@ class Follower:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await end([self._task])
         await self._end()
 
     async def _begin(self) -> None:

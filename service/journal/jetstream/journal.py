@@ -14,12 +14,13 @@ from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.bodies import Bodies, Opened
 from service.journal.jetstream.catalogue import Catalogue, Death
 from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.ending import end
 from service.journal.jetstream.following import Follower
 from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.keeping import Keeper
 from service.journal.jetstream.loading import Loader
 from service.journal.jetstream.messages import decode_summary
-from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, starting
+from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, read_uncovered, starting
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.outstanding import Outstanding
 from service.journal.jetstream.parts import Parts
@@ -121,7 +122,7 @@ class JetStreamJournal:
             await self._follower.start(end)
             await self._summaries.start(state_end)
         api.hurry(options.seconds)
-        self._upkeep.start()
+        self._upkeep.start(lambda: read_uncovered(api, subjects, bodies, catalogue, end))
         self._ticking: Task[None] = asyncio.create_task(self._tick())
         return newest
 
@@ -135,8 +136,7 @@ class JetStreamJournal:
             await self._upkeep.store_summaries()
         except (NovikoffError, ApiError) as error:
             log.warning("housekeeping is done later: %s", error)
-        self._ticking.cancel()
-        await asyncio.wait([self._ticking])
+        await end([self._ticking])
         await self._upkeep.stop()
         await self._follower.stop()
         await self._summaries.stop()
@@ -174,8 +174,9 @@ class JetStreamJournal:
 
     def save_snapshot(self, snapshot: Snapshot, *, is_whole: bool = True) -> None:
         """`is_whole`: the log has all events of the model; a model from elsewhere may come without."""
-        if self._catalogue.living(snapshot.life) is not None:
-            self._snapshots.save(snapshot.life, snapshot, is_whole=is_whole)
+        entry = self._catalogue.living(snapshot.life)
+        if entry is not None:
+            self._snapshots.save(entry.life, snapshot, entry.voided_through, is_whole=is_whole)
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         """They are known here at once, and stored in the cluster a little later."""
@@ -282,8 +283,9 @@ class JetStreamJournal:
         entry = self._catalogue.get(model)
         return await self._loader.events(entry, after=after, limit=limit) if entry is not None else []
 
-    async def unsummarised(self) -> list[str]:
-        return self._catalogue.unsummarised()
+    async def unsummarised(self, *, for_seconds: float = 0.0) -> list[str]:
+        await self._upkeep.know_uncovered(self._options.seconds)
+        return self._catalogue.unsummarised(time.time_ns() // 1000 - round(for_seconds * 1e6))
 
     async def models(self, page: Page) -> list[Listed]:
         return self._catalogue.page(page)

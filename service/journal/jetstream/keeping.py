@@ -53,7 +53,8 @@ class Keeper:
     async def _keep(self, life: int, prediction_id: str, record: bytes, future: Future[Appended]) -> None:
         kept = False
         try:
-            seq, kept = await self._ids.keep(prediction_id, record)
+            seq, holder = await self._ids.keep(prediction_id, record)
+            kept = holder is None
             if not future.done():
                 future.set_result(Appended(seq, kept))
         except NovikoffError as error:

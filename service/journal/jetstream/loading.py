@@ -66,6 +66,10 @@ class Loader:
         again, _ = await self._snapshots.pointer(life)
         if again.trimmed_through > seq:
             return None
+        if pointer.snapshots:
+            entry.voided_through = max(entry.voided_through, pointer.snapshots[-1].voided_through)
+        for recorded in tail:
+            entry.void(recorded.event)
         pending = await self._waiting.of(life, entry.voided_through)
         return Stored(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
 

@@ -53,11 +53,12 @@ class KnownId(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A snapshot that is there."""
+    """A snapshot that is there; predictions up to the time `voided_through` were void when it was made."""
 
     seq: int
     version: int
     parts: int
+    voided_through: int = 0
 
 
 class PageKept(msgspec.Struct, frozen=True, array_like=True):
