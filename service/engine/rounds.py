@@ -19,11 +19,16 @@ from service.errors import (
     JournalUnavailable,
     PredictionExpired,
     PredictionIdTaken,
+    PredictionUnderWay,
     RevealFirst,
     UnknownPrediction,
 )
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
 from service.journal.protocol import Appended, Journal, Recorded
+
+UNDER_WAY_US = 600_000_000
+"""How long a prediction may be on its way from a replica that was cut off after it had answered. Such a replica makes
+no more of them, and either finds the cluster again or is replaced: an id that is older and unknown stays unknown."""
 
 
 class Round(NamedTuple):
@@ -74,6 +79,8 @@ class Rounds:
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
+        if prediction_id is None and (why := self._journal.why_out_of_touch) is not None:
+            raise JournalUnavailable(f"{why}, so nobody else would find this prediction")
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         example = await self._examples.read(live, sent)
@@ -88,7 +95,9 @@ class Rounds:
             return earlier, explain(model, example, terms)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
-        at = self._clock.now()
+        at = max(
+            self._clock.now(), live.voided_through + 1
+        )  # a reset by a clock that is ahead voids no later ones
         label, score = model.decide(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
         prediction = Prediction(
@@ -216,9 +225,14 @@ class Rounds:
             found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
         if isinstance(found, Recorded):
             return found
-        made = made_at(prediction_id)
-        if found is not None or (made is not None and self.expiry.is_due(made, self._clock.now())):
+        made, now = made_at(prediction_id), self._clock.now()
+        if found is not None or (made is not None and self.expiry.is_due(made, now)):
             raise _expired(prediction_id)
+        is_young = made is not None and abs(now - made) < UNDER_WAY_US
+        if expected and is_young and await self._journal.may_come(prediction_id):
+            raise PredictionUnderWay(
+                f"there is no prediction {prediction_id!r} here yet; another replica may have yet to hand it over"
+            )
         raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:

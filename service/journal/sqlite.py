@@ -64,6 +64,8 @@ class SqliteJournal:
 
     is_shared = False
     lag_events = 0
+    is_connected = True
+    why_out_of_touch = None
 
     def __init__(
         self,
@@ -199,6 +201,12 @@ class SqliteJournal:
             return found
         finally:
             turns.finished += 1
+
+    async def look(self) -> None:
+        """There is nobody else to look at."""
+
+    async def may_come(self, prediction_id: str) -> bool:
+        return False
 
     async def load(self, model: str) -> Stored | None:
         await self.settle()

@@ -6,9 +6,8 @@ from functools import partial
 from typing import NamedTuple
 
 from service.events import AnyEvent
-from service.journal.codec import decode_event
 from service.journal.jetstream.api import Message
-from service.journal.jetstream.messages import TOKEN_BYTES, Blob, seal, unseal
+from service.journal.jetstream.messages import TOKEN_BYTES, Blob, decode_event, seal, unseal
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects

@@ -4,21 +4,24 @@ import asyncio
 import logging
 import os
 import time
-from asyncio import Future, Task
+from asyncio import Future
 from contextlib import suppress
 
+from service.background import keep_running
 from service.errors import NovikoffError
 from service.events import AnyEvent, Prediction
-from service.journal.jetstream.api import Api, ApiError, Message
+from service.journal.jetstream.api import Api, Message
 from service.journal.jetstream.appending import Appender
+from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies, Opened
 from service.journal.jetstream.catalogue import Catalogue, Death
 from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.contact import Contact
 from service.journal.jetstream.following import Follower
 from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.keeping import Keeper
 from service.journal.jetstream.loading import Loader
-from service.journal.jetstream.messages import decode_summary
+from service.journal.jetstream.messages import Unreadable, decode_summary
 from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, starting
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.outstanding import Outstanding
@@ -40,6 +43,7 @@ from service.journal.protocol import (
     Summary,
     Totals,
 )
+from service.logs import Seldom
 from service.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -51,6 +55,9 @@ LOOK_AGAIN_SECONDS = 0.01
 
 TICK_SECONDS = 0.5
 RETRY_SECONDS = 0.1
+PROBE_SECONDS = 0.5
+"""How long a probe waits for the cluster to tell where the log ends."""
+
 LATE_SECONDS_MIN = 60.0
 
 
@@ -66,6 +73,7 @@ class JetStreamJournal:
         self._options = options
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
         self._outstanding = Outstanding(options.queue_events_max)
+        self._waits_told = Seldom(10.0)
         self._applied = 0
 
     async def open(self, apply: Apply) -> int:
@@ -74,7 +82,7 @@ class JetStreamJournal:
         subjects = self._subjects = Subjects(options.prefix)
         link = self._link = Link(options.access)
         await link.open()
-        api = Api(link)
+        api = self._api = Api(link)
         self._publisher = publisher = Publisher(link, seconds=options.seconds)
         await publisher.start()
         self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
@@ -90,7 +98,10 @@ class JetStreamJournal:
         self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
         self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
         self._finds = Turns()
-        self._appender = Appender(publisher, subjects, catalogue, self._ids, bodies, seconds=options.seconds)
+        ballast = Ballast(api, publisher, subjects)
+        self._appender = Appender(
+            publisher, subjects, catalogue, self._ids, bodies, ballast, seconds=options.seconds
+        )
         self._loader = Loader(
             api, subjects, bodies, self._snapshots, self._waiting, self._position, seconds=options.seconds
         )
@@ -99,11 +110,19 @@ class JetStreamJournal:
             publisher,
             subjects,
             catalogue,
+            ballast,
             self._position,
             deaths_kept_seconds=options.ids_kept_seconds,
         )
+        self._contact = Contact(options.seconds)
         self._follower = Follower(
-            link, api, subjects.log, [subjects.lives, subjects.events], self._take, self._appender.passed
+            link,
+            api,
+            subjects.log,
+            [subjects.lives, subjects.events],
+            self._take,
+            self._appender.passed,
+            self._contact,
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
         with starting():
@@ -115,7 +134,7 @@ class JetStreamJournal:
             await self._summaries.start(state_end)
         api.hurry(options.seconds)
         self._upkeep.start()
-        self._ticking: Task[None] = asyncio.create_task(self._tick())
+        self._ticking = keep_running("watching what is under way", self._tick())
         return newest
 
     async def close(self) -> None:
@@ -126,7 +145,7 @@ class JetStreamJournal:
         try:
             await self._waiting.leave()
             await self._upkeep.store_summaries()
-        except (NovikoffError, ApiError) as error:
+        except NovikoffError as error:
             log.warning("housekeeping is done later: %s", error)
         self._ticking.cancel()
         await asyncio.wait([self._ticking])
@@ -192,19 +211,18 @@ class JetStreamJournal:
             self._appender.ignored(token)
             return
         self._applied = seq
-        try:
-            applied = self._apply(seq, event)
-        except Exception as error:
-            log.error("event %d of %s cannot be applied", seq, event.model, exc_info=error)
-            applied = None
-        self._appender.seen(token, seq, applied)
+        self._appender.seen(token, seq, self._apply(seq, event))
 
     async def _opened(self, message: Message) -> Opened | None:
         while True:
             try:
                 return await self._bodies.open(message)
+            except Unreadable:
+                raise
             except NovikoffError as error:
-                log.debug("nats: event %d waits for its body: %s", message.seq, error)
+                if (held_back := self._waits_told.turn()) is not None:
+                    fields = {"others": held_back}
+                    log.warning("event %d waits for its body: %s", message.seq, error, extra=fields)
             await asyncio.sleep(RETRY_SECONDS)
 
     def _bury(self, death: Death, token: bytes) -> None:
@@ -226,6 +244,7 @@ class JetStreamJournal:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
+            self._contact.tick()
             self._appender.give_up_late()
             if self._follower.behind_seconds > self._late_seconds:
                 # What is missing may have been trimmed, and then only a fresh start is sure to have it all.
@@ -241,6 +260,10 @@ class JetStreamJournal:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             found = await self._ids.find(prediction_id)
         return found
+
+    async def may_come(self, prediction_id: str) -> bool:
+        subject = self._subjects.id(prediction_id)
+        return await self._api.last_of_leader(self._subjects.ids, subject) is None
 
     async def load(self, model: str) -> Stored | None:
         entry = self._catalogue.get(model)
@@ -295,3 +318,14 @@ class JetStreamJournal:
     @property
     def lag_events(self) -> int:
         return self._follower.lag
+
+    @property
+    def is_connected(self) -> bool:
+        return self._link.is_up and self.why_out_of_touch is None
+
+    @property
+    def why_out_of_touch(self) -> str | None:
+        return self._contact.why_lost()
+
+    async def look(self) -> None:
+        await self._follower.look(PROBE_SECONDS)

@@ -3,7 +3,7 @@
 import asyncio
 from asyncio import Future, Task
 
-from service.errors import InvalidRequest, NovikoffError
+from service.errors import InvalidRequest
 from service.events import Prediction
 from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.outstanding import Outstanding
@@ -56,7 +56,7 @@ class Keeper:
             seq, kept = await self._ids.keep(prediction_id, record)
             if not future.done():
                 future.set_result(Appended(seq, kept))
-        except NovikoffError as error:
+        except Exception as error:  # of whatever kind: somebody waits for the future
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # nobody may be left to hear it

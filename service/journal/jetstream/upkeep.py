@@ -5,11 +5,12 @@ import logging
 import random
 import time
 from asyncio import Task
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
+from service.background import keep_running, run_once
 from service.errors import NovikoffError
-from service.journal.jetstream.api import Api, ApiError
+from service.journal.jetstream.api import Api
+from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.catalogue import Catalogue, Death
 from service.journal.jetstream.messages import encode
 from service.journal.jetstream.publishing import Publisher
@@ -30,6 +31,7 @@ class Upkeep:
         publisher: Publisher,
         subjects: Subjects,
         catalogue: Catalogue,
+        ballast: Ballast,
         position: Callable[[], int],
         *,
         deaths_kept_seconds: float,
@@ -38,14 +40,15 @@ class Upkeep:
         self._publisher = publisher
         self._subjects = subjects
         self._catalogue = catalogue
+        self._ballast = ballast
         self._position = position
         self._deaths_kept_us = round(deaths_kept_seconds * 1e6)
         self._marked = 0
         self._tasks: set[Task[None]] = set()
 
     def start(self) -> None:
-        self._spawn(self._run())
-        self._spawn(self._bury_old())
+        self._add(keep_running("upkeep of the cluster", self._run()))
+        self._add(run_once("burying old models", self._bury_old()))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -59,7 +62,8 @@ class Upkeep:
             await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
             try:
                 await self.store_summaries()
-            except (NovikoffError, ApiError) as error:
+                await self._ballast.put()
+            except NovikoffError as error:
                 log.warning("housekeeping is done later: %s", error)
 
     async def store_summaries(self) -> None:
@@ -84,7 +88,7 @@ class Upkeep:
 
     def bury(self, death: Death) -> None:
         """Forget all that a deleted model has left, but for the death itself."""
-        self._spawn(self._bury(death))
+        self._add(run_once("burying a model", self._bury(death)))
 
     async def _bury(self, death: Death) -> None:
         s = self._subjects
@@ -94,7 +98,7 @@ class Upkeep:
                 await self._api.purge(s.state, subjects)
             if death.birth_blob is not None:
                 await self._api.purge(s.state, s.blobs_of(0, death.birth_blob.name))
-        except (NovikoffError, ApiError) as error:
+        except NovikoffError as error:
             log.warning("what %s has left is forgotten later: %s", death.model, error)
 
     async def _bury_old(self) -> None:
@@ -106,10 +110,9 @@ class Upkeep:
                     self._subjects.log, self._subjects.life_of(death.model), below=death.seq + 1
                 )
                 self._catalogue.forget_death(death)
-            except (NovikoffError, ApiError) as error:
+            except NovikoffError as error:
                 log.warning("the death of %s is forgotten later: %s", death.model, error)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _add(self, task: Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
