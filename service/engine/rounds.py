@@ -14,21 +14,17 @@ from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.names import check_id
 from service.engine.outcomes import Outcome, OutcomeLog
+from service.engine.under_way import check_in_touch, check_not_under_way
 from service.errors import (
     FeedbackConflict,
     JournalUnavailable,
     PredictionExpired,
     PredictionIdTaken,
-    PredictionUnderWay,
     RevealFirst,
     UnknownPrediction,
 )
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
 from service.journal.protocol import Appended, Journal, Recorded
-
-UNDER_WAY_US = 600_000_000
-"""How long a prediction may be on its way from a replica that was cut off after it had answered. Such a replica makes
-no more of them, and either finds the cluster again or is replaced: an id that is older and unknown stays unknown."""
 
 
 class Round(NamedTuple):
@@ -79,8 +75,8 @@ class Rounds:
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
-        if prediction_id is None and (why := self._journal.why_out_of_touch) is not None:
-            raise JournalUnavailable(f"{why}, so nobody else would find this prediction")
+        if prediction_id is None:
+            check_in_touch(self._journal)
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         example = await self._examples.read(live, sent)
@@ -100,15 +96,9 @@ class Rounds:
         )  # a reset by a clock that is ahead voids no later ones
         label, score = model.decide(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
+        chosen_or_made = prediction_id or make_prediction_id(at)
         prediction = Prediction(
-            prediction_id or make_prediction_id(at),
-            name,
-            at,
-            features,
-            label,
-            score,
-            model.version,
-            model.updates,
+            chosen_or_made, name, at, features, label, score, model.version, model.updates
         )
         chosen = prediction_id is not None
         if not await self._keep(live, prediction, wait=chosen and self._journal.is_shared):
@@ -228,11 +218,8 @@ class Rounds:
         made, now = made_at(prediction_id), self._clock.now()
         if found is not None or (made is not None and self.expiry.is_due(made, now)):
             raise _expired(prediction_id)
-        is_young = made is not None and abs(now - made) < UNDER_WAY_US
-        if expected and is_young and await self._journal.may_come(prediction_id):
-            raise PredictionUnderWay(
-                f"there is no prediction {prediction_id!r} here yet; another replica may have yet to hand it over"
-            )
+        if expected and made is not None:
+            await check_not_under_way(self._journal, prediction_id, now - made)
         raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:

@@ -11,7 +11,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from service.engine.engine import Engine, Rules
-from service.errors import InvalidRequest, JournalUnavailable, PredictionIdTaken
+from service.errors import InvalidRequest, PredictionIdTaken
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -295,16 +295,3 @@ async def test_a_question_that_is_lost_with_its_connection_is_asked_again(
 
 async def _all(messages: AsyncIterator[Message]) -> list[Message]:
     return [message async for message in messages]
-
-
-async def test_an_append_whose_id_cannot_be_read_fails_instead_of_waiting_for_ever(options: Options) -> None:
-    async with opened(options) as (journal, _):
-        await journal.append(created())
-        await journal._publisher.publish(Subjects(options.prefix).id("odd"), b"\xc1")
-        with pytest.raises(JournalUnavailable, match="cannot read"):
-            await asyncio.wait_for(journal.append(learned(2, "odd")), 10)
-        prediction = Prediction("odd", "m", 2, b"x", 1, 0.5, 0, 0)
-        kept = journal.put_pending(prediction, wait=True)
-        assert kept is not None
-        with pytest.raises(JournalUnavailable, match="cannot read"):
-            await asyncio.wait_for(kept, 10)

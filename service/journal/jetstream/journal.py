@@ -1,3 +1,4 @@
+# long: a method for each promise that a journal makes
 """The journal on a cluster: any number of replicas append to one log, and each follows all of it."""
 
 import asyncio
@@ -13,7 +14,7 @@ from service.events import AnyEvent, Prediction
 from service.journal.jetstream.api import Api, Message
 from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.ballast import Ballast
-from service.journal.jetstream.bodies import Bodies, Opened
+from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue import Catalogue, Death
 from service.journal.jetstream.connecting import Link
 from service.journal.jetstream.contact import Contact
@@ -21,7 +22,7 @@ from service.journal.jetstream.following import Follower
 from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.keeping import Keeper
 from service.journal.jetstream.loading import Loader
-from service.journal.jetstream.messages import Unreadable, decode_summary
+from service.journal.jetstream.messages import decode_summary
 from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, starting
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.outstanding import Outstanding
@@ -43,7 +44,6 @@ from service.journal.protocol import (
     Summary,
     Totals,
 )
-from service.logs import Seldom
 from service.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,6 @@ OTHERS_SECONDS = 0.5
 LOOK_AGAIN_SECONDS = 0.01
 
 TICK_SECONDS = 0.5
-RETRY_SECONDS = 0.1
 PROBE_SECONDS = 0.5
 """How long a probe waits for the cluster to tell where the log ends."""
 
@@ -73,7 +72,6 @@ class JetStreamJournal:
         self._options = options
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
         self._outstanding = Outstanding(options.queue_events_max)
-        self._waits_told = Seldom(10.0)
         self._applied = 0
 
     async def open(self, apply: Apply) -> int:
@@ -193,7 +191,7 @@ class JetStreamJournal:
 
     async def _take(self, message: Message) -> None:
         """The next event of the log: of this replica or another, of a loaded model or not."""
-        opened = await self._opened(message)
+        opened = await self._bodies.open_in_the_end(message)
         if opened is None:
             return
         token, event, blob = opened
@@ -212,18 +210,6 @@ class JetStreamJournal:
             return
         self._applied = seq
         self._appender.seen(token, seq, self._apply(seq, event))
-
-    async def _opened(self, message: Message) -> Opened | None:
-        while True:
-            try:
-                return await self._bodies.open(message)
-            except Unreadable:
-                raise
-            except NovikoffError as error:
-                if (held_back := self._waits_told.turn()) is not None:
-                    fields = {"others": held_back}
-                    log.warning("event %d waits for its body: %s", message.seq, error, extra=fields)
-            await asyncio.sleep(RETRY_SECONDS)
 
     def _bury(self, death: Death, token: bytes) -> None:
         self._waiting.forget(death.life)
