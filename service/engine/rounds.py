@@ -76,7 +76,7 @@ class Rounds:
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
         if prediction_id is None:
-            check_in_touch(self._journal)
+            await check_in_touch(self._journal)
         earlier = await self._served_before(prediction_id) if prediction_id is not None else None
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         example = await self._examples.read(live, sent)

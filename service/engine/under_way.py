@@ -8,8 +8,11 @@ UNDER_WAY_US = 600_000_000
 found the cluster again or was replaced: an id that is older and unknown stays unknown."""
 
 
-def check_in_touch(journal: Journal) -> None:
-    """JournalUnavailable if a prediction that is made now could not be found by anybody else for long."""
+async def check_in_touch(journal: Journal) -> None:
+    """JournalUnavailable if a prediction that is made now could not be found by anybody else."""
+    if journal.why_out_of_touch is None:
+        return
+    await journal.look()
     if (why := journal.why_out_of_touch) is not None:
         raise JournalUnavailable(f"{why}, so nobody else would find this prediction")
 

@@ -1,8 +1,11 @@
 """A cluster whose store is full: said at once and by its name, until there is room again."""
 
+import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import nats
 import pytest
 
 from tests.nats_servers import NatsServer
@@ -86,4 +89,25 @@ def test_a_replica_starts_and_deletes_while_the_store_is_full(
     assert service.stats("large")["rounds"]["revealed"] == revealed
     assert service.refused("/learn", example) == (503, "journal-full")
     assert service.client.delete("/models/large").status_code == 204
+    eventually(lambda: service.client.post("/learn", json=example).status_code == 200)
+
+
+async def limit_log(server: NatsServer, max_bytes: int) -> None:
+    client = await nats.connect(server.url)
+    told = json.loads((await client.request("$JS.API.STREAM.INFO.full-log")).data)
+    wanted = {**told["config"], "max_bytes": max_bytes, "discard": "new"}
+    answer = await client.request("$JS.API.STREAM.UPDATE.full-log", json.dumps(wanted).encode())
+    assert b'"error"' not in answer.data, answer.data
+    await client.close()
+
+
+@pytest.mark.parametrize("small_server", ["server"], indirect=True)
+def test_a_limit_of_the_log_itself_is_named_too(service: Service, small_server: NatsServer) -> None:
+    example = {"model": "m", "features": [1.0] * SIZE, "label": 1}
+    service.post("/learn", example)
+    asyncio.run(limit_log(small_server, 200_000))
+    while (answer := service.client.post("/learn", json=example)).status_code == 200:
+        pass
+    assert problem_of(answer) == (503, "journal-full")
+    assert service.client.delete("/models/m").status_code == 204, "there is room for so little"
     eventually(lambda: service.client.post("/learn", json=example).status_code == 200)

@@ -24,15 +24,16 @@ class Contact:
         self._seconds = seconds
         self._ticked_at = self._heard_at = self._went_on_at = seconds_up()
 
-    def tick(self) -> None:
-        """Note that the process runs."""
+    def tick(self) -> float:
+        """Note that the process runs; the time by `seconds_up`."""
         now = seconds_up()
         if now - self._ticked_at > STOPPED_SECONDS:
             self._went_on_at = now
         self._ticked_at = now
+        return now
 
     def heard(self, asked_at: float) -> None:
-        """The end of the log, asked for at `asked_at` by `seconds_up`, is known and compared."""
+        """The end of the log is known and compared; it was asked for at `asked_at`, a tick."""
         self._heard_at = max(self._heard_at, asked_at)
 
     @property

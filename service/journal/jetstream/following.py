@@ -16,7 +16,7 @@ from service.background import keep_running, run_once
 from service.errors import JournalUnavailable
 from service.journal.jetstream.api import Api, Message
 from service.journal.jetstream.connecting import Link
-from service.journal.jetstream.contact import Contact, seconds_up
+from service.journal.jetstream.contact import Contact
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ class Follower:
         await asyncio.wait([self._looking], timeout=seconds)
 
     async def _look(self) -> None:
-        before, asked_at = self.position, seconds_up()
+        before, asked_at = self.position, self._contact.tick() if self._contact is not None else 0.0
         try:
             self._stream_end = await self._api.last_seq(self._stream, once=True)
             self.lag = max(0, self._stream_end - max(self.position, self._empty_through))

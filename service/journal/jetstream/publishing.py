@@ -29,8 +29,8 @@ NO_ROOM = frozenset({10002, 10023, 10047})
 """The account's limit is reached, or the server's, or that of what it may set aside."""
 
 NOT_STORED = 10077
-_no_room_words = re.compile(r"maximum (bytes|messages)|no space")
-"""What a server says with `NOT_STORED` if the stream's own limit or the disk is the reason."""
+_no_room_words = re.compile(r"maximum (bytes|messages)")
+"""What a server says with `NOT_STORED` if a limit of the stream itself is the reason."""
 
 
 ANSWER_SECONDS = 3.0
@@ -268,7 +268,7 @@ class Publisher:
 def _is_full(error: dict[str, Any]) -> bool:
     """Whether a refusal says that there is no room.
 
-    >>> _is_full({"err_code": 10023}), _is_full({"err_code": 10077, "description": "no space left on device"})
+    >>> _is_full({"err_code": 10023}), _is_full({"err_code": 10077, "description": "maximum bytes exceeded"})
     (True, True)
     """
     code = error.get("err_code")
