@@ -119,6 +119,10 @@ class Journal(Protocol):
         """How many events are known to be in the journal and not yet applied here."""
         ...
 
+    def time_us(self) -> int:
+        """The time by this machine's clock or, if that is later, by that of where the journal is."""
+        ...
+
     @property
     def is_connected(self) -> bool:
         """Whether it is within reach, as far as is known."""

@@ -48,6 +48,7 @@ from service.journal.records import (
 from service.journal.schema import open_reader, open_writer
 from service.journal.seals import Damaged, seal
 from service.journal.soundness import check_soundness
+from service.journal.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
 
@@ -59,13 +60,8 @@ READERS = 2
 log = logging.getLogger(__name__)
 
 
-class SqliteJournal:
+class SqliteJournal(Unshared):
     """See `Journal` for what it promises."""
-
-    is_shared = False
-    lag_events = 0
-    is_connected = True
-    why_out_of_touch = None
 
     def __init__(
         self,
@@ -201,12 +197,6 @@ class SqliteJournal:
             return found
         finally:
             turns.finished += 1
-
-    async def look(self) -> None:
-        """There is nobody else to look at."""
-
-    async def may_come(self, prediction_id: str) -> bool:
-        return False
 
     async def load(self, model: str) -> Stored | None:
         await self.settle()

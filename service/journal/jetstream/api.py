@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -172,8 +173,13 @@ class Api:
             body["seq"] = below
         return int((await self.request(f"STREAM.PURGE.{stream}", body)).get("purged", 0))
 
-    async def last_seq(self, stream: str, *, once: bool = False) -> int:
-        return int((await self.request(f"STREAM.INFO.{stream}", once=once))["state"]["last_seq"])
+    async def last_seq(self, stream: str) -> int:
+        return int((await self.request(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
+
+    async def end_of(self, stream: str) -> tuple[int, int]:
+        """Its last sequence number, and the time by its leader's clock; asked once, not patiently."""
+        told = await self.request(f"STREAM.INFO.{stream}", once=True)
+        return int(told["state"]["last_seq"]), round(datetime.fromisoformat(told["ts"]).timestamp() * 1e6)
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
         deadline = monotonic() + (0.0 if once else self._seconds)

@@ -23,6 +23,7 @@ class Contact:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ticked_at = self._heard_at = self._went_on_at = seconds_up()
+        self._cluster_us = 0
 
     def tick(self) -> float:
         """Note that the process runs; the time by `seconds_up`."""
@@ -32,9 +33,17 @@ class Contact:
         self._ticked_at = now
         return now
 
-    def heard(self, asked_at: float) -> None:
-        """The end of the log is known and compared; it was asked for at `asked_at`, a tick."""
-        self._heard_at = max(self._heard_at, asked_at)
+    def heard(self, asked_at: float, cluster_us: int) -> None:
+        """The end of the log is known and compared; it was asked for at `asked_at`, a tick.
+
+        `cluster_us` is the time by the clock of the server that told it.
+        """
+        self._heard_at = asked_at
+        self._cluster_us = cluster_us
+
+    def cluster_now_us(self) -> int:
+        """The time by the cluster's clock, as far as is known; 0 if it was never told."""
+        return self._cluster_us + round(self.silent_seconds * 1e6) if self._cluster_us else 0
 
     @property
     def silent_seconds(self) -> float:

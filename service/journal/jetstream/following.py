@@ -210,10 +210,10 @@ class Follower:
     async def _look(self) -> None:
         before, asked_at = self.position, self._contact.tick() if self._contact is not None else 0.0
         try:
-            self._stream_end = await self._api.last_seq(self._stream, once=True)
+            self._stream_end, cluster_us = await self._api.end_of(self._stream)
             self.lag = max(0, self._stream_end - max(self.position, self._empty_through))
             if self._contact is not None:
-                self._contact.heard(asked_at)
+                self._contact.heard(asked_at, cluster_us)
             if self._stream_end <= before or self.position > before:
                 self._stuck_looks = 0
             else:

@@ -130,6 +130,7 @@ class JetStreamJournal:
             self._appender.passed(end)
             await self._follower.start(end)
             await self._summaries.start(state_end)
+            await self._follower.look()
         api.hurry(options.seconds)
         self._upkeep.start()
         self._ticking = keep_running("watching what is under way", self._tick())
@@ -234,7 +235,9 @@ class JetStreamJournal:
             self._appender.give_up_late()
             if self._follower.behind_seconds > self._late_seconds:
                 # What is missing may have been trimmed, and then only a fresh start is sure to have it all.
-                log.critical("this replica is too far behind the log to follow it: stopping")
+                log.critical(
+                    "this replica is too far behind the log to follow it, or its clock is ahead: stopping"
+                )
                 os._exit(1)
 
     # Reading
@@ -304,6 +307,9 @@ class JetStreamJournal:
     @property
     def lag_events(self) -> int:
         return self._follower.lag
+
+    def time_us(self) -> int:
+        return max(time.time_ns() // 1000, self._contact.cluster_now_us())
 
     @property
     def is_connected(self) -> bool:

@@ -176,11 +176,12 @@ class Publisher:
             self._again(outgoing, BACKOFF_SECONDS)
             return
         try:
-            told: dict[str, Any] = _decode(message.data)
-        except msgspec.DecodeError as unreadable:
-            self._tell(f"the answer of the cluster cannot be read: {unreadable}")
+            self._judge(outgoing, _decode(message.data))
+        except Exception as error:  # the client's library would say nothing, and somebody waits
+            self._tell(f"its cluster's answer cannot be understood: {error!r}")
             self._again(outgoing, BACKOFF_SECONDS)
-            return
+
+    def _judge(self, outgoing: _Outgoing, told: dict[str, Any]) -> None:
         error = told.get("error")
         if error is None:
             self._finish(outgoing, Ack(told["seq"], True))
