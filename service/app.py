@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from service import logs
+from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
 from service.errors import NovikoffError, StartError
 from service.guarding import across_origins, allowed_origins, key_ring, make_gate
@@ -185,15 +186,20 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         except StartError as error:
             app.start_error = error
             raise
-        following = asyncio.create_task(ring.follow()) if ring is not None else None
+        following = keep_running("following the keys", ring.follow()) if ring is not None else None
         yield
         if following is not None:
             following.cancel()
         await _close(engine, journal, settings.shutdown_seconds)
 
-    def why_unready() -> str | None:
+    async def why_unready() -> str | None:
         if not engine.is_open:
             return "the service is starting or stopping"
+        if ended := ended_tasks():
+            return f"this replica has to be restarted, since it has stopped {ended[0]}"
+        await journal.look()
+        if (why := journal.why_out_of_touch) is not None:
+            return why
         if journal.lag_events > settings.lag_events_max:
             return f"this replica is {journal.lag_events} events behind the journal"
         return None

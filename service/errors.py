@@ -19,6 +19,8 @@ NovikoffError
 │   └── RevealFirst              reveal-first
 ├── Unavailable                  try again later
 │   ├── JournalUnavailable       journal-unavailable
+│   │   └── JournalFull          journal-full
+│   ├── PredictionUnderWay       prediction-under-way
 │   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
 └── StartError                   the service cannot start
@@ -130,6 +132,14 @@ class Unavailable(NovikoffError):
 
 class JournalUnavailable(Unavailable):
     code = "journal-unavailable"
+
+
+class JournalFull(JournalUnavailable):
+    code = "journal-full"
+
+
+class PredictionUnderWay(Unavailable):
+    code = "prediction-under-way"
 
 
 class VersionNotReached(Unavailable):

@@ -1,18 +1,46 @@
 """Time for the journal, and ids that carry it."""
 
+import logging
 import os
 import time
+from collections.abc import Callable
+
+from service.logs import Seldom
+
+log = logging.getLogger(__name__)
+
+AHEAD_MAX_US = 10_000_000
+"""How far ahead the clock of another replica may be. Clocks that are kept right differ by far less."""
+
+TOLD_EVERY_SECONDS = 60.0
 
 
 class Clock:
-    """Microseconds since 1970 that always rise, even when the machine's clock is set back."""
+    """Microseconds since 1970 that always rise, even when the machine's clock is set back.
 
-    def __init__(self) -> None:
+    Where others append to the journal too, their clocks may be wrong. Then there is a clock to go by, `reference`, and
+    a time of theirs counts for at most `AHEAD_MAX_US` more than that.
+    """
+
+    def __init__(self, reference: Callable[[], int] | None = None) -> None:
         self._last = 0
+        self._reference = reference
+        self._told = Seldom(TOLD_EVERY_SECONDS)
 
     def start_after(self, at: int) -> None:
         """Never give a time up to `at`, the newest in the journal."""
-        self._last = max(self._last, at)
+        if at > self._last:
+            self._last = max(self._last, self._bounded(at, self._reference())) if self._reference else at
+
+    def _bounded(self, at: int, now: int) -> int:
+        ahead = at - now
+        if ahead <= AHEAD_MAX_US:
+            return at
+        if (held_back := self._told.turn()) is not None:
+            seconds = ahead // 1_000_000
+            fields = {"seconds": seconds, "others": held_back}
+            log.warning("an event is %d seconds ahead of the clocks here", seconds, extra=fields)
+        return now + AHEAD_MAX_US
 
     def now(self) -> int:
         self._last = max(time.time_ns() // 1000, self._last + 1)

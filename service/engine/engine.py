@@ -42,7 +42,7 @@ class Engine:
     def __init__(self, journal: Journal, rules: Rules) -> None:
         self._journal = journal
         self.is_open = False
-        self.clock = Clock()
+        self.clock = Clock(journal.time_us if journal.is_shared else None)
         self.fleet = Fleet(
             journal,
             loaded_max=rules.models_loaded_max,

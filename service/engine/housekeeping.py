@@ -5,6 +5,7 @@ import logging
 import random
 from itertools import count
 
+from service.background import keep_running
 from service.engine.expiry import Expiry
 from service.engine.fleet import Fleet
 from service.errors import NovikoffError
@@ -30,7 +31,7 @@ class Housekeeping:
         self._expiry = expiry
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = keep_running("housekeeping", self._run())
 
     async def stop(self) -> None:
         """Leave everything in order."""

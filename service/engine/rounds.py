@@ -14,6 +14,7 @@ from service.engine.models import Models
 from service.engine.names import check_id
 from service.engine.outcomes import Round
 from service.engine.replays import Replays, taken
+from service.engine.under_way import check_in_touch, check_not_under_way
 from service.errors import PredictionExpired, RevealFirst, UnknownPrediction
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
@@ -59,6 +60,7 @@ class Rounds:
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
         if prediction_id is None:
+            await check_in_touch(self._journal)
             return await self._predict(name, sent, None, None, terms)
         check_id(prediction_id)
         await self._locks.acquire(prediction_id)
@@ -95,7 +97,8 @@ class Rounds:
             return earlier, explain(model, example, terms)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
-        at = self._clock.now()
+        # A reset by a replica whose clock is ahead voids what was predicted before it, and nothing after it.
+        at = max(self._clock.now(), live.voided_through + 1)
         label, score = model.decide(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
         chosen = prediction_id or make_prediction_id(at)
@@ -224,9 +227,11 @@ class Rounds:
             found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
         if isinstance(found, Recorded):
             return found
-        made = made_at(prediction_id)
-        if found is not None or (made is not None and self.expiry.is_due(made, self._clock.now())):
+        made, now = made_at(prediction_id), self._clock.now()
+        if found is not None or (made is not None and self.expiry.is_due(made, now)):
             raise _expired(prediction_id)
+        if expected and made is not None:
+            await check_not_under_way(self._journal, prediction_id, now - made)
         raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:

@@ -147,6 +147,24 @@ class Journal(Protocol):
         """How many events are known to be in the journal and not yet applied here."""
         ...
 
+    def time_us(self) -> int:
+        """The time by this machine's clock or, if that is later, by that of where the journal is."""
+        ...
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it is within reach, as far as is known."""
+        ...
+
+    @property
+    def why_out_of_touch(self) -> str | None:
+        """Why nothing is known of what others append just now; None if it is."""
+        ...
+
+    async def look(self) -> None:
+        """Find out how far the journal has come, so that the figures above are of now; give up soon."""
+        ...
+
     @property
     def waiting(self) -> int:
         """How many records wait for the journal."""
@@ -213,6 +231,10 @@ class Journal(Protocol):
 
         One that is `expected`, since a client knows its id, is waited for while it may be on its way.
         """
+        ...
+
+    async def may_come(self, prediction_id: str) -> bool:
+        """Whether an id that was not found may be that of a prediction which others have yet to hand over."""
         ...
 
     async def load(self, model: str) -> Stored | None:

@@ -51,6 +51,7 @@ from service.journal.records import (
 from service.journal.schema import open_reader, open_writer
 from service.journal.seals import Damaged, seal
 from service.journal.soundness import check_soundness
+from service.journal.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
 
@@ -62,11 +63,8 @@ READERS = 2
 log = logging.getLogger(__name__)
 
 
-class SqliteJournal:
+class SqliteJournal(Unshared):
     """See `Journal` for what it promises."""
-
-    is_shared = False
-    lag_events = 0
 
     def __init__(
         self,

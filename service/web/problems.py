@@ -45,6 +45,8 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "head-too-large": (431, "The head of the request is too large"),
     "internal-error": (500, "Something went wrong here"),
     "journal-unavailable": (503, "The journal cannot be used just now"),
+    "journal-full": (503, "The journal has no room"),
+    "prediction-under-way": (503, "The prediction is not known here yet"),
     "not-ready": (503, "Not ready"),
     "version-not-reached": (503, "The model has not come to this version here"),
     "overloaded": (503, "Too much to do just now"),

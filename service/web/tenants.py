@@ -22,7 +22,7 @@ from service.engine.models import Models
 from service.engine.names import check_name
 from service.engine.outcomes import BlockOutcome, Round
 from service.engine.rounds import Rounds
-from service.errors import NovikoffError, PredictionExpired, UnknownPrediction
+from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay, UnknownPrediction
 from service.events import Label, Prediction
 from service.journal.protocol import Listed, Page, Recorded, Totals
 from service.learning.vectors import Array, Rows
@@ -87,7 +87,7 @@ class TenantRounds:
         with _in_own_words(key):
             try:
                 done = await self._rounds.reveal(ids[0], label, key.prefix)
-            except (UnknownPrediction, PredictionExpired) as error:
+            except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
                 try:
                     done = await self._rounds.reveal(ids[1], label, key.prefix)
                 except UnknownPrediction:

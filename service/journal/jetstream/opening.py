@@ -9,12 +9,11 @@ from typing import Any
 
 from service.errors import ClusterUnusable, JournalUnavailable
 from service.events import AnyEvent
-from service.journal.codec import decode_event
 from service.journal.jetstream.api import Api
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue import Catalogue
 from service.journal.jetstream.connecting import Link
-from service.journal.jetstream.messages import decode_summary, unseal
+from service.journal.jetstream.messages import decode_event, decode_summary, unseal
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.streams import make_or_check, wanted_streams
 from service.journal.jetstream.subjects import Subjects

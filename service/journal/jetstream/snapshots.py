@@ -10,8 +10,9 @@ import time
 from asyncio import Task
 from functools import partial
 
+from service.background import run_once
 from service.errors import NovikoffError
-from service.journal.jetstream.api import Api, ApiError
+from service.journal.jetstream.api import Api
 from service.journal.jetstream.messages import Kept, PageKept, Pointer, decode_pointer, encode
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.publishing import Publisher
@@ -60,7 +61,7 @@ class Snapshots:
             queue.append((snapshot, voided_through))
             return
         self._queues[life] = [(snapshot, voided_through)]
-        task = self._tasks_by_life[life] = asyncio.create_task(self._save_all_of(life))
+        task = self._tasks_by_life[life] = run_once("saving snapshots", self._save_all_of(life))
         task.add_done_callback(partial(self._saved, life))
 
     def _saved(self, life: int, task: Task[None]) -> None:
@@ -81,18 +82,23 @@ class Snapshots:
 
     async def _save_all_of(self, life: int) -> None:
         queue = self._queues[life]
-        async with self._turn:
-            while queue:
-                snapshot, voided_through = queue.pop(0)
-                outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
-                try:
-                    await self._save(life, snapshot, voided_through, outcomes)
-                except (NovikoffError, ApiError) as error:
-                    # A page has to begin where one before it ended: the next one brings these along.
-                    self._unsaved_outcomes[life] = outcomes
-                    log.warning("no snapshot of %s: %s", snapshot.model, error)
-                if not queue:
-                    del self._queues[life]
+        try:
+            async with self._turn:
+                while queue:
+                    await self._save_or_tell(life, *queue.pop(0))
+        finally:
+            del self._queues[life]
+
+    async def _save_or_tell(self, life: int, snapshot: Snapshot, voided_through: int) -> None:
+        outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
+        try:
+            await self._save(life, snapshot, voided_through, outcomes)
+        except Exception as error:
+            # A page has to begin where one before it ended: the next one brings these along.
+            self._unsaved_outcomes[life] = outcomes
+            if not isinstance(error, NovikoffError):
+                raise
+            log.warning("no snapshot of %s: %s", snapshot.model, error)
 
     async def _save(self, life: int, snapshot: Snapshot, voided_through: int, outcomes: bytes) -> None:
         s = self._subjects

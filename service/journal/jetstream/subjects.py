@@ -40,6 +40,7 @@ class Subjects:
         ]
         self.summaries = f"{prefix}.sum.*"
         self.mark = f"{prefix}.mark.summarised"
+        self.ballast = f"{prefix}.mark.ballast"
 
     def life_of(self, model: str) -> str:
         return f"{self._prefix}.life.{token(model)}"

@@ -5,13 +5,13 @@ import logging
 import random
 import time
 from asyncio import Task
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
+from service.background import end, keep_running, run_once
 from service.errors import JournalUnavailable, NovikoffError
-from service.journal.jetstream.api import Api, ApiError
+from service.journal.jetstream.api import Api
+from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.catalogue import Catalogue, Death
-from service.journal.jetstream.ending import end
 from service.journal.jetstream.messages import encode
 from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
@@ -32,6 +32,7 @@ class Upkeep:
         publisher: Publisher,
         subjects: Subjects,
         catalogue: Catalogue,
+        ballast: Ballast,
         position: Callable[[], int],
         *,
         deaths_kept_seconds: float,
@@ -40,6 +41,7 @@ class Upkeep:
         self._publisher = publisher
         self._subjects = subjects
         self._catalogue = catalogue
+        self._ballast = ballast
         self._position = position
         self._deaths_kept_us = round(deaths_kept_seconds * 1e6)
         self._marked = 0
@@ -48,8 +50,8 @@ class Upkeep:
 
     def start(self, read_uncovered: Callable[[], Awaitable[None]]) -> None:
         """`read_uncovered` tells the catalogue of events that no stored summary covers."""
-        self._spawn(self._run(read_uncovered))
-        self._spawn(self._keep_burying())
+        self._add(keep_running("upkeep of the cluster", self._run(read_uncovered)))
+        self._add(keep_running("burying old models", self._keep_burying()))
 
     async def know_uncovered(self, seconds: float) -> None:
         """Wait until the catalogue has heard of all events that no stored summary covers."""
@@ -70,7 +72,8 @@ class Upkeep:
                 # Replicas that began together do not stay together, so that one finds the other's work done.
                 await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
                 await self.store_summaries()
-            except (NovikoffError, ApiError) as error:
+                await self._ballast.put()
+            except NovikoffError as error:
                 log.warning("housekeeping is done later: %s", error)
 
     async def store_summaries(self) -> None:
@@ -97,12 +100,12 @@ class Upkeep:
 
     def bury(self, death: Death) -> None:
         """Forget all that a deleted model has left, but for the death itself."""
-        self._spawn(self._bury(death))
+        self._add(run_once("burying a model", self._bury(death)))
 
     async def _bury(self, death: Death) -> None:
         try:
             await self._forget_derived(death)
-        except (NovikoffError, ApiError) as error:
+        except NovikoffError as error:
             log.warning("what %s has left is forgotten later: %s", death.model, error)
 
     async def _forget_derived(self, death: Death) -> None:
@@ -117,7 +120,7 @@ class Upkeep:
         while True:
             try:
                 await self.bury_old()
-            except (NovikoffError, ApiError) as error:
+            except NovikoffError as error:
                 log.warning("old deaths are forgotten later: %s", error)
             await asyncio.sleep(BURY_EVERY_SECONDS * random.uniform(0.7, 1.3))
 
@@ -131,7 +134,6 @@ class Upkeep:
                 await self._api.purge(s.log, s.life_of(death.model), below=death.seq + 1)
             self._catalogue.forget_death(death)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _add(self, task: Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
