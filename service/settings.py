@@ -110,7 +110,7 @@ class Settings(BaseSettings):
         15.0,
         ge=1,
         le=600,
-        description="how long the cluster may take for an event before its client gets 503",
+        description="how long the cluster may take for an event, or say nothing at all, before clients get 503",
     )
     nats_monitor: str = Field(
         "",
