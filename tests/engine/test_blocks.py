@@ -46,7 +46,9 @@ def new_model(**settings: Any) -> Model:
 
 def examples(kind: str, chance: np.random.Generator) -> list[Any]:
     """Numbers, small enough to make ties, whose rule changes half way; names come and go."""
-    numbers = chance.integers(-3, 4, size=(ROUNDS, 5)).astype(float).tolist()
+    numbers = chance.integers(-3, 4, size=(ROUNDS, 5)).astype(float)
+    numbers[::7] = 0.0  # without a bias these change nothing
+    numbers = numbers.tolist()
     if kind == "dense":
         return numbers
     names = ["a", "b", "c", "d", "e"]
