@@ -71,7 +71,7 @@ def _learn_vectors(model: Model, vectors: Vectors, truths: Classes, at: int, out
     if model.bound is not None:
         x = model.without_bias(vectors)
         model.bound.observe_rows(
-            x.values, 2 * truths - 1, updated=learned.updated, mistaken=mistaken, indices=x.indices
+            x.values, 2 * truths - 1, updated=learned.updated, scores=learned.scores, indices=x.indices
         )
     outcome.add_all(
         learned.served.tolist(), learned.scores.tolist(), mistaken.tolist(), learned.updated.tolist()

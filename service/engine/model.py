@@ -153,8 +153,10 @@ class Model:
             if self.features.dimension == 0:  # names may be new
                 self.classifier.grow(self.features.size())
             z = self.features.vector(example)
-        updated = self.classifier.learn(z, truth, served)
         mistake = served != truth
+        # The weights may have moved since the prediction was served; the bound needs the score by these.
+        score_now = self.classifier.decide(z)[1] if mistake and self.bound is not None else score
+        updated = self.classifier.learn(z, truth, served)
         self.version += 1
         self.statistics.observe(
             truth,
@@ -170,7 +172,7 @@ class Model:
                 x.values,
                 2 * truth - 1,
                 updated=updated,
-                mistake=mistake,
+                score=score_now,
                 stale_updates=stale_updates,
                 indices=x.indices,
             )
@@ -286,7 +288,9 @@ class Model:
         model.features.restore(state["features"])
         model.classifier.restore(state["classifier"])
         model.statistics = Statistics.restore(state["statistics"])
-        model.bound = None if state["bound"] is None else Bound.restore(state["bound"])
+        model.bound = None
+        if state["bound"] is not None:
+            model.bound = Bound.restore(state["bound"], model.classifier.weights_for(1))
         for name in ("updated_at", "began_at", "version", "origin", "drifts_recorded", "expired"):
             setattr(model, name, state[name])
         return model

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.engine.block_fold import table_of
@@ -37,9 +37,8 @@ FEATURES: list[Any] = [
 LABELS: list[Any] = [[-1, 1], None, ["a", "b", "c"]]
 
 
-def new_model(**settings: Any) -> Model:
-    settings = ModelSettings(**settings).complete(ModelLimits(100, 100, 100, 10**8))
-    model = Model(ModelCreated("m", 1, settings))
+def new_model(**chosen: Any) -> Model:
+    model = Model(ModelCreated("m", 1, ModelSettings(**chosen).complete(ModelLimits(100, 100, 100, 10**8))))
     model.apply(DimensionFixed("m", 1, 5))
     return model
 
@@ -71,13 +70,13 @@ CASES = [
 @pytest.mark.parametrize(("learner", "features", "labels"), CASES, ids=str)
 def test_a_block_is_its_rounds(learner: Any, features: Any, labels: Any) -> None:
     chance = np.random.default_rng(1958)
-    settings = {
+    chosen = {
         "learner": learner,
         "features": features,
         "labels": labels,
         "bias": len(str(features)) % 2 == 0,
     }
-    one_by_one, in_blocks = new_model(**settings), new_model(**settings)
+    one_by_one, in_blocks = new_model(**chosen), new_model(**chosen)
     kind = one_by_one.settings["features"]["kind"]
     sent = examples(kind, chance)
     revealed = truths(labels, sent)
@@ -153,6 +152,43 @@ def test_empty_examples_survive_a_block() -> None:
     event = RoundsLearned("m", 1, [1, -1], [table_of(part) for part in rows])
     assert features_of(event) == [{}, {}]
     assert len(list(model.apply(event))) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("features", ["dense", "named"])
+@pytest.mark.parametrize(("bias", "tie"), [(True, -1), (False, 1)])
+@settings(deadline=None, max_examples=30)
+@given(
+    alone=st.integers(0, 120),
+    first=st.sampled_from([-1, 1]),
+    sizes=st.lists(st.integers(1, 90), min_size=8),
+    seed=st.integers(0, 9),
+)
+def test_the_ceiling_is_the_least_of_all_moments_also_within_a_block(
+    features: str, bias: bool, tie: int, alone: int, first: int, sizes: list[int], seed: int
+) -> None:
+    chance = np.random.default_rng(seed)
+    rows = chance.normal(size=(240, 5)) * 10 ** chance.uniform(-3, 3, size=(240, 1))
+    labels = np.where(np.arange(240) < alone, first, chance.choice([-1, 1], 240)).tolist()
+    chosen = {"features": features, "bias": bias, "tie": tie, "declared_margin": 0.1}
+    one_by_one, in_blocks = new_model(**chosen), new_model(**chosen)
+    sent = rows.tolist() if features == "dense" else [dict(zip("abcde", row, strict=True)) for row in rows]
+    ceilings, start = [], 0
+    for size in [*sizes, 240]:
+        part, its_labels = sent[start : start + size], labels[start : start + size]
+        if not part:
+            break
+        tables = one_by_one.features.read_rows(part)
+        assert tables is not None
+        event = RoundsLearned("m", 1, its_labels, [table_of(table) for table in tables])
+        for each, label in zip(features_of(event), its_labels, strict=True):
+            one_by_one.apply(RoundLearned("m", 1, None, label, each))
+            ceilings.append(one_by_one.bound_report()["margin_ceiling"])
+        in_blocks.apply(event)
+        assert in_blocks.bound_report()["margin_ceiling"] == ceilings[-1]
+        start += size
+    assert in_blocks.to_bytes() == one_by_one.to_bytes()
+    known = [ceiling for ceiling in ceilings if ceiling is not None]
+    assert known == sorted(known, reverse=True)
 
 
 @pytest.mark.parametrize("rounds_together", [1, 50])
