@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from service.engine.block_fold import table_of
 from service.engine.model import Model
+from service.engine.outcomes import BlockOutcome
 from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.learning.runs import AHEAD_MAX
 from service.learning.vectors import Rows, Vector, Vectors, dot
@@ -81,6 +82,8 @@ def test_a_block_is_its_rounds(learner: Any, features: Any, labels: Any) -> None
     sent = examples(kind, chance)
     revealed = truths(labels, sent)
     start, block = 0, 0
+    rises: list[int] = []
+    expected_rises: list[int] = []
     while start < ROUNDS:
         end = start + (1, 3, 40, 500)[block % 4]
         block += 1
@@ -90,14 +93,19 @@ def test_a_block_is_its_rounds(learner: Any, features: Any, labels: Any) -> None
         event = RoundsLearned("m", at, labels_sent, [table_of(rows) for rows in features_sent])
         stored = features_of(event)
         assert stored == [one_by_one.features.encode(one_by_one.features.read(s)) for s in sent[start:end]]
-        expected = [
-            one_by_one.apply(RoundLearned("m", at, None, label, each))
-            for label, each in zip(labels_sent, stored, strict=True)
-        ]
-        assert list(in_blocks.apply(event)) == expected  # type: ignore[arg-type]
+        expected = []
+        for label, each in zip(labels_sent, stored, strict=True):
+            expected.append(one_by_one.apply(RoundLearned("m", at, None, label, each)))
+            if one_by_one.statistics.drift_count > len(expected_rises):
+                expected_rises.append(one_by_one.revealed)
+        outcome = in_blocks.apply(event)
+        assert isinstance(outcome, BlockOutcome) and list(outcome) == expected
+        assert outcome.labels is in_blocks.labels
+        rises += outcome.rises
         start = end
     assert in_blocks.to_bytes() == one_by_one.to_bytes()
     assert in_blocks.revealed == ROUNDS
+    assert rises == expected_rises
     assert in_blocks.report(10**15) == one_by_one.report(10**15)
 
 
