@@ -240,6 +240,8 @@ class Model:
         labels = self.labels.values
         report = self.statistics.report(now, len(labels))
         report["confusion"] = {"labels": labels, **report["confusion"]}
+        for cell in report["confusion"].get("largest", ()):
+            cell["true"], cell["served"] = labels[cell["true"]], labels[cell["served"]]
         by_class = zip(labels, report["classes"], strict=True)
         report["classes"] = [{"label": label, **figures} for label, figures in by_class]
         report["bound"] = self.bound_report()

@@ -150,3 +150,11 @@ def test_classes_past_the_last_that_can_be_told_apart_are_counted_with_it():
         confusion.observe(truth, served)
     report = Confusion.restore(confusion.state()).report(CLASSES_MAX + 2)
     assert [report["classes"][c]["support"] for c in (0, last, past)] == [1, 4, 0]
+
+
+def test_the_commonest_confusions_are_only_those_that_occurred():
+    report = observed([(7, 7), (3, 1), (3, 1), (0, 60), (60, 60)]).report(61)
+    assert report["confusion"]["largest"] == [
+        {"true": 3, "served": 1, "count": 2},
+        {"true": 0, "served": 60, "count": 1},
+    ]

@@ -187,7 +187,7 @@ class Confusion:
                 right[row] -= count
             if column != NONE:
                 answers[column] += count
-            if NONE not in (row, column):
+            if count and NONE not in (row, column):
                 wrong.append((-count, row, column))
         answers = [wrongly + rightly for wrongly, rightly in zip(answers, right, strict=True)]
         matrix = None
