@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import FieldError, InvalidSettings
+from service.learning.statistics.confusion import CLASSES_MAX
 
 PREFIX = "NOVIKOFF_"
 
@@ -163,9 +164,12 @@ class Settings(BaseSettings):
     names_max: int = Field(
         100_000, ge=1, le=10_000_000, description="names that a model with named features may learn"
     )
-    classes_max: int = Field(1_000, ge=2, le=10_000, description="the most classes of a model")
+    classes_max: int = Field(1_000, ge=2, le=CLASSES_MAX, description="the most classes of a model")
     weights_max: int = Field(
-        33_554_432, ge=1, description="the most weights that a model may come to have, all classes together"
+        33_554_432,
+        ge=1,
+        description="the most weights that a model may come to have, all classes together;"
+        " what a learner keeps beside each of them counts too",
     )
     covariance_dimension_max: int = Field(
         512, ge=1, le=4096, description="the most weights of a learner with a full covariance"

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Label = bool | int | str
 
@@ -115,13 +115,15 @@ class Windows(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    truth: int
-    served: int
+    """How often one label was served where another was true."""
+
+    truth: Label = field(name="true")
+    served: Label
     count: int
 
 
 class Confusion(Struct, frozen=True):
-    """True labels are rows; with many labels `matrix` is None and `largest` lists cells by label number."""
+    """True labels are rows; with many labels `matrix` is None and `largest` lists the commonest mistakes."""
 
     labels: list[Label]
     matrix: list[list[int]] | None

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple
 
 from service.engine.block_fold import table_of
-from service.engine.checks import Sent, check_label
+from service.engine.checks import LabelChecks, Sent
 from service.engine.clock import Clock
 from service.engine.examples import Examples
 from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.outcomes import BlockOutcome
-from service.errors import NovikoffError, UnknownLabel
+from service.errors import NovikoffError
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
@@ -85,9 +85,9 @@ class Blocks:
                 if not live.model.labels.has_all(labels):
                     while under_way:
                         yield (await under_way.popleft()).applied  # a class may be new there
-                classes: set[tuple[type, Label]] = set()
+                checks = LabelChecks(live.model)
                 for label in set(labels):
-                    _check_class(live, label, classes)
+                    checks.check(label)
                 await self._examples.check_array(live, block)
                 tables = [table_of(Rows(block))]
                 while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
@@ -104,11 +104,11 @@ class Blocks:
     ) -> list[Rows]:
         """The rounds one by one, to tell which of them are bad."""
         good: list[Any] = []
-        classes: set[tuple[type, Label]] = set()
+        checks = LabelChecks(live.model)
         for at, (sent, label) in enumerate(zip(features, labels, strict=True)):
             try:
                 example = await self._examples.read(live, sent)
-                _check_class(live, label, classes)
+                checks.check(label)
             except NovikoffError as error:
                 errors[at] = error
             else:
@@ -130,14 +130,3 @@ def _noted(appended: Future[Appended]) -> None:
 
 def _tables_of(rows: list[Rows]) -> list[Table]:
     return [table_of(part) for part in rows]
-
-
-def _check_class(live: Live, label: Label, new: set[tuple[type, Label]]) -> None:
-    """Like `check_label`, counting the classes that are new in this block."""
-    check_label(live.model, label)
-    if live.model.labels.index(label) < 0:
-        new.add((type(label), label))
-        most = live.model.settings["classes_max"]
-        if len(live.model.labels.values) + len(new) > most:
-            new.discard((type(label), label))
-            raise UnknownLabel(f"the model has {most} classes, and no more are taken")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from service.engine.checks import Sent, check_features
+from service.engine.checks import Sent, check_dimension, check_features
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
@@ -30,6 +30,7 @@ class Examples:
         try:
             example = features.read(sent)
             if features.dimension is None:
+                check_dimension(live.model, len(example))
                 fixed = DimensionFixed(live.model.name, self._clock.now(), len(example))
                 await self._fleet.append(live, fixed)
                 example = features.read(sent)  # another example may have been the first

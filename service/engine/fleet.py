@@ -41,7 +41,7 @@ class Fleet:
         self._journal = journal
         self._loaded_max = loaded_max
         self._snapshot_every_events = snapshot_every_events
-        self._loading = Loading(journal, self._admit)
+        self._loading = Loading(journal, self._apply_to, self._admit)
         self.census = Census()
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
@@ -163,10 +163,8 @@ class Fleet:
             self.owner.pop(event.prediction_id, None)
         elif isinstance(event, ModelReset):
             self._disown(live)
-        outcome = live.apply(seq, event)
+        outcome = self._apply_to(live, seq, event)
         self.changed(live)
-        if live.model.statistics.drift_count > live.drifts_reported:
-            self._report_drift(live, event.at)
         if live.since_snapshot >= self._snapshot_every_events:
             self._journal.save_snapshot(live.snapshot())
         return outcome
@@ -175,16 +173,25 @@ class Fleet:
         """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
         return not self._journal.is_shared or self.census.is_making(name) or name in self._versions
 
-    def _report_drift(self, live: Live, at: int) -> None:
-        """Record that the error rose, for people to read; the statistics know it without."""
+    def _apply_to(self, live: Live, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
+        """Apply an event to a model, and tell of the drifts that are found with it."""
+        known = live.model.statistics.drift_count
+        outcome = live.apply(seq, event)
+        if live.model.statistics.drift_count > known:
+            rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
+            for count, number in enumerate(rises, known + 1):
+                self._report_drift(live, event.at, number, count)
+        return outcome
+
+    def _report_drift(self, live: Live, at: int, number: int, count: int) -> None:
+        """Record that the error rose with this round, for people to read; the statistics know it without."""
         model = live.model
-        live.drifts_reported = count = model.statistics.drift_count
         resets = model.version - model.revealed
         key = f"drift:{model.name}:{model.created_at}:{resets}:{count}"
-        fields = {"model": model.name, "round": model.revealed, "drifts": count}
-        log.warning("drift: the error of %s rose at round %d", model.name, model.revealed, extra=fields)
+        fields = {"model": model.name, "round": number, "drifts": count}
+        log.warning("drift: the error of %s rose at round %d", model.name, number, extra=fields)
         with suppress(Overloaded):
-            recorded = self._journal.append(DriftDetected(model.name, at, key, model.revealed), live.life)
+            recorded = self._journal.append(DriftDetected(model.name, at, key, number), live.life)
             live.pins += 1
             recorded.add_done_callback(partial(_drift_recorded, live))
 

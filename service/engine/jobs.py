@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from service.engine.checks import Sent, check_label
+from service.engine.checks import LabelChecks, Sent, check_dimension
 from service.engine.clock import Clock, make_prediction_id
 from service.engine.fit_process import Report, Task, frame
 from service.engine.fleet import Fleet
-from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob
+from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob, UnknownLabel
 from service.events import (
     Label,
     ModelFitted,
@@ -121,19 +121,24 @@ class Jobs:
         model = (await self._fleet.get(name)).model
         stored: list[tuple[Any, Label]] = []
         dimension = model.features.dimension
+        labels = LabelChecks(model)
         for i, (sent, label) in enumerate(examples):
             try:
                 example = model.features.read(sent)
-                dimension = len(example) if dimension is None else dimension
+                if dimension is None:
+                    dimension = len(example)
+                    check_dimension(model, dimension)
                 if dimension and len(example) != dimension:
                     raise BadFeatures(
                         "features", f"the first example has {dimension} numbers, this {len(example)}"
                     )
-                check_label(model, label)
+                labels.check(label)
             except BadFeatures as error:
                 raise InvalidRequest.at(f"examples[{i}].{error.field}", error.message) from None
-            except NovikoffError as error:
+            except UnknownLabel as error:
                 raise InvalidRequest.at(f"examples[{i}].label", error.detail) from None
+            except InvalidRequest as error:
+                raise InvalidRequest.at(f"examples[{i}].features", error.fields[0].message) from None
             stored.append((model.features.encode(example), label))
         return stored
 

@@ -22,7 +22,6 @@ class Live:
     """A loaded model, its waiting predictions (oldest first), and where it stands in the journal."""
 
     __slots__ = (
-        "drifts_reported",
         "dropped",
         "dropped_through",
         "expiring",
@@ -46,7 +45,6 @@ class Live:
         self.pending = NO_PREDICTIONS
         self.outcomes = OutcomeLog()
         self.since_snapshot = 0
-        self.drifts_reported = model.drifts_recorded
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
         self.submitted = 0
@@ -72,7 +70,6 @@ class Live:
             live = cls(born(first.event), first.seq, stored.life)
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
-        live.drifts_reported = live.model.statistics.drift_count
         live.voided_through = max(live.voided_through, stored.voided_through)
         for prediction in stored.pending:
             live.keep(prediction)
@@ -104,7 +101,6 @@ class Live:
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
             self.dropped = 0
-            self.drifts_reported = 0
 
     def keep(self, prediction: Prediction) -> None:
         """A prediction waits for its label."""

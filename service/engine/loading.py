@@ -19,9 +19,15 @@ log = logging.getLogger(__name__)
 class Loading:
     """Loads each model once, however many ask for it at the same time."""
 
-    def __init__(self, journal: Journal, admit: Callable[[Live], None]) -> None:
-        """`admit` takes a model that is loaded."""
+    def __init__(
+        self,
+        journal: Journal,
+        apply: Callable[[Live, int, AnyEvent], object],
+        admit: Callable[[Live], None],
+    ) -> None:
+        """`apply` applies an event that came during the loading, `admit` takes a model that is loaded."""
         self._journal = journal
+        self._apply = apply
         self._admit = admit
         self._tasks: dict[str, Task[Live | None]] = {}
         self._missed: dict[str, list[tuple[int, AnyEvent]]] = {}
@@ -71,7 +77,7 @@ class Loading:
             elif isinstance(event, ModelDeleted) and live is not None and seq > live.seq:
                 live = None
             elif live is not None:
-                live.apply(seq, event)
+                self._apply(live, seq, event)
         if live is not None:
             self._admit(live)
         return live

@@ -13,7 +13,7 @@ from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.names import check_id
 from service.engine.outcomes import Round
-from service.engine.replays import Replays, taken
+from service.engine.replays import Replays, label_served, taken
 from service.engine.under_way import check_in_touch, check_not_under_way
 from service.errors import PredictionExpired, RevealFirst, UnknownPrediction
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
@@ -179,7 +179,7 @@ class Rounds:
             live.pins -= 1
         if not appended.is_new:
             return await self._replays.learned_before(event)
-        predicted = live.model.labels.label(appended.applied.served)
+        predicted = label_served(live.model, event, appended.applied)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:

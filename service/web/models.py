@@ -118,7 +118,10 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
 
     @routes.post("/models/{model}/reset", response_model=ModelAnswer, responses=problems(404))
     async def reset(model: ModelName) -> Response:
-        """Back to the start. Predictions that wait for their labels expire; the dimension stays."""
+        """Back to the start: weights, statistics, names, means and classes that appeared are forgotten.
+
+        Predictions that wait for their labels expire. What was declared stays, and so does the dimension.
+        """
         return Json(describe(await models.reset(model)))
 
     @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404))

@@ -34,10 +34,10 @@ class Windows(BaseModel):
 
 
 class Cell(BaseModel):
-    """How often the label of the column was served where that of the row was true."""
+    """How often one label was served where another was true."""
 
-    true: int
-    served: int
+    true: LabelField
+    served: LabelField
     count: int
 
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.engine.blocks import Begun
-from service.engine.live import Live
 from service.engine.outcomes import BlockOutcome
 from service.errors import InvalidRequest, NovikoffError
 from service.events import Label
@@ -205,14 +204,14 @@ class StreamAnswers:
         except NovikoffError as error:
             self._wrong |= dict.fromkeys(run.places, error)
         else:
-            self._tell(model, begun.live, run.places, run.labels, outcome)
+            self._tell(model, run.places, run.labels, outcome)
 
     async def _learn(self, model: str, run: Run) -> None:
         """Learn rounds that are not all good, or whose model is not loaded."""
         places = run.places
         try:
             sent = run.features if isinstance(run.features, list) else one_by_one(run.features)
-            live, outcome, errors = await self._blocks.learn(model, sent, run.labels)
+            _, outcome, errors = await self._blocks.learn(model, sent, run.labels)
         except Exception as error:
             self._wrong |= dict.fromkeys(places, error)
             return
@@ -220,15 +219,13 @@ class StreamAnswers:
         if outcome is not None:
             good = [place for place in range(len(places)) if place not in errors]
             labels = [run.labels[place] for place in good]
-            self._tell(model, live, [places[place] for place in good], labels, outcome)
+            self._tell(model, [places[place] for place in good], labels, outcome)
 
-    def _tell(
-        self, model: str, live: Live, places: Sequence[int], labels: list[Label], outcome: BlockOutcome
-    ) -> None:
+    def _tell(self, model: str, places: Sequence[int], labels: list[Label], outcome: BlockOutcome) -> None:
         """Put down what came of the rounds of a block."""
         self.tally.add_rounds(len(outcome), sum(outcome.mistake))
         if self._wanted:
-            told = block_answers(model, live.model.labels, labels, outcome)
+            told = block_answers(model, outcome.labels, labels, outcome)
             if len(places) == len(self._answers):
                 self._answers = list(told)
                 return

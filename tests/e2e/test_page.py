@@ -354,6 +354,32 @@ def test_a_model_that_is_deleted_or_unknown_is_said_to_be_gone(
     expect(page.get_by_role("heading", level=1)).to_have_text("Models")
 
 
+def test_the_commonest_mistakes_of_many_classes_are_listed(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, labels=[f"label {at}" for at in range(60)], multiclass="multiclass")
+    for _ in range(2):
+        service.learn(name, [1.0], "label 59")
+    page = open_page(service, f"#/models/{name}")
+    rows = card(page, "Confusion").locator("table", has_text="The commonest mistakes").locator("tbody tr")
+    expect(rows).to_have_text(["label 59label 01"])
+
+
+def test_a_feature_called_bias_stands_beside_the_bias(service: Service, name: str, open_page: Open) -> None:
+    service.create(name, features="named", bias_value=3.0)
+    service.learn(name, {"bias": 2.0, "a": 1.0}, -1)
+    page = open_page(service, f"#/models/{name}")
+    names = card(page, "Largest weights").locator("tbody th .label")
+    expect(names).to_have_text(["bias", "“bias”", "a"])
+    page.get_by_label("Features").fill(json.dumps({"bias": 2, "null": 1}))
+    page.get_by_role("button", name="Predict").click()
+    terms = page.locator(".answer tbody tr")
+    expect(terms).to_have_count(2)
+    page.get_by_role("group", name="True label").get_by_role("button", name="1", exact=True).click()
+    expect(terms).to_have_count(3)
+    expect(terms.locator("th .label")).to_have_text(["bias", "“bias”", "null"])
+
+
 def test_trying_it_moves_the_weights(service: Service, name: str, open_page: Open) -> None:
     service.create(name, labels=["shut", "open"])
     service.learn(name, [1.0, -2.0], "shut")
