@@ -38,8 +38,7 @@ Streamed = Prediction | Outcome | Refused
 """What comes of a line."""
 
 CHUNK_LINES = 250
-"""Lines in one request. Few enough that their answers fit into the buffers of a connection: the service
-answers while it is still being sent to, and httpx listens only afterwards."""
+"""Lines in one request: few enough that the first answers come soon, since httpx reads none before all is sent."""
 
 
 def _plain(value: Any) -> Any:

@@ -46,9 +46,12 @@ class Cycle(RequestResponseCycle):
         self.pieces: list[bytes] = []
         """What has come of the body and was not received; whoever receives it leaves a new list."""
         self._pieces_bytes = 0
+        self.came_bytes = 0
+        """How much of the body has come so far."""
 
     def add_piece(self, piece: bytes) -> None:
         self.pieces.append(piece)
+        self.came_bytes += len(piece)
         self._pieces_bytes += len(piece)
         if self._pieces_bytes > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
@@ -128,6 +131,7 @@ class WholeCycle(Cycle):
     """A cycle whose request has come whole: there is little left to keep of it."""
 
     access_log = False
+    came_bytes = 0
     chunked_encoding = None
     disconnected = False
     expected_content_length = 0

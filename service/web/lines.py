@@ -36,6 +36,7 @@ class Lines:
         self, scope: Scope, receive: Receive, *, line_bytes_max: int, streams_open: Callable[[], int]
     ) -> None:
         self._streams_open = streams_open
+        self._receive = receive
         self._parts = _body(scope, receive)
         self._line_bytes_max = line_bytes_max
         self._named = NamedLines()
@@ -48,6 +49,9 @@ class Lines:
     async def __aenter__(self) -> "Lines":
         self._reading = asyncio.create_task(self._read())
         self._reading.add_done_callback(lambda _: self._came.set())
+        # Whoever sends `Expect: 100-continue` is told to go on when the body is asked for, which it has to be
+        # before the answer begins.
+        await asyncio.sleep(0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -71,6 +75,16 @@ class Lines:
         parts, self._waiting, self._waiting_bytes, self._waiting_lines = self._waiting, [], 0, 0
         self._taken.set()
         return _as_one(parts)
+
+    async def drop(self, bytes_max: int) -> None:
+        """Read on, so that who sends first comes to reading, but take no more lines."""
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        dropped, more = 0, True
+        while more and dropped < bytes_max:
+            message = await self._receive()
+            more = message["type"] == "http.request" and message.get("more_body", False)
+            dropped += len(message.get("body", b""))
 
     async def _read(self) -> None:
         rest = b""
