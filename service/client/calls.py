@@ -142,7 +142,7 @@ def _streamed(line: bytes) -> Streamed:
     """
     fields = msgspec.json.decode(line, type=dict[str, Any])
     if "error" in fields:
-        return refusal_of(fields["error"])
+        return refusal_of(fields["error"], is_last=fields.get("ended", False))
     if "mistake" not in fields:
         return msgspec.convert(fields, Prediction)
     return msgspec.convert(fields, Learned if "score" in fields else Outcome)

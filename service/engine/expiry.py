@@ -5,7 +5,7 @@ from collections.abc import Container
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
-from service.errors import Overloaded
+from service.errors import TooManyPending
 from service.events import Prediction, PredictionsExpired
 
 
@@ -47,7 +47,7 @@ class Expiry:
         if len(self._fleet.owner) + self._fleet.waiting_unloaded < self._pending_total_max:
             return
         if not self._drop_oldest(live):
-            raise Overloaded(f"{self._pending_total_max} predictions wait for their labels; reveal some")
+            raise TooManyPending(f"{self._pending_total_max} predictions wait for their labels; reveal some")
 
     def _drop_oldest(self, live: Live) -> bool:
         for oldest in live.pending.values():

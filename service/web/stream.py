@@ -4,6 +4,7 @@ Lines are taken as they arrive, in chunks; while one is being learned, the next 
 """
 
 import asyncio
+from dataclasses import asdict
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -100,7 +101,9 @@ class StreamEndpoint:
                     task.cancel()
                 await asyncio.wait(others)
                 held.close()
-        await send({"type": "http.response.body", "body": _encode(answers.tally) if summary else b""})
+        await send(
+            {"type": "http.response.body", "body": _summary(answers.tally, ended_by) if summary else b""}
+        )
         return 200
 
     async def _take_arrow(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
@@ -109,9 +112,14 @@ class StreamEndpoint:
             raise InvalidRequest.at("model", "is missing in the query")
         body = await read_body(scope, receive, self._upload_bytes_max, frozenset({ARROW}))
         tally = Tally()
-        async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
-            tally.add_rounds(len(outcome), sum(outcome.mistake))
-            await pace(len(outcome))
+        try:
+            async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
+                tally.add_rounds(len(outcome), sum(outcome.mistake))
+                await pace(len(outcome))
+        except NovikoffError as error:
+            if tally.lines:
+                error.detail += f"; at least {tally.lines} rounds before it were learned"
+            raise
         await respond(send, 200, (JSON,), _encode(tally))
         return 200
 
@@ -129,14 +137,24 @@ async def _answer_all(incoming: Lines, answers: StreamAnswers, held: HeldAnswers
                 await held.put(body)
             except HttpError as error:
                 await answers.answer([])  # what is under way already is learned, too
-                error.detail += f". {answers.tally.lines} lines were taken, and no more"
-                return error
+                return _counted(error, answers.tally)
+        if answers.ended_by is not None:
+            return _counted(answers.ended_by, answers.tally)
     return None
+
+
+def _counted(error: NovikoffError, tally: Tally) -> NovikoffError:
+    error.detail += f". {tally.lines} lines were taken, and no more"
+    return error
 
 
 async def _send_all(send: Send, held: HeldAnswers) -> None:
     while body := await held.take():
         await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _summary(tally: Tally, ended_by: NovikoffError | None) -> bytes:
+    return _encode(tally if ended_by is None else asdict(tally) | {"ended": document_of(ended_by)})
 
 
 def _last_line(error: NovikoffError) -> bytes:
