@@ -122,6 +122,8 @@ class Application(FastAPI):
     async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Through FastAPI, with a body that is bounded and JSON; the route that it came to."""
         route = "unknown"
+        if scope["method"] == "HEAD" and scope["path"] != "/feed":  # whose answer has no end
+            scope = {**scope, "method": "GET"}  # the protocol sends the head of the answer and no more
         try:
             if self._gate is not None:
                 needed = self._gate.needed(scope)

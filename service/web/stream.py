@@ -12,9 +12,10 @@ import msgspec
 
 from service.errors import InvalidRequest, NovikoffError, Overloaded
 from service.web.arrow import ARROW, batches
-from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read_body
+from service.web.bodies import NDJSON, Receive, Scope, Send, encoding_of, media_type_of, read_body
 from service.web.fast import JSON, document_of, respond, respond_with
 from service.web.held_answers import DiskRoom, HeldAnswers
+from service.web.inflating import inflating_of
 from service.web.lines import Lines
 from service.web.problems import HttpError
 from service.web.rate_limits import is_paced, pace
@@ -74,6 +75,7 @@ class StreamEndpoint:
                 "unsupported-media-type",
                 f"send lines with content-type: {NDJSON.decode()}, or columns with {ARROW.decode()}",
             )
+        inflating_of(encoding_of(scope["headers"]))  # or it is refused before the answer begins
         summary = query.answers == "summary"
         media_type = b"application/json" if summary else NDJSON
         head = {
