@@ -39,6 +39,7 @@ from service.web import (
 from service.web.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
 from service.web.fast import Endpoint, respond_with
 from service.web.gate import ROUND, Gate
+from service.web.held_answers import DiskRoom
 from service.web.model_settings import ModelLimits, ModelSettings
 from service.web.security_headers import secured
 from service.web.tenants import TenantBlocks, TenantJobs, TenantModels, TenantRounds
@@ -122,6 +123,8 @@ class Application(FastAPI):
     async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Through FastAPI, with a body that is bounded and JSON; the route that it came to."""
         route = "unknown"
+        if scope["method"] == "HEAD" and scope["path"] != "/feed":  # whose answer has no end
+            scope = {**scope, "method": "GET"}  # the protocol sends the head of the answer and no more
         try:
             if self._gate is not None:
                 needed = self._gate.needed(scope)
@@ -221,6 +224,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         line_bytes_max=settings.line_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
         streams_max=settings.streams_max,
+        answers_room=_answers_room(settings),
     )
     app = Application(
         rounds.endpoints(rounds_seen, body_bytes_max=settings.body_bytes_max, items_max=settings.items_max),
@@ -250,6 +254,12 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(docs.router(app.title))
     problems.install(app)
     return app
+
+
+def _answers_room(settings: Settings) -> DiskRoom:
+    """On the disk of the journal, if that is here: the system's directory may be in memory."""
+    directory = settings.data if settings.journal == "sqlite" else None
+    return DiskRoom(settings.stream_answers_bytes_max, directory)
 
 
 async def _close(engine: Engine, journal: Journal, seconds: float) -> None:

@@ -23,6 +23,7 @@ NovikoffError
 │   ├── PredictionUnderWay       prediction-under-way
 │   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
+│       └── TooManyPending       the same, until predictions are revealed or expire
 └── StartError                   the service cannot start
     ├── InvalidSettings          invalid-settings
     ├── AddressUnusable          address-unusable
@@ -148,6 +149,10 @@ class VersionNotReached(Unavailable):
 
 class Overloaded(Unavailable):
     code = "overloaded"
+
+
+class TooManyPending(Overloaded):
+    """No more predictions can wait for their labels."""
 
 
 class StartError(NovikoffError):

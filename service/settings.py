@@ -149,6 +149,11 @@ class Settings(BaseSettings):
     )
 
     streams_max: int = Field(100, ge=0, description="streams that may be open at the same time")
+    stream_answers_bytes_max: int = Field(
+        1_073_741_824,
+        ge=0,
+        description="answers, of all streams together, that may wait on disk for clients that send before they read",
+    )
     line_bytes_max: int = Field(1_048_576, ge=256, description="the longest line of a stream")
     items_max: int = Field(
         1_000, ge=1, le=100_000, description="requests that may be sent as one, as `items`"

@@ -2,6 +2,7 @@
 
 NovikoffError
 ├── Refused        the service said no: `code`, `status`, `detail`, `fields`
+│   └── Ended      the service ended a stream: no line from there on was learned
 └── Unreachable    there was no answer at all, as long as it was tried
 """
 
@@ -32,14 +33,19 @@ class Refused(NovikoffError):
         return f"{self.detail} ({self.code}, {self.status})"
 
 
+class Ended(Refused):
+    """The last line of a stream that the service ended; it stands for the first line that was not taken."""
+
+
 class Unreachable(NovikoffError):
     code = "unreachable"
 
 
-def refusal_of(document: dict[str, Any]) -> Refused:
-    """The error that a problem document stands for."""
+def refusal_of(document: dict[str, Any], *, is_last: bool = False) -> Refused:
+    """The error that a problem document stands for; `is_last` if it has ended a stream."""
     known = msgspec.convert(document, _Document)
-    return Refused(known.code, known.status, known.detail, known.errors)
+    kind = Ended if is_last else Refused
+    return kind(known.code, known.status, known.detail, known.errors)
 
 
 def refusal(response: httpx.Response) -> Refused:

@@ -4,6 +4,7 @@ import asyncio
 from asyncio import Future
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from service.engine.block_fold import table_of
@@ -14,7 +15,8 @@ from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.outcomes import BlockOutcome
-from service.errors import NovikoffError
+from service.engine.room import with_room
+from service.errors import NovikoffError, Unavailable
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
@@ -92,7 +94,7 @@ class Blocks:
                 tables = [table_of(Rows(block))]
                 while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
                     yield (await under_way.popleft()).applied
-                under_way.append(self._submit(live, labels, tables))
+                under_way.append(await with_room(partial(self._submitted, live, labels, tables)))
                 await asyncio.sleep(0)  # let it go to the disk by itself, while the next one is prepared
             finally:
                 live.pins -= 1
@@ -109,11 +111,16 @@ class Blocks:
             try:
                 example = await self._examples.read(live, sent)
                 checks.check(label)
+            except Unavailable:  # which is no fault of this round, and none after it may be learned before it
+                raise
             except NovikoffError as error:
                 errors[at] = error
             else:
                 good.append(example)
         return live.model.features.rows_of(good) if good else []
+
+    async def _submitted(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+        return self._submit(live, labels, tables)
 
     def _submit(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
         event = RoundsLearned(live.model.name, self._clock.now(), labels, tables)

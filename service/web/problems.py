@@ -37,6 +37,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "reveal-first": (409, "An earlier prediction waits for its label"),
     "prediction-expired": (410, "The prediction has expired"),
     "body-too-large": (413, "The body is too large"),
+    "answers-untaken": (413, "More answers wait than may"),
     "unsupported-media-type": (415, "The body is of another type"),
     "invalid-request": (422, "The request does not fit"),
     "invalid-export": (422, "This is not an export that can be used"),
