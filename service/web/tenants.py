@@ -81,15 +81,15 @@ class TenantRounds:
 
     async def _reveal(self, key: Key, prediction_id: str, label: Label) -> Round:
         """The id may be one that the caller chose, or one that the service, or somebody without a limit, made."""
-        ids = [f"{key.prefix}{OWN}{prediction_id}", prediction_id]
-        if made_at(prediction_id) is not None:
-            ids.reverse()  # it looks like one of the service's: that is tried first
+        chosen = f"{key.prefix}{OWN}{prediction_id}" if made_at(prediction_id) is None else prediction_id
         with _in_own_words(key):
             try:
-                done = await self._rounds.reveal(ids[0], label, key.prefix)
+                done = await self._rounds.reveal(chosen, label, key.prefix)
             except (UnknownPrediction, PredictionExpired) as error:
+                if chosen == prediction_id:
+                    raise
                 try:
-                    done = await self._rounds.reveal(ids[1], label, key.prefix)
+                    done = await self._rounds.reveal(prediction_id, label, key.prefix)
                 except UnknownPrediction:
                     raise error from None
         return done._replace(prediction_id=_told(key, done.prediction_id))
