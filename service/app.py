@@ -186,10 +186,12 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             app.start_error = error
             raise
         following = asyncio.create_task(ring.follow()) if ring is not None else None
-        yield
-        if following is not None:
-            following.cancel()
-        await _close(engine, journal, settings.shutdown_seconds)
+        try:
+            yield
+        finally:  # whoever runs the app within a process of their own may have failed meanwhile
+            if following is not None:
+                following.cancel()
+            await _close(engine, journal, settings.shutdown_seconds)
 
     def why_unready() -> str | None:
         if not engine.is_open:

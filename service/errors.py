@@ -31,7 +31,9 @@ NovikoffError
     └── NewerSchema              newer-schema
 """
 
+import copyreg
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,10 @@ class NovikoffError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.fields = fields
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy: all attributes as they are, whatever the constructor of a subclass asks for."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class RequestError(NovikoffError):

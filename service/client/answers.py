@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Label = bool | int | str
 
@@ -88,7 +88,7 @@ class Weights(Struct, frozen=True):
     model: str
     version: int
     labels: list[Label]
-    names: list[str] | None
+    names: list[int | str] | None
     classes: list[ClassWeights]
 
 
@@ -115,13 +115,15 @@ class Windows(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    truth: int
-    served: int
+    """How often `served` was served where `truth` was true."""
+
+    truth: Label = field(name="true")
+    served: Label
     count: int
 
 
 class Confusion(Struct, frozen=True):
-    """True labels are rows; with many labels `matrix` is None and `largest` lists cells by label number."""
+    """True labels are rows; with many labels `matrix` is None and `largest` lists the largest cells."""
 
     labels: list[Label]
     matrix: list[list[int]] | None
