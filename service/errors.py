@@ -19,6 +19,7 @@ NovikoffError
 │   └── RevealFirst              reveal-first
 ├── Unavailable                  try again later
 │   ├── JournalUnavailable       journal-unavailable
+│   │   └── ModelUnreadable      the same, of one model: the others may be well
 │   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
 └── StartError                   the service cannot start
@@ -136,6 +137,10 @@ class Unavailable(NovikoffError):
 
 class JournalUnavailable(Unavailable):
     code = "journal-unavailable"
+
+
+class ModelUnreadable(JournalUnavailable):
+    """What the journal has of one model is damaged, or cannot be read; lists go on without it."""
 
 
 class VersionNotReached(Unavailable):

@@ -68,9 +68,17 @@ class ModelLine(Struct, frozen=True):
     algorithm: str
 
 
+class UnreadableModel(Struct, frozen=True):
+    """A model whose history is damaged, or cannot be read, and why."""
+
+    model: str
+    detail: str
+
+
 class ModelPage(Struct, frozen=True):
     models: list[ModelLine]
     next: str | None
+    unreadable: list[UnreadableModel] = []
 
 
 class ClassWeights(Struct, frozen=True):
@@ -235,3 +243,4 @@ class Fleet(Struct, frozen=True):
     totals: Totals
     models: list[StatsLine]
     next: str | None
+    unreadable: list[UnreadableModel] = []

@@ -9,10 +9,10 @@ from functools import partial
 from itertools import islice
 from time import monotonic
 
-from service.engine.live import Live, born
+from service.engine.live import Live, awakened, born
 from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.versions import WAIT_SECONDS, Versions
-from service.errors import JournalUnavailable, Overloaded, UnknownModel, VersionNotReached
+from service.errors import ModelUnreadable, NovikoffError, Overloaded, UnknownModel, VersionNotReached
 from service.events import (
     AnyEvent,
     DriftDetected,
@@ -22,10 +22,7 @@ from service.events import (
     ModelReset,
     RoundRevealed,
 )
-from service.journal.protocol import Appended, Journal, Stored
-
-DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
+from service.journal.protocol import Appended, Journal
 
 DELETED_MAX = 1_000
 SAVED_AT_ONCE = 1_000
@@ -133,6 +130,8 @@ class Fleet:
         self._applied = seq
         name = event.model
         live = self.loaded.get(name)
+        if isinstance(event, ModelDeleted):
+            self._note_deleted(name)  # it may be in memory of another replica only
         if live is None:
             if name in self._missed:
                 self._missed[name].append((seq, event))
@@ -141,7 +140,6 @@ class Fleet:
             return None
         if isinstance(event, ModelDeleted):
             self._remove(live)
-            self._note_deleted(name)
             return None
         if isinstance(event, RoundRevealed):
             self.owner.pop(event.prediction_id, None)
@@ -215,8 +213,12 @@ class Fleet:
     async def _summarise(self) -> None:
         while self.left_behind:
             name = self.left_behind.pop()
-            with suppress(UnknownModel):
-                await self.get(name)
+            try:
+                with suppress(UnknownModel, ModelUnreadable):  # its summary stays as it is
+                    await self.get(name)
+            except NovikoffError:
+                self.left_behind.add(name)  # for the next time
+                raise
         names, self._unsummarised = self._unsummarised, set()
         if names:
             summaries = [self.loaded[name].summary() for name in names]
@@ -240,7 +242,7 @@ class Fleet:
         finally:
             missed = self._missed.pop(name)
             del self._loading[name]
-        live = _awakened(name, stored) if stored is not None else None
+        live = awakened(name, stored) if stored is not None else None
         for seq, event in missed:
             if isinstance(event, ModelCreated | ModelImported) and live is None:
                 live = Live(born(event), seq)
@@ -282,14 +284,6 @@ class Fleet:
     def _disown(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)
-
-
-def _awakened(name: str, stored: Stored) -> Live:
-    try:
-        return Live.awaken(stored)
-    except DAMAGE as error:
-        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
-        raise JournalUnavailable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
 
 
 def _drift_recorded(live: Live, recorded: asyncio.Future[Appended]) -> None:

@@ -10,7 +10,7 @@ from service.engine.expiry import Expiry
 from service.engine.explanation import Term, explain
 from service.engine.fleet import Fleet
 from service.engine.labels import same
-from service.engine.live import Live
+from service.engine.live import Live, awakened
 from service.engine.models import Models
 from service.engine.names import check_id
 from service.engine.outcomes import Outcome, OutcomeLog
@@ -280,7 +280,7 @@ class Rounds:
             return saved
         # Its snapshot was not written (the disk was full, say): then the event is in the tail still.
         stored = await self._journal.load(name)
-        replayed = Live.awaken(stored).outcomes.find(seq) if stored is not None else None
+        replayed = awakened(name, stored).outcomes.find(seq) if stored is not None else None
         if replayed is None:
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed

@@ -19,7 +19,7 @@ from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
-from service.errors import Overloaded, Unauthorized, UnknownModel
+from service.errors import ModelUnreadable, Overloaded, Unauthorized, Unavailable, UnknownModel
 from service.web.callers import prefix
 from service.web.openapi import problems
 from service.web.queries import KNOWN_ONLY
@@ -70,7 +70,7 @@ class Feed:
             seen = self._seen(last_event_id)
             silent_seconds = 0.0
             while not self._stopping.is_set():
-                seen, content = await self._frame(only, seen)
+                seen, content = await self._next(only, seen)
                 if content:
                     silent_seconds = 0.0
                     yield content
@@ -82,12 +82,23 @@ class Feed:
                 silent_seconds += FRAME_SECONDS
         except Unauthorized:
             return  # the key was taken back
+        except ModelUnreadable:
+            return  # who follows it and asks again is told why
         finally:
             self.clients -= 1
 
     def _seen(self, last_event_id: str | None) -> int | None:
         process, _, tick = (last_event_id or "").partition("-")
         return int(tick) if process == self._process and tick.isdecimal() and len(tick) < 16 else None
+
+    async def _next(self, only: str | None, seen: int | None) -> tuple[int | None, bytes]:
+        """A frame; none while the journal cannot be used, and then later one with all that has changed."""
+        try:
+            return await self._frame(only, seen)
+        except ModelUnreadable:
+            raise
+        except Unavailable:
+            return seen, b""
 
     async def _frame(self, only: str | None, seen: int | None) -> tuple[int, bytes]:
         """How far this goes, and what there is to tell about it, if anything."""

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 
 from service.commands.console import CommandFailed
-from service.engine.fleet import DAMAGE
-from service.engine.live import Live
+from service.engine.live import DAMAGE, Live
 from service.engine.outcomes import COLUMNS
 from service.errors import StartError
 from service.events import ModelCreated, ModelImported, Prediction
