@@ -8,9 +8,10 @@ from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.names import check_name
+from service.engine.totalling import Totalling
 from service.errors import ModelExists, TooManyModels, UnknownModel
 from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
-from service.journal.protocol import Journal, Listed, Page, Recorded, Totals
+from service.journal.protocol import Journal, Listed, Page, Recorded
 
 
 class Models:
@@ -30,6 +31,7 @@ class Models:
         self._clock = clock
         self._default_settings = default_settings
         self._models_max = models_max
+        self.totals = Totalling(journal, fleet)
         self.count = 0
         """How many there are, those included that are just being made."""
 
@@ -95,10 +97,6 @@ class Models:
         if page.sort != "name":
             await self._fleet.summarise()
         return await self._journal.models(page)
-
-    async def totals(self, prefix: str) -> Totals:
-        await self._fleet.summarise()
-        return await self._journal.totals(prefix)
 
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         """A model's retained events, oldest first."""

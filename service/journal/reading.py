@@ -96,7 +96,8 @@ SORTS = {
 }
 """What lists of models can be sorted by, as SQL; numbers largest first, equal ones by name."""
 
-_WITH_PREFIX = "name >= :prefix AND substr(name, 1, length(:prefix)) = :prefix"
+_WITH_PREFIX = "name >= :prefix AND name < :prefix || '~'"
+"""A range of the index: whatever follows in a name comes before `~`."""
 
 
 def models(connection: sqlite3.Connection, page: Page) -> list[Listed]:

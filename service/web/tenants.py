@@ -22,6 +22,7 @@ from service.engine.models import Models
 from service.engine.names import check_name
 from service.engine.outcomes import BlockOutcome
 from service.engine.rounds import Round, Rounds
+from service.engine.totalling import Found
 from service.errors import NovikoffError, PredictionExpired, UnknownPrediction
 from service.events import Label, Prediction
 from service.journal.protocol import Listed, Page, Recorded, Totals
@@ -156,7 +157,11 @@ class TenantModels:
 
     async def totals(self, wanted: str) -> Totals:
         narrowed = _narrowed(wanted)
-        return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals(narrowed)
+        return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals.now(narrowed)
+
+    async def paced_totals(self) -> Found:
+        """Over all of them, for who asks again and again."""
+        return await self._models.totals.paced(prefix())
 
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         check_known(name)

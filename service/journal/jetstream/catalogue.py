@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, ModelReset, PredictionsExpired
 from service.journal.jetstream.messages import Blob, StoredSummary, encode
+from service.journal.jetstream.sums import Sums
 from service.journal.protocol import Listed, Page, Summary, Totals
 
 
@@ -72,6 +73,7 @@ class Catalogue:
         self._by_life: dict[int, Entry] = {}
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
+        self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
         self._deaths: dict[str, Death] = {}
         # By life, the first event that no summary covers: here in memory, or stored in the cluster.
         self._unsummarised: OrderedDict[int, int] = OrderedDict()
@@ -109,6 +111,7 @@ class Catalogue:
             if seq <= entry.life:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
+            self._sums.remove(entry.summary)
             self._deaths[event.model] = Death(event.model, seq, event.at, entry.life, entry.birth_blob)
             self._unsummarised.pop(entry.life, None)
             self._unstored.pop(entry.life, None)
@@ -121,6 +124,7 @@ class Catalogue:
         entry = Entry(seq, event.model, event.at, settings)
         entry.birth_blob = blob
         self._by_name[event.model] = self._by_life[seq] = entry
+        self._sums.add(entry.summary)
         self._deaths.pop(event.model, None)
         self._unsummarised[seq] = self._unstored[seq] = seq
         self._names = None
@@ -156,8 +160,7 @@ class Catalogue:
         """A summary made here, right up to an event."""
         entry = self._by_name.get(summary.model)
         if entry is not None and through >= entry.through:
-            entry.summary, entry.through = summary, through
-            _settle(self._unsummarised, entry, through)
+            self._set_summary(entry, summary, through)
 
     def take_stored_summary(self, life: int, seq: int, stored: StoredSummary) -> None:
         """A summary that some replica has stored."""
@@ -169,11 +172,16 @@ class Catalogue:
         _settle(self._unstored, entry, stored.through)
         if stored.through > entry.through:
             s = stored
-            entry.summary = Summary(
+            summary = Summary(
                 entry.model, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired
             )
-            entry.through = s.through
-            _settle(self._unsummarised, entry, s.through)
+            self._set_summary(entry, summary, s.through)
+
+    def _set_summary(self, entry: Entry, summary: Summary, through: int) -> None:
+        self._sums.remove(entry.summary)
+        self._sums.add(summary)
+        entry.summary, entry.through = summary, through
+        _settle(self._unsummarised, entry, through)
 
     def unsummarised(self) -> list[str]:
         return [self._by_life[life].model for life in self._unsummarised]
@@ -217,15 +225,7 @@ class Catalogue:
         return Listed(name, entry.created_at, entry.settings, key)
 
     def totals(self, prefix: str) -> Totals:
-        found = [entry.summary for name, entry in self._by_name.items() if name.startswith(prefix)]
-        return Totals(
-            len(found),
-            sum(s.revealed for s in found),
-            sum(s.mistakes for s in found),
-            sum(s.updates for s in found),
-            sum(s.pending for s in found),
-            sum(s.expired for s in found),
-        )
+        return self._sums.of(prefix)
 
 
 def _settle(open_since: OrderedDict[int, int], entry: Entry, through: int) -> None:
