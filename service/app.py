@@ -190,10 +190,12 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             app.start_error = error
             raise
         following = keep_running("following the keys", ring.follow()) if ring is not None else None
-        yield
-        if following is not None:
-            following.cancel()
-        await _close(engine, journal, settings.shutdown_seconds)
+        try:
+            yield
+        finally:  # whoever runs the app within a process of their own may have failed meanwhile
+            if following is not None:
+                following.cancel()
+            await _close(engine, journal, settings.shutdown_seconds)
 
     async def why_unready() -> str | None:
         if not engine.is_open:

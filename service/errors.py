@@ -19,7 +19,8 @@ NovikoffError
 │   └── RevealFirst              reveal-first
 ├── Unavailable                  try again later
 │   ├── JournalUnavailable       journal-unavailable
-│   │   └── JournalFull          journal-full
+│   │   ├── JournalFull          journal-full
+│   │   └── ModelUnreadable      journal-unavailable, of one model: the others may be well
 │   ├── PredictionUnderWay       prediction-under-way
 │   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
@@ -34,7 +35,9 @@ NovikoffError
     └── NewerSchema              newer-schema
 """
 
+import copyreg
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,10 @@ class NovikoffError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.fields = fields
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy: all attributes as they are, whatever the constructor of a subclass asks for."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class RequestError(NovikoffError):
@@ -141,6 +148,10 @@ class JournalFull(JournalUnavailable):
 
 class PredictionUnderWay(Unavailable):
     code = "prediction-under-way"
+
+
+class ModelUnreadable(JournalUnavailable):
+    """What the journal has of one model is damaged, or cannot be read; lists go on without it."""
 
 
 class VersionNotReached(Unavailable):

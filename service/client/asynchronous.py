@@ -126,7 +126,7 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.request(**call.request)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 answer: Answer | Pause = attempts.failed(error)
             else:
                 answer = attempts.answered(response)

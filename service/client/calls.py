@@ -84,8 +84,6 @@ class Call(Generic[Answer]):
 def make_id() -> str:
     """An id for a round: unique, and sorted by time, which journals like.
 
-    It has 33 characters, so that it is never taken for one that the service made.
-
     >>> len(make_id()), make_id() != make_id()
     (33, True)
     """

@@ -1,9 +1,11 @@
 """What can go wrong for a client.
 
 NovikoffError
-├── Refused        the service said no: `code`, `status`, `detail`, `fields`
-│   └── Ended      the service ended a stream: no line from there on was learned
-└── Unreachable    there was no answer at all, as long as it was tried
+├── Refused         the service said no: `code`, `status`, `detail`, `fields`
+│   └── Ended       the service ended a stream: no line from there on was learned
+├── Unreachable     there was no answer at all, as long as it was tried
+├── NotUnderstood   the answer is none that this client knows: of another program, or of a much newer service
+└── BadOption       the client was made with a URL or a key that cannot be used; a ValueError, too
 """
 
 from typing import Any
@@ -39,6 +41,14 @@ class Ended(Refused):
 
 class Unreachable(NovikoffError):
     code = "unreachable"
+
+
+class NotUnderstood(NovikoffError):
+    code = "not-understood"
+
+
+class BadOption(NovikoffError, ValueError):
+    code = "bad-option"
 
 
 def refusal_of(document: dict[str, Any], *, is_last: bool = False) -> Refused:

@@ -154,7 +154,7 @@ class Client:
         while True:
             try:
                 response = self._http.request(**call.request)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 answer: Answer | Pause = attempts.failed(error)
             else:
                 answer = attempts.answered(response)

@@ -47,16 +47,32 @@ class Clock:
         return self._last
 
 
+MADE_HERE = "~"
+"""Between the time and the chance of an id of the service. Ids that clients choose cannot have it, so none of
+them, however alike, is taken for one of the service's."""
+
+
 def make_prediction_id(at: int) -> str:
     """An id that sorts by time and cannot be guessed: 48 bits of milliseconds, 80 of chance.
 
-    >>> len(make_prediction_id(0)), make_prediction_id(5_000)[:12]
+    >>> len(make_prediction_id(0)), make_prediction_id(5_000)[:13]
+    (33, '000000000005~')
+    """
+    return f"{at // 1000:012x}{MADE_HERE}{_chance()}"
+
+
+def make_job_id(at: int) -> str:
+    """The same in hexadecimal digits only: nobody chooses the id of a job.
+
+    >>> len(make_job_id(0)), make_job_id(5_000)[:12]
     (32, '000000000005')
     """
     return f"{at // 1000:012x}{_chance()}"
 
 
-CHANCE_BYTES = 10
+TIME_DIGITS = 12
+CHANCE_DIGITS = 20
+HEX_DIGITS = frozenset("0123456789abcdef")
 DRAWN_AT_ONCE = 400
 _drawn: list[str] = []
 
@@ -64,20 +80,28 @@ _drawn: list[str] = []
 def _chance() -> str:
     """Twenty hexadecimal digits from the system, which is asked for many at a time: asking takes 4 µs."""
     if not _drawn:
-        digits = os.urandom(CHANCE_BYTES * DRAWN_AT_ONCE).hex()
-        _drawn.extend(digits[at : at + 2 * CHANCE_BYTES] for at in range(0, len(digits), 2 * CHANCE_BYTES))
+        digits = os.urandom(CHANCE_DIGITS // 2 * DRAWN_AT_ONCE).hex()
+        _drawn.extend(digits[at : at + CHANCE_DIGITS] for at in range(0, len(digits), CHANCE_DIGITS))
     return _drawn.pop()
 
 
 def made_at(prediction_id: str) -> int | None:
     """When such an id was made, to the millisecond; None for an id that a client chose.
 
+    Ids of version 0.1.0 have no `~` and are like chosen ones: the journal knows those that wait.
+
     >>> made_at(make_prediction_id(5_000_999)), made_at("order-17")
     (5000000, None)
     """
-    if len(prediction_id) != 32:
+    time_made, mark, chance = prediction_id.partition(MADE_HERE)
+    if not mark or not _has_hex_digits(time_made, TIME_DIGITS) or not _has_hex_digits(chance, CHANCE_DIGITS):
         return None
-    try:
-        return (int(prediction_id, 16) >> 80) * 1000
-    except ValueError:
-        return None
+    return int(time_made, 16) * 1000
+
+
+def _has_hex_digits(text: str, count: int) -> bool:
+    """
+    >>> _has_hex_digits("00ff", 4), _has_hex_digits("0_ff", 4), _has_hex_digits("00FF", 4)
+    (True, False, False)
+    """
+    return len(text) == count and HEX_DIGITS.issuperset(text)

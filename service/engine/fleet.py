@@ -14,7 +14,7 @@ from service.engine.live import Live, born
 from service.engine.loading import Loading
 from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.versions import WAIT_SECONDS, Versions
-from service.errors import Overloaded, UnknownModel, VersionNotReached
+from service.errors import ModelUnreadable, NovikoffError, Overloaded, UnknownModel, VersionNotReached
 from service.events import (
     AnyEvent,
     DriftDetected,
@@ -148,6 +148,8 @@ class Fleet:
         self._applied = seq
         name = event.model
         live = self.loaded.get(name)
+        if isinstance(event, ModelDeleted):
+            self._note_deleted(name)  # it may be in memory of another replica only
         if live is None:
             is_loading = self._loading.miss(seq, event)
             if isinstance(event, ModelCreated | ModelImported) and not is_loading and self._is_wanted(name):
@@ -157,7 +159,6 @@ class Fleet:
         if isinstance(event, ModelDeleted):
             self.census.take(event)
             self._remove(live)
-            self._note_deleted(name)
             return None
         if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
             self.owner.pop(event.prediction_id, None)
@@ -238,8 +239,12 @@ class Fleet:
     async def _summarise(self) -> None:
         while self.left_behind:
             name = self.left_behind.pop()
-            with suppress(UnknownModel):
-                await self.get(name)
+            try:
+                with suppress(UnknownModel, ModelUnreadable):  # its summary stays as it is
+                    await self.get(name)
+            except NovikoffError:
+                self.left_behind.add(name)  # for the next time
+                raise
         names, self._unsummarised = self._unsummarised, set()
         if names:
             summaries = [self.loaded[name].summary() for name in names]

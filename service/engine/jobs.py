@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from service.engine.checks import LabelChecks, Sent, check_dimension
-from service.engine.clock import Clock, make_prediction_id
+from service.engine.clock import Clock, make_job_id
 from service.engine.fit_process import Report, Task, frame
 from service.engine.fleet import Fleet
 from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob, UnknownLabel
@@ -89,7 +89,7 @@ class Jobs:
         live = await self._fleet.get(name)
         self._check_room(name)
         now = self._clock.now()
-        job = Job(make_prediction_id(now), name, completed, len(stored), now)
+        job = Job(make_job_id(now), name, completed, len(stored), now)
         task = Task(live.model.to_bytes(), stored, completed, absorb=examples is not None)
         self._jobs[job.id] = job
         self._tasks[job.id] = asyncio.create_task(self._run(job, task, live.life))

@@ -1,9 +1,11 @@
 """A model in memory: its state, and what is known about it that is not part of the fold."""
 
+import logging
 from collections import OrderedDict
 
 from service.engine.model import Model
 from service.engine.outcomes import BlockOutcome, Outcome, OutcomeLog
+from service.errors import ModelUnreadable
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -13,6 +15,11 @@ from service.events import (
     PredictionsExpired,
 )
 from service.journal.protocol import Snapshot, Stored, Summary
+
+DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
+
+log = logging.getLogger(__name__)
 
 NO_PREDICTIONS: OrderedDict[str, Prediction] = OrderedDict()
 """What models have in common for which nothing waits; never added to."""
@@ -154,6 +161,15 @@ class Live:
             self.model.to_bytes(),
             outcomes.tobytes(),
         )
+
+
+def awakened(name: str, stored: Stored) -> Live:
+    """The model that the journal has; ModelUnreadable if that is damaged."""
+    try:
+        return Live.awaken(stored)
+    except DAMAGE as error:
+        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
+        raise ModelUnreadable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
 
 
 def born(event: AnyEvent) -> Model:

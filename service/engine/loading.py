@@ -1,19 +1,12 @@
 """Models on their way from the journal into memory, and what happens to them meanwhile."""
 
 import asyncio
-import logging
 from asyncio import Future, Task
 from collections.abc import Callable
 
-from service.engine.live import Live, born
-from service.errors import JournalUnavailable
+from service.engine.live import Live, awakened, born
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
-from service.journal.protocol import Appended, Journal, Stored
-
-DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
-
-log = logging.getLogger(__name__)
+from service.journal.protocol import Appended, Journal
 
 
 class Loading:
@@ -70,7 +63,7 @@ class Loading:
         finally:
             missed = self._missed.pop(name)
             del self._tasks[name]
-        live = _awakened(name, stored) if stored is not None else None
+        live = awakened(name, stored) if stored is not None else None
         for seq, event in missed:
             if isinstance(event, ModelCreated | ModelImported) and live is None:
                 live = Live(born(event), seq, seq)
@@ -81,11 +74,3 @@ class Loading:
         if live is not None:
             self._admit(live)
         return live
-
-
-def _awakened(name: str, stored: Stored) -> Live:
-    try:
-        return Live.awaken(stored)
-    except DAMAGE as error:
-        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
-        raise JournalUnavailable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error

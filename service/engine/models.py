@@ -10,9 +10,10 @@ from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.names import check_name
+from service.engine.totalling import Totalling
 from service.errors import ModelExists, TooManyModels, UnknownModel
 from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
-from service.journal.protocol import Journal, Listed, Page, Recorded, Totals
+from service.journal.protocol import Journal, Listed, Page, Recorded
 
 MADE_AT_ONCE = 8
 """How many models a replica makes at the same time where others make some too.
@@ -40,6 +41,7 @@ class Models:
         self._default_settings = default_settings
         self._models_max = models_max
         self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
+        self.totals = Totalling(journal, fleet)
 
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
@@ -97,10 +99,6 @@ class Models:
         if page.sort != "name":
             await self._fleet.summarise()
         return await self._journal.models(page)
-
-    async def totals(self, prefix: str) -> Totals:
-        await self._fleet.summarise()
-        return await self._journal.totals(prefix)
 
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         """A model's retained events, oldest first."""

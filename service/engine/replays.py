@@ -2,7 +2,7 @@
 
 from service.engine.fleet import Fleet
 from service.engine.labels import same
-from service.engine.live import Live
+from service.engine.live import awakened
 from service.engine.model import Model
 from service.engine.outcomes import Outcome, OutcomeLog, Round
 from service.errors import FeedbackConflict, JournalUnavailable, PredictionIdTaken, UnknownPrediction
@@ -54,7 +54,7 @@ class Replays:
             return saved
         # Its snapshot was not written (the disk was full, say): then the event is in the tail still.
         stored = await self._journal.load(name)
-        replayed = Live.awaken(stored).outcomes.find(seq) if stored is not None else None
+        replayed = awakened(name, stored).outcomes.find(seq) if stored is not None else None
         if replayed is None:
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed

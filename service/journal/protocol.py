@@ -77,11 +77,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the list of models; `key` is what it was sorted by."""
+    """A line of the list of models; `key` is what it was sorted by. `settings` is None if it cannot be read."""
 
     model: str
     created_at: int
-    settings: dict[str, Any]
+    settings: dict[str, Any] | None
     key: Any
 
 
@@ -238,7 +238,10 @@ class Journal(Protocol):
         ...
 
     async def load(self, model: str) -> Stored | None:
-        """A model's newest snapshot, the events after it and its waiting predictions; None if unknown."""
+        """A model's newest snapshot, the events after it and its waiting predictions; None if unknown.
+
+        ModelUnreadable if that is damaged, or cannot be read.
+        """
         ...
 
     def save_snapshot(self, snapshot: Snapshot) -> None:

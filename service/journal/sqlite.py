@@ -12,7 +12,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 import msgspec
 
-from service.errors import JournalUnavailable, Overloaded, UnknownModel
+from service.errors import JournalUnavailable, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
     Prediction,
@@ -207,7 +207,10 @@ class SqliteJournal(Unshared):
 
     async def load(self, model: str) -> Stored | None:
         await self.settle()
-        return await self._read(reading.load, model)
+        try:
+            return await self._read(reading.load, model)
+        except JournalUnavailable as error:
+            raise ModelUnreadable(error.detail) from error
 
     async def outcomes(self, model: str, seq: int) -> bytes | None:
         await self.settle()

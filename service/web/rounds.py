@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from service.engine.labels import Labels
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN
 from service.engine.outcomes import BlockOutcome, Round
 from service.errors import InvalidRequest
 from service.events import Label, Prediction
@@ -21,6 +21,13 @@ Name = Annotated[
     str,
     msgspec.Meta(
         description=NAME_RULE, extra_json_schema={"pattern": NAME_PATTERN, "maxLength": NAME_CHARS_MAX}
+    ),
+]
+PredictionId = Annotated[
+    str,
+    msgspec.Meta(
+        description="as /predict has answered it, or the `id` that was sent with it",
+        extra_json_schema={"pattern": PREDICTION_ID_PATTERN, "maxLength": NAME_CHARS_MAX},
     ),
 ]
 LabelSent = bool | int | float | str
@@ -60,7 +67,7 @@ class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
-    prediction_id: Name
+    prediction_id: PredictionId
     label: LabelSent
 
 

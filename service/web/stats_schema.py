@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from service.web.model_settings import LabelField
+from service.web.models import UnreadableModel
 
 
 class RoundCounts(BaseModel):
@@ -150,4 +151,5 @@ class FleetTotals(BaseModel):
 class StatsPage(BaseModel):
     totals: FleetTotals
     models: list[StatsAnswer] = Field(description="with `fields`, only those fields of each")
+    unreadable: list[UnreadableModel]
     next: str | None

@@ -18,6 +18,7 @@ import pytest
 
 from service.web.dashboard import FILES
 from tests.e2e.demo_fleet import make_demo_fleet
+from tests.e2e.test_damage import turn_over_bits
 from tests.holders import Holder, good, lines_of
 from tests.missing import missing
 from tests.running import Service
@@ -267,6 +268,20 @@ def test_names_are_text_and_never_markup(service: Service, name: str, open_page:
     page.complaints.clear()
 
 
+def test_a_model_that_cannot_be_read_is_named_beside_the_others(start: Start, open_page: Open) -> None:
+    service = start(snapshot_every_events=5, events_kept_max=0)
+    for _ in range(10):
+        service.learn("m", [1.0], 1)
+        service.learn("other", [1.0], 1)
+    service.stop()
+    turn_over_bits(service.data, "snapshot", "state", "true")
+    service.start()
+    page = open_page(service)
+    expect(page.locator("tbody a")).to_have_text(["other"])
+    expect(page.locator(".unreadable li")).to_contain_text("the snapshots of m are damaged")
+    expect(tile(page, "Models")).to_have_text("2")
+
+
 def test_two_thousand_models_are_searched_sorted_and_paged(start: Start, open_page: Open) -> None:
     service = start(durability="process")
     lines = [
@@ -346,6 +361,7 @@ def test_a_model_that_is_deleted_or_unknown_is_said_to_be_gone(
     service: Service, name: str, open_page: Open
 ) -> None:
     service.learn(name, [1.0], 1)
+    service.learn(f"{name}.stays", [1.0], 1)
     page = open_page(service, f"#/models/{name}")
     expect(state(page)).to_have_text("Live")
     service.client.delete(f"/models/{name}")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, ModelReset, PredictionsExpired
 from service.journal.jetstream.messages import Blob, StoredSummary, encode
+from service.journal.jetstream.sums import Sums
 from service.journal.jetstream.uncovered import Uncovered
 from service.journal.protocol import Listed, Page, Summary, Totals
 
@@ -80,6 +81,7 @@ class Catalogue:
         self._by_life: dict[int, Entry] = {}
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
+        self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
         self._deaths: dict[str, Death] = {}  # the newest of each name that does not live now
         self._outlived: dict[int, Death] = {}  # those that a new life came after, by their place in the log
         # What no summary covers: none here in memory, or none that is stored in the cluster.
@@ -120,6 +122,7 @@ class Catalogue:
             if seq <= entry.life:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
+            self._sums.remove(entry.summary)
             self._deaths[event.model] = Death(event.model, seq, event.at, entry.life, entry.birth_blob)
             self._unsummarised.drop(entry.life)
             self._unstored.drop(entry.life)
@@ -132,6 +135,7 @@ class Catalogue:
         entry = Entry(seq, event.model, event.at, settings)
         entry.birth_blob = blob
         self._by_name[event.model] = self._by_life[seq] = entry
+        self._sums.add(entry.summary)
         death = self._deaths.pop(event.model, None)
         if death is not None:
             self._outlived[death.seq] = death
@@ -168,8 +172,7 @@ class Catalogue:
         """A summary made here, right up to an event."""
         entry = self._by_life.get(summary.life)
         if entry is not None and through >= entry.through:
-            entry.summary, entry.through = summary, through
-            self._unsummarised.cover(entry.life, through, entry.last_seq)
+            self._set_summary(entry, summary, through)
 
     def take_stored_summary(self, life: int, seq: int, stored: StoredSummary) -> None:
         """A summary that some replica has stored."""
@@ -181,11 +184,16 @@ class Catalogue:
         self._unstored.cover(life, stored.through, entry.last_seq)
         if stored.through > entry.through:
             s = stored
-            entry.summary = Summary(
+            summary = Summary(
                 entry.model, life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired
             )
-            entry.through = s.through
-            self._unsummarised.cover(life, s.through, entry.last_seq)
+            self._set_summary(entry, summary, s.through)
+
+    def _set_summary(self, entry: Entry, summary: Summary, through: int) -> None:
+        self._sums.remove(entry.summary)
+        self._sums.add(summary)
+        entry.summary, entry.through = summary, through
+        self._unsummarised.cover(entry.life, through, entry.last_seq)
 
     def unsummarised(self, before: int) -> list[str]:
         """Models with events up to this time that no summary covers."""
@@ -230,15 +238,7 @@ class Catalogue:
         return Listed(name, entry.created_at, entry.settings, key)
 
     def totals(self, prefix: str) -> Totals:
-        found = [entry.summary for name, entry in self._by_name.items() if name.startswith(prefix)]
-        return Totals(
-            len(found),
-            sum(s.revealed for s in found),
-            sum(s.mistakes for s in found),
-            sum(s.updates for s in found),
-            sum(s.pending for s in found),
-            sum(s.expired for s in found),
-        )
+        return self._sums.of(prefix)
 
 
 def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:

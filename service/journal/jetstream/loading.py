@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from service.errors import JournalUnavailable
+import msgspec
+
+from service.errors import ModelUnreadable
 from service.journal.jetstream.api import Api
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue import Entry
@@ -41,10 +43,13 @@ class Loader:
         """All events that the follower has seen of the model are in it, and possibly newer ones."""
         seen = entry.last_seq  # what comes after this moment, the engine gets from the follower
         deadline = monotonic() + self._seconds
-        while (stored := await self._read(entry, seen)) is None:
-            if monotonic() > deadline:
-                raise JournalUnavailable("the cluster's servers are not of one mind just now")
-            await asyncio.sleep(RETRY_SECONDS)
+        try:
+            while (stored := await self._read(entry, seen)) is None:
+                if monotonic() > deadline:
+                    raise ModelUnreadable("the cluster's servers are not of one mind just now")
+                await asyncio.sleep(RETRY_SECONDS)
+        except (msgspec.MsgspecError, ValueError, LookupError) as error:
+            raise ModelUnreadable(f"the history of {entry.model!r} is damaged: {error}") from error
         return stored
 
     async def _read(self, entry: Entry, seen: int) -> Stored | None:
