@@ -89,6 +89,7 @@ def test_streams_that_were_copied_while_the_service_was_used(
     clusters.append(first)
     service = start(first, tmp_path)
     weights = fill(service)
+    service.learn("busy", [1.0, 1.0], 1)
     stopping = threading.Event()
 
     def use() -> None:
