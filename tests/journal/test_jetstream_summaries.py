@@ -140,7 +140,7 @@ async def test_summaries_that_a_killed_replica_has_left_behind_are_made_by_anoth
 
         async def are_counted(rounds: int) -> bool:
             await engine._housekeeping._tidy(summarise=True)
-            return (await engine.models.totals("")).revealed == rounds
+            return (await engine.models.totals.now("")).revealed == rounds
 
         await eventually_async(lambda: are_counted(3), otherwise="those that were there at the start")
         for live in list(engine.fleet.loaded.values()):
