@@ -2,6 +2,7 @@
 
 NovikoffError
 ├── RequestError                 the client can mend it
+│   ├── MalformedJson            malformed-json: a body that is not JSON
 │   ├── InvalidRequest           invalid-request: fields that are missing, unknown or out of range
 │   ├── Unauthorized             unauthorized: no key, or one that does not count
 │   ├── Forbidden                forbidden: the key is not good for this
@@ -76,6 +77,10 @@ class InvalidRequest(RequestError):
         'model: is missing'
         """
         return cls(f"{field}: {message}", (FieldError(field, message),))
+
+
+class MalformedJson(RequestError):
+    code = "malformed-json"
 
 
 class Unauthorized(RequestError):

@@ -12,7 +12,12 @@ from service.learning.vectors import LARGEST
 Sent = list[float] | dict[str, Any]
 """Features as a client sends them."""
 
+LabelSent = bool | int | float | str
+"""A label as a client sends it: to JSON, 1.0 is the integer 1."""
+
 LABELS_SHOWN = 10
+LABEL_CHARS_MAX = 256
+LABEL_ABS_MAX = 2**63 - 1
 
 
 def check_features(sent: Sent, *, count_max: int, abs_max: float) -> None:
@@ -89,3 +94,21 @@ def capacity(features: dict[str, Any]) -> int:
     if features["kind"] == "named":
         return int(features["names_max"])
     return int((features["fourier"] or {}).get("features") or features["dimension"] or 1)
+
+
+def plain_label(label: LabelSent, field: str = "label") -> Label:
+    """A label as the engine takes it; InvalidRequest if it is none.
+
+    >>> plain_label(1.0), plain_label(True), plain_label("spam")
+    (1, True, 'spam')
+    """
+    if isinstance(label, float):
+        if not label.is_integer():
+            raise InvalidRequest.at(field, "must be a string, an integer or a boolean")
+        label = int(label)
+    if isinstance(label, str):
+        if len(label) > LABEL_CHARS_MAX:
+            raise InvalidRequest.at(field, f"must have at most {LABEL_CHARS_MAX} characters")
+    elif abs(label) > LABEL_ABS_MAX:
+        raise InvalidRequest.at(field, "must fit into 64 bits")
+    return label

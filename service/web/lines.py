@@ -5,10 +5,10 @@ from asyncio import Future
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import NovikoffError
 from service.web.bodies import Receive, Scope, encoding_of
 from service.web.dense_lines import dense_lines
-from service.web.fast import UNDECODABLE, raise_problem
 from service.web.inflating import inflated, inflating_of
 from service.web.line import Line, decoder, lines_in
 from service.web.named_lines import NamedLines

@@ -15,6 +15,7 @@ from service.engine.blocks import Begun, Blocks, Errors
 from service.engine.checks import Sent
 from service.engine.clock import made_at
 from service.engine.explanation import Term
+from service.engine.fit_bodies import Unread
 from service.engine.jobs import Job, Jobs
 from service.engine.live import Live
 from service.engine.model import Model
@@ -174,9 +175,9 @@ class TenantJobs:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    async def fit(self, name: str, examples: list[tuple[Sent, Label]] | None, options: dict[str, Any]) -> Job:
+    async def fit(self, name: str, sent: Unread) -> Job:
         check_known(name)
-        return await self._jobs.fit(name, examples, options)
+        return await self._jobs.fit(name, sent)
 
     def get(self, job_id: str) -> Job:
         job = self._jobs.get(job_id)
