@@ -1,13 +1,19 @@
 """What came of each round, kept so that a retry gets the first answer again."""
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Iterator
 from itertools import accumulate, count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from service.engine.labels import Labels
+from service.events import Label, RoundLearned, RoundRevealed
+
+if TYPE_CHECKING:
+    from service.engine.model import Model
 
 
 class Outcome(NamedTuple):
@@ -86,6 +92,16 @@ class BlockOutcome:
             count(self.rounds_before + 1),
             mistakes,
         )
+
+
+def served_label(model: Model, event: RoundRevealed | RoundLearned, outcome: Outcome) -> Label | None:
+    """The label that was served; None if there was none, or if it was a class that a reset has forgotten."""
+    if isinstance(event, RoundRevealed):
+        return event.served
+    if not outcome.mistake:
+        return event.label
+    is_known = event.at > model.began_at or model.settings["labels"] is not None
+    return model.labels.label(outcome.served) if is_known else None
 
 
 COLUMNS = 1 + len(Outcome._fields)

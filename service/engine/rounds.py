@@ -11,10 +11,9 @@ from service.engine.explanation import Term, explain
 from service.engine.fleet import Fleet
 from service.engine.labels import same
 from service.engine.live import Live
-from service.engine.model import Model
 from service.engine.models import Models
 from service.engine.names import check_id
-from service.engine.outcomes import Outcome, OutcomeLog
+from service.engine.outcomes import Outcome, OutcomeLog, served_label
 from service.errors import (
     FeedbackConflict,
     JournalUnavailable,
@@ -159,7 +158,7 @@ class Rounds:
         appended = await self._fleet.append(live, event)
         if not appended.is_new:
             return await self._relearned(event)
-        predicted = _predicted(live.model, event, appended.applied)
+        predicted = served_label(live.model, event, appended.applied)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
@@ -272,7 +271,7 @@ class Rounds:
             raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another label before")
         live = await self._fleet.get(event.model)
         outcome = live.outcomes.find(found.seq) or await self._outcome_on_disk(event.model, found.seq)
-        predicted = _predicted(live.model, event, outcome)
+        predicted = served_label(live.model, event, outcome)
         return Round(event.prediction_id, event.model, predicted, event.label, outcome, True)
 
     async def _outcome_on_disk(self, name: str, seq: int) -> Outcome:
@@ -285,16 +284,6 @@ class Rounds:
         if replayed is None:
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed
-
-
-def _predicted(model: Model, event: RoundRevealed | RoundLearned, outcome: Outcome) -> Label | None:
-    """The label that was served; None if there was none, or if it was a class that a reset has forgotten."""
-    if isinstance(event, RoundRevealed):
-        return event.served
-    if not outcome.mistake:
-        return event.label
-    is_known = event.at > model.began_at or model.settings["labels"] is not None
-    return model.labels.label(outcome.served) if is_known else None
 
 
 def _expired(prediction_id: str) -> PredictionExpired:
