@@ -5,11 +5,11 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from time import monotonic
 
 from service.engine.census import Census
+from service.engine.drifts import report_drift
 from service.engine.live import Live, born
 from service.engine.loading import Loading
 from service.engine.outcomes import BlockOutcome, Outcome
@@ -17,7 +17,6 @@ from service.engine.versions import WAIT_SECONDS, Versions
 from service.errors import ModelUnreadable, NovikoffError, Overloaded, UnknownModel, VersionNotReached
 from service.events import (
     AnyEvent,
-    DriftDetected,
     ModelCreated,
     ModelDeleted,
     ModelImported,
@@ -181,20 +180,8 @@ class Fleet:
         if live.model.statistics.drift_count > known:
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
-                self._report_drift(live, event.at, number, count)
+                report_drift(self._journal, live, event.at, number, count)
         return outcome
-
-    def _report_drift(self, live: Live, at: int, number: int, count: int) -> None:
-        """Record that the error rose with this round, for people to read; the statistics know it without."""
-        model = live.model
-        resets = model.version - model.revealed
-        key = f"drift:{model.name}:{model.created_at}:{resets}:{count}"
-        fields = {"model": model.name, "round": number, "drifts": count}
-        log.warning("drift: the error of %s rose at round %d", model.name, number, extra=fields)
-        with suppress(Overloaded):
-            recorded = self._journal.append(DriftDetected(model.name, at, key, number), live.life)
-            live.pins += 1
-            recorded.add_done_callback(partial(_drift_recorded, live))
 
     def changed(self, live: Live) -> None:
         """Note that a model's statistics are other than before."""
@@ -284,9 +271,3 @@ class Fleet:
     def _disown(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)
-
-
-def _drift_recorded(live: Live, recorded: asyncio.Future[Appended]) -> None:
-    live.pins -= 1
-    if recorded.exception() is not None:
-        log.warning("the drift of %s is not in the journal: %s", live.model.name, recorded.exception())

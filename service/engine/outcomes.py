@@ -1,5 +1,7 @@
 """What came of each round, kept so that a retry gets the first answer again."""
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Iterator
 from itertools import accumulate, count
