@@ -103,8 +103,9 @@ class JetStreamJournal:
             self._position,
             deaths_kept_seconds=options.ids_kept_seconds,
         )
+        in_log = [subjects.lives, subjects.events]
         self._follower = Follower(
-            link, api, subjects.log, [subjects.lives, subjects.events], self._take, self._appender.passed
+            link, api, subjects.log, in_log, self._take, self._appender.passed, all_of_stream=True
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
         with starting():
