@@ -128,6 +128,7 @@ class JetStreamJournal:
             self._take,
             self._appender.passed,
             self._contact,
+            all_of_stream=True,
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
         with starting():
