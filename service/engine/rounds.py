@@ -171,7 +171,8 @@ class Rounds:
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         live.pins += 1
         try:
-            features = live.model.features.encode(await self._examples.read(live, sent))
+            example = await self._examples.read(live, sent)
+            features = live.model.features.encode(example)
             check_label(live.model, label)
             event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
             appended = await self._fleet.append(live, event)
