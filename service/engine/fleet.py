@@ -50,6 +50,8 @@ class Fleet:
         self._unsummarised: set[str] = set()
         self._summarising = asyncio.Lock()
         self._applied = 0
+        self.started_after: int | None = None
+        """The time of the newest event at the start, until it is known whose summaries are older."""
         self.left_behind: set[str] = set()
         """Models whose summaries a crash, or a full disk, has left behind their events."""
         self.tick = 0
@@ -211,21 +213,20 @@ class Fleet:
     async def summarise(self) -> None:
         """Bring all summaries up to date, those too that a crash left behind."""
         async with self._summarising:  # who comes second waits until the first one's are on disk
-            await self._summarise()
-
-    async def _summarise(self) -> None:
-        while self.left_behind:
-            name = self.left_behind.pop()
-            with suppress(UnknownModel):
-                await self.get(name)
-        names, self._unsummarised = self._unsummarised, set()
-        if names:
-            summaries = [self.loaded[name].summary() for name in names]
-            try:
-                await self._journal.save_summaries(summaries, through=self._applied)
-            except BaseException:
-                self._unsummarised |= names & self.loaded.keys()
-                raise
+            if self.started_after is not None:  # asked here, so that a start need not wait for the answer
+                self.left_behind.update(await self._journal.unsummarised(before=self.started_after))
+                self.started_after = None
+            while self.left_behind:
+                with suppress(UnknownModel):
+                    await self.get(self.left_behind.pop())
+            names, self._unsummarised = self._unsummarised, set()
+            if names:
+                summaries = [self.loaded[name].summary() for name in names]
+                try:
+                    await self._journal.save_summaries(summaries, through=self._applied)
+                except BaseException:
+                    self._unsummarised |= names & self.loaded.keys()
+                    raise
 
     async def _load(self, name: str) -> Live | None:
         """Load a model once, however many ask for it at the same time."""
