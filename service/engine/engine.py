@@ -77,9 +77,8 @@ class Engine:
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
-        self.clock.start_after(await self._journal.open(apply))
-        if not self._journal.is_shared:  # else other replicas, or the housekeeping, see to them
-            self.fleet.left_behind = set(await self._journal.unsummarised())
+        self.fleet.started_after = await self._journal.open(apply)
+        self.clock.start_after(self.fleet.started_after)
         before = await self._journal.totals("")
         self.fleet.census.start(before.models)
         # In a shared journal each replica gives up, and counts, what it has served itself.

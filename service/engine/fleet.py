@@ -47,6 +47,8 @@ class Fleet:
         self._unsummarised: set[str] = set()
         self._summarising = asyncio.Lock()
         self._applied = 0
+        self.started_after: int | None = None
+        """The time of the newest event at the start, until it is known whose summaries are older."""
         self.left_behind: set[str] = set()
         """Models whose summaries a crash, or a full disk, has left behind their events."""
         self.tick = 0
@@ -224,6 +226,9 @@ class Fleet:
             await self._summarise()
 
     async def _summarise(self) -> None:
+        if self.started_after is not None:  # asked here, so that a start need not wait for the answer
+            self.left_behind.update(await self._journal.unsummarised(before=self.started_after))
+            self.started_after = None
         while self.left_behind:
             name = self.left_behind.pop()
             try:

@@ -260,11 +260,10 @@ class Journal(Protocol):
         """Keep summaries; with `through`, all summaries are right up to that event."""
         ...
 
-    async def unsummarised(self, *, for_seconds: float = 0.0) -> list[str]:
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
         """Models whose summaries may be older than their events: a crash came between.
 
-        In a shared journal others may be about to bring theirs, so one can ask for those that are `for_seconds`
-        old already.
+        In a shared journal others may be about to bring theirs, so one can ask for those with events up to a time.
         """
         ...
 

@@ -216,7 +216,7 @@ class SqliteJournal(Unshared):
         await self.settle()
         return await self._read(reading.outcomes, model, seq)
 
-    async def unsummarised(self, *, for_seconds: float = 0.0) -> list[str]:
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
         return await self._read(reading.unsummarised)
 
     async def models(self, page: Page) -> list[Listed]:

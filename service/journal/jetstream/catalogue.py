@@ -195,8 +195,8 @@ class Catalogue:
         entry.summary, entry.through = summary, through
         self._unsummarised.cover(entry.life, through, entry.last_seq)
 
-    def unsummarised(self, before: int) -> list[str]:
-        """Models with events up to this time that no summary covers."""
+    def unsummarised(self, before: int | None) -> list[str]:
+        """Models with events, up to this time if there is one, that no summary covers."""
         return [self._by_life[life].model for life in self._unsummarised.since(before)]
 
     def to_store(self) -> list[tuple[Entry, StoredSummary]]:

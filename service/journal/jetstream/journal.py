@@ -295,9 +295,9 @@ class JetStreamJournal:
         entry = self._catalogue.get(model)
         return await self._loader.events(entry, after=after, limit=limit) if entry is not None else []
 
-    async def unsummarised(self, *, for_seconds: float = 0.0) -> list[str]:
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)
-        return self._catalogue.unsummarised(time.time_ns() // 1000 - round(for_seconds * 1e6))
+        return self._catalogue.unsummarised(before)
 
     async def models(self, page: Page) -> list[Listed]:
         return self._catalogue.page(page)

@@ -45,9 +45,9 @@ class Uncovered:
         """The model was deleted."""
         self._first.pop(life, None)
 
-    def since(self, before: int) -> list[int]:
+    def since(self, before: int | None) -> list[int]:
         """The models whose first uncovered event came up to this time."""
-        return [life for life, first in self._first.items() if first.at <= before]
+        return [life for life, first in self._first.items() if before is None or first.at <= before]
 
     def first_seq(self, default: int) -> int:
         """The first uncovered event of all."""

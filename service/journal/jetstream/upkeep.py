@@ -55,6 +55,8 @@ class Upkeep:
 
     async def know_uncovered(self, seconds: float) -> None:
         """Wait until the catalogue has heard of all events that no stored summary covers."""
+        if self._knows_uncovered.is_set():
+            return
         try:
             await asyncio.wait_for(self._knows_uncovered.wait(), seconds)
         except TimeoutError:
