@@ -46,6 +46,9 @@ class Fleet:
         self._unsummarised: set[str] = set()
         self._summarising = asyncio.Lock()
         self._applied = 0
+        self._dying: dict[
+            str, int
+        ] = {}  # models that are deleted unloaded, and how many predictions wait of each
         self.left_behind: set[str] = set()
         """Models whose summaries a crash, or a full disk, has left behind their events."""
         self.tick = 0
@@ -144,20 +147,33 @@ class Fleet:
         self.waiting_unloaded = max(0, self.waiting_unloaded - overdue.count)
         return True
 
+    async def delete(self, death: ModelDeleted) -> None:
+        """Record the death of a model. It is not loaded for that, since one that cannot be read can go too."""
+        name = death.model
+        if (live := self.used(name)) is not None:
+            await self.append(live, death)
+            return
+        if (summary := await self._journal.summary(name)) is None:
+            raise UnknownModel(f"there is no model {name!r}")
+        self._dying[name] = summary.pending
+        try:
+            await self._journal.append(death, summary.life)
+        finally:
+            self._dying.pop(name, None)
+
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in a durable event."""
         self._applied = seq
         name = event.model
         live = self.loaded.get(name)
+        if isinstance(event, ModelDeleted):
+            self._take_death(seq, event, live)
+            return None
         if live is None:
             if self._loading.miss(seq, event):
                 return None
             if isinstance(event, ModelCreated | ModelImported) and self._is_wanted(name):
                 self._admit(Live(born(event), seq, seq))
-            return None
-        if isinstance(event, ModelDeleted):
-            self._remove(live)
-            self._note_deleted(name)
             return None
         if isinstance(event, RoundRevealed):
             self.owner.pop(event.prediction_id, None)
@@ -170,6 +186,17 @@ class Fleet:
         if live.since_snapshot >= self._snapshot_every_events:
             self._journal.save_snapshot(live.snapshot())
         return outcome
+
+    def _take_death(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
+        if live is not None:
+            self._remove(live)
+        else:
+            self._loading.miss(seq, event)
+            self.waiting_unloaded = max(0, self.waiting_unloaded - self._dying.get(event.model, 0))
+        self.deleted[event.model] = self.tick = self.tick + 1
+        self.deleted.move_to_end(event.model)
+        if len(self.deleted) > DELETED_MAX:
+            self.deleted.popitem(last=False)
 
     def _is_wanted(self, name: str) -> bool:
         """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
@@ -198,13 +225,6 @@ class Fleet:
         self._unsummarised.add(name)
         if name in self._versions:
             self._versions.changed(name)
-
-    def _note_deleted(self, name: str) -> None:
-        self.tick += 1
-        self.deleted[name] = self.tick
-        self.deleted.move_to_end(name)
-        if len(self.deleted) > DELETED_MAX:
-            self.deleted.popitem(last=False)
 
     def changed_since(self, tick: int) -> Iterator[Live]:
         """The loaded models that have changed since, the latest first."""

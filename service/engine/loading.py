@@ -8,6 +8,7 @@ from collections.abc import Callable
 from service.engine.live import Live, born
 from service.errors import JournalUnavailable
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
+from service.journal.codec import NewerState
 from service.journal.protocol import Appended, Journal, Stored
 
 DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -80,6 +81,9 @@ class Loading:
 def _awakened(name: str, stored: Stored) -> Live:
     try:
         return Live.awaken(stored)
+    except NewerState as error:
+        log.error("%s was saved by a newer program: %s", name, error, extra={"model": name})
+        raise JournalUnavailable(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
     except DAMAGE as error:
         log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
         raise JournalUnavailable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error

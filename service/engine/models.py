@@ -68,8 +68,7 @@ class Models:
         return live
 
     async def delete(self, name: str) -> None:
-        live = await self._fleet.get(name)
-        await self._fleet.append(live, ModelDeleted(name, self._clock.now()))
+        await self._fleet.delete(ModelDeleted(name, self._clock.now()))
         self.count -= 1
 
     async def _add(self, event: ModelCreated | ModelImported) -> bool:

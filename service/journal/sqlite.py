@@ -218,6 +218,10 @@ class SqliteJournal:
     async def unsummarised(self) -> list[str]:
         return await self._read(reading.unsummarised)
 
+    async def summary(self, model: str) -> Summary | None:
+        await self.settle()
+        return await self._read(reading.summary, model)
+
     async def models(self, page: Page) -> list[Listed]:
         return await self._read(reading.models, page)
 

@@ -285,6 +285,10 @@ class JetStreamJournal:
     async def unsummarised(self) -> list[str]:
         return self._catalogue.unsummarised()
 
+    async def summary(self, model: str) -> Summary | None:
+        entry = self._catalogue.get(model)
+        return entry.summary if entry is not None else None
+
     async def models(self, page: Page) -> list[Listed]:
         return self._catalogue.page(page)
 
