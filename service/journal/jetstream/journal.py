@@ -99,7 +99,14 @@ class JetStreamJournal:
         self._finds = Turns()
         self._appender = Appender(publisher, subjects, catalogue, self._ids, bodies, seconds=options.seconds)
         self._loader = Loader(
-            api, subjects, bodies, self._snapshots, self._waiting, self._position, seconds=options.seconds
+            api,
+            subjects,
+            catalogue,
+            bodies,
+            self._snapshots,
+            self._waiting,
+            self._position,
+            seconds=options.seconds,
         )
         self._upkeep = Upkeep(
             api,
@@ -268,8 +275,7 @@ class JetStreamJournal:
         if entry is None:
             return None
         await self._snapshots.settle_of(entry.life)
-        stored = await self._loader.load(entry)
-        return stored if self._catalogue.living(entry.life) is not None else None
+        return await self._loader.load(entry)
 
     async def outcomes(self, model: str, seq: int) -> bytes | None:
         entry = self._catalogue.get(model)
