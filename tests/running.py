@@ -32,6 +32,8 @@ class Service:
     """`novikoff serve` on a free port. Settings are given as in the environment, without the prefix."""
 
     port = "0"
+    program: tuple[str, ...] = (sys.executable, "-m", "service")
+    """What is run in an interpreter of its own."""
 
     def __init__(self, data: Path, **settings: object) -> None:
         self.data = data
@@ -50,7 +52,7 @@ class Service:
         log, written = os.pipe()
         self.process: Forked | subprocess.Popen[bytes]
         if cold or files is not None:
-            command = [sys.executable, "-m", "service", *arguments]
+            command = [*self.program, *arguments]
             if files is not None:
                 command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
             self.process = subprocess.Popen(command, env=environment(**self.settings), stderr=written)

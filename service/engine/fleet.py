@@ -47,6 +47,9 @@ class Fleet:
         self._unsummarised: set[str] = set()
         self._summarising = asyncio.Lock()
         self._applied = 0
+        self._dying: dict[
+            str, int
+        ] = {}  # models that are deleted unloaded, and how many predictions wait of each
         self.started_after: int | None = None
         """The time of the newest event at the start, until it is known whose summaries are older."""
         self.left_behind: set[str] = set()
@@ -144,22 +147,33 @@ class Fleet:
         self.waiting_unloaded = max(0, self.waiting_unloaded - overdue.count)
         return True
 
+    async def delete(self, death: ModelDeleted) -> None:
+        """Record the death of a model. It is not loaded for that, since one that cannot be read can go too."""
+        name = death.model
+        if (live := self.used(name)) is not None:
+            await self.append(live, death)
+            return
+        if (summary := await self._journal.summary(name)) is None:
+            raise UnknownModel(f"there is no model {name!r}")
+        self._dying[name] = summary.pending
+        try:
+            await self._journal.append(death, summary.life)
+        finally:
+            self._dying.pop(name, None)
+
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in a durable event."""
         self._applied = seq
         name = event.model
         live = self.loaded.get(name)
         if isinstance(event, ModelDeleted):
-            self._note_deleted(name)  # it may be in memory of another replica only
+            self._take_death(seq, event, live)
+            return None
         if live is None:
             is_loading = self._loading.miss(seq, event)
             if isinstance(event, ModelCreated | ModelImported) and not is_loading and self._is_wanted(name):
                 self._admit(Live(born(event), seq, seq))
             self.census.take(event)
-            return None
-        if isinstance(event, ModelDeleted):
-            self.census.take(event)
-            self._remove(live)
             return None
         if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
             self.owner.pop(event.prediction_id, None)
@@ -170,6 +184,18 @@ class Fleet:
         if live.since_snapshot >= self._snapshot_every_events:
             self._journal.save_snapshot(live.snapshot())
         return outcome
+
+    def _take_death(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
+        self.census.take(event)
+        if live is not None:
+            self._remove(live)
+        else:
+            self._loading.miss(seq, event)
+            self.waiting_unloaded = max(0, self.waiting_unloaded - self._dying.get(event.model, 0))
+        self.deleted[event.model] = self.tick = self.tick + 1
+        self.deleted.move_to_end(event.model)
+        if len(self.deleted) > DELETED_MAX:
+            self.deleted.popitem(last=False)
 
     def _is_wanted(self, name: str) -> bool:
         """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
@@ -195,13 +221,6 @@ class Fleet:
         self._unsummarised.add(name)
         if name in self._versions:
             self._versions.changed(name)
-
-    def _note_deleted(self, name: str) -> None:
-        self.tick += 1
-        self.deleted[name] = self.tick
-        self.deleted.move_to_end(name)
-        if len(self.deleted) > DELETED_MAX:
-            self.deleted.popitem(last=False)
 
     def changed_since(self, tick: int) -> Iterator[Live]:
         """The loaded models that have changed since, the latest first."""

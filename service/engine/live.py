@@ -14,6 +14,7 @@ from service.events import (
     Prediction,
     PredictionsExpired,
 )
+from service.journal.codec import NewerState
 from service.journal.protocol import Snapshot, Stored, Summary
 
 DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -167,6 +168,9 @@ def awakened(name: str, stored: Stored) -> Live:
     """The model that the journal has; ModelUnreadable if that is damaged."""
     try:
         return Live.awaken(stored)
+    except NewerState as error:
+        log.error("%s was saved by a newer program: %s", name, error, extra={"model": name})
+        raise ModelUnreadable(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
     except DAMAGE as error:
         log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
         raise ModelUnreadable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error

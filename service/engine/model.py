@@ -7,6 +7,7 @@ import numpy as np
 from service.engine.block_fold import learn_block
 from service.engine.labels import Labels
 from service.engine.outcomes import BlockOutcome, Outcome
+from service.engine.state_steps import read_fit, read_state
 from service.engine.theorem import why_unfit
 from service.events import (
     AnyEvent,
@@ -21,13 +22,16 @@ from service.events import (
     RoundRevealed,
     RoundsLearned,
 )
-from service.journal.codec import decode_state, encode_state
+from service.journal.codec import encode_state
 from service.learning import feature_kinds, ways
 from service.learning.bound import Bound
 from service.learning.statistics import Statistics
 from service.learning.vectors import Array, Vector, Vectors
 
 AnyVector = TypeVar("AnyVector", Vector, Vectors)
+
+PLAIN = ("updated_at", "began_at", "version", "origin", "stepped_from", "drifts_recorded", "expired")
+"""What a state has just as the model has it."""
 
 
 class Model:
@@ -46,6 +50,7 @@ class Model:
         "origin",
         "settings",
         "statistics",
+        "stepped_from",
         "updated_at",
         "version",
     )
@@ -67,6 +72,8 @@ class Model:
         if self.features.dimension is None:
             self.features.dimension = dimension
         self.origin: str | None = None
+        self.stepped_from: int | None = None
+        """The version of state that began it, if older: a replay of all its events may count otherwise now."""
         self.classifier = ways.build(
             self.settings["learner"],
             self.settings["multiclass"],
@@ -191,8 +198,9 @@ class Model:
         if self.labels.values != event.labels[: len(self.labels.values)]:
             return  # a class has appeared since the job looked, and the fit has no weights for it
         self.labels = Labels(event.labels)
-        self.features.restore(decode_state(event.features))
-        self.classifier.restore(decode_state(event.classifier))
+        features, classifier = read_fit(event.features, event.classifier)
+        self.features.restore(features)
+        self.classifier.restore(classifier)
         self.version += 1
         self.origin = "fitted"
         self.bound = None
@@ -263,17 +271,12 @@ class Model:
             "name": self.name,
             "settings": self.settings,
             "created_at": self.created_at,
-            "updated_at": self.updated_at,
-            "began_at": self.began_at,
-            "version": self.version,
-            "origin": self.origin,
+            **{name: getattr(self, name) for name in PLAIN},
             "labels": self.labels.values,
             "features": self.features.state(),
             "classifier": self.classifier.state(),
             "statistics": self.statistics.state(),
             "bound": None if self.bound is None else self.bound.state(),
-            "drifts_recorded": self.drifts_recorded,
-            "expired": self.expired,
         }
 
     def to_bytes(self) -> bytes:
@@ -281,7 +284,7 @@ class Model:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Model":
-        return cls.from_state(decode_state(data))
+        return cls.from_state(read_state(data))
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Model":
@@ -290,9 +293,8 @@ class Model:
         model.features.restore(state["features"])
         model.classifier.restore(state["classifier"])
         model.statistics = Statistics.restore(state["statistics"])
-        model.bound = None
-        if state["bound"] is not None:
-            model.bound = Bound.restore(state["bound"], model.classifier.weights_for(1))
-        for name in ("updated_at", "began_at", "version", "origin", "drifts_recorded", "expired"):
+        bound = state["bound"]
+        model.bound = None if bound is None else Bound.restore(bound, model.classifier.weights_for(1))
+        for name in PLAIN:
             setattr(model, name, state[name])
         return model

@@ -78,8 +78,7 @@ class Models:
         return live
 
     async def delete(self, name: str) -> None:
-        live = await self._fleet.get(name)
-        await self._fleet.append(live, ModelDeleted(name, self._clock.now()))
+        await self._fleet.delete(ModelDeleted(name, self._clock.now()))
 
     async def _add(self, event: ModelCreated | ModelImported) -> bool:
         """Make a model durable if there is room; whether it is new."""

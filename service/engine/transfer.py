@@ -7,36 +7,50 @@ from typing import Any
 import numpy as np
 
 from service.engine.model import Model
+from service.engine.state_steps import step_up
 from service.errors import InvalidExport
 from service.events import RoundLearned
-from service.journal.codec import encode_state
+from service.journal.codec import STATE_VERSION, encode_state
 
-FORMAT = "novikoff-model/1"
+FORMAT = "novikoff-model/"
+"""And then the version of the state."""
 
 
 def export_model(model: Model) -> dict[str, Any]:
     """All that a model is: settings, weights, names, statistics, version; with a digest over it."""
     state = model.state()
-    return {"format": FORMAT, "digest": _digest(state), **_plain(state)}
+    return {"format": f"{FORMAT}{STATE_VERSION}", "digest": _digest(state, STATE_VERSION), **_plain(state)}
 
 
 def import_model(export: dict[str, Any]) -> Model:
     """The model of an export; InvalidExport if it is foreign, damaged or does not hold together."""
-    if export.get("format") != FORMAT:
-        raise InvalidExport(f"the field `format` must be {FORMAT!r}")
+    version = _version(export.get("format"))
     try:
         state = _restored({key: value for key, value in export.items() if key not in ("format", "digest")})
-        if _digest(state) != export.get("digest"):
+        if _digest(state, version) != export.get("digest"):
             raise InvalidExport("the digest does not fit the rest: the export is damaged")
-        # An imported model has no bound, so that of an earlier version need not be one that this one writes.
-        state["bound"] = None
-        model = Model.from_state(state)
-        if _digest(model.state()) != _digest(state):
+        state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
+        model = Model.from_state(step_up(version, state))
+        if version == STATE_VERSION and _digest(model.state(), version) != _digest(state, version):
             raise InvalidExport("the state is not one that this version writes")
         _try_out(model)
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError) as error:
         raise InvalidExport(f"the export does not hold together: {type(error).__name__}") from error
     return model
+
+
+def _version(form: object) -> int:
+    """The version of the state in an export of this format.
+
+    >>> _version("novikoff-model/1")
+    1
+    """
+    known = {f"{FORMAT}{version}": version for version in range(1, STATE_VERSION + 1)}
+    if isinstance(form, str) and form in known:
+        return known[form]
+    raise InvalidExport(
+        f"the field `format` must be one of {', '.join(known)}: this is no export, or one of a newer Novikoff"
+    )
 
 
 def _try_out(model: Model) -> None:
@@ -55,8 +69,8 @@ def _try_out(model: Model) -> None:
         copy.report(copy.updated_at)
 
 
-def _digest(state: dict[str, Any]) -> str:
-    return hashlib.blake2b(encode_state(state), digest_size=16).hexdigest()
+def _digest(state: dict[str, Any], version: int) -> str:
+    return hashlib.blake2b(encode_state(state, version), digest_size=16).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -7,8 +7,9 @@ import numpy as np
 
 from service.events import AnyEvent, Prediction
 
-STATE_VERSION = 1
-"""The first byte of every state; a reader that does not know it refuses."""
+STATE_VERSION = 2
+"""The first byte of every state. Raise it with every change of what a state holds or means, and add the step from
+the version before to `service/engine/state_steps.py`."""
 
 _ARRAY = 1  # the MessagePack extension type of an array
 
@@ -21,20 +22,28 @@ decode_event = _event_decoder.decode
 decode_prediction = _prediction_decoder.decode
 
 
-def encode_state(state: dict[str, Any]) -> bytes:
-    """A state as bytes; equal states give equal bytes.
+class NewerState(ValueError):
+    """A newer program has written the state."""
+
+
+def encode_state(state: dict[str, Any], version: int = STATE_VERSION) -> bytes:
+    """A state as bytes; equal states of the same version give equal bytes.
 
     >>> decode_state(encode_state({"w": np.array([1.0, 2.0]), "n": 3}))
-    {'w': array([1., 2.]), 'n': 3}
+    (2, {'w': array([1., 2.]), 'n': 3})
     """
-    return bytes([STATE_VERSION]) + _state_encoder.encode(state)
+    return bytes([version]) + _state_encoder.encode(state)
 
 
-def decode_state(data: bytes) -> dict[str, Any]:
-    if data[:1] != bytes([STATE_VERSION]):
-        raise ValueError(f"state version {data[:1].hex() or 'missing'} is not known here")
+def decode_state(data: bytes) -> tuple[int, dict[str, Any]]:
+    """The version of a state, this one or an older one, and its content as that version wrote it."""
+    version = data[0] if data else 0
+    if version > STATE_VERSION:
+        raise NewerState(f"it has state version {version}, and this program knows {STATE_VERSION}")
+    if version < 1:
+        raise ValueError("it is no state")
     state: dict[str, Any] = _state_decoder.decode(data[1:])
-    return state
+    return version, state
 
 
 def _encode_array(value: Any) -> msgspec.msgpack.Ext:

@@ -267,6 +267,10 @@ class Journal(Protocol):
         """
         ...
 
+    async def summary(self, model: str) -> Summary | None:
+        """A model's summary, which needs nothing of the model itself to be readable; None if it is unknown."""
+        ...
+
     async def models(self, page: Page) -> list[Listed]:
         """Models by name, or by a number of their summaries, largest first."""
         ...

@@ -8,7 +8,16 @@ import msgspec
 
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import decode_event, decode_prediction
-from service.journal.protocol import Listed, Overdue, Page, Recorded, Stored, Totals, WaitingPrediction
+from service.journal.protocol import (
+    Listed,
+    Overdue,
+    Page,
+    Recorded,
+    Stored,
+    Summary,
+    Totals,
+    WaitingPrediction,
+)
 from service.journal.seals import Damaged, unseal
 
 log = logging.getLogger(__name__)
@@ -149,6 +158,14 @@ def totals(connection: sqlite3.Connection, prefix: str) -> Totals:
         {"prefix": prefix},
     ).fetchone()
     return Totals(*map(int, row))
+
+
+def summary(connection: sqlite3.Connection, model: str) -> Summary | None:
+    row = connection.execute(
+        "SELECT name, id, updated_at, revealed, mistakes, updates, pending, expired FROM model WHERE name = ?",
+        (model,),
+    ).fetchone()
+    return Summary(*row) if row else None
 
 
 def unsummarised(connection: sqlite3.Connection) -> list[str]:

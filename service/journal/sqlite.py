@@ -219,6 +219,10 @@ class SqliteJournal(Unshared):
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         return await self._read(reading.unsummarised)
 
+    async def summary(self, model: str) -> Summary | None:
+        await self.settle()
+        return await self._read(reading.summary, model)
+
     async def models(self, page: Page) -> list[Listed]:
         return await self._read(reading.models, page)
 

@@ -89,7 +89,7 @@ class Model:
         return encode_state({"features": self.features.state(), "classifier": self.classifier.state()})
 
     def restore(self, data: bytes) -> None:
-        state = decode_state(data)
+        _, state = decode_state(data)
         self.features.restore(state["features"])
         self.classifier.restore(state["classifier"])
 

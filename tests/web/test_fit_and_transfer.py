@@ -12,6 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import SGDClassifier
 
+from service.journal.codec import STATE_VERSION
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
@@ -165,7 +166,13 @@ def test_foreign_and_damaged_exports_are_refused(service: Service, name: str) ->
         problem_of(answer)
         assert service.client.get(f"/models/{name}-copy").status_code == 404
 
-    others = ({}, [], {"format": "pickle"}, {"coef_": [1.0]}, {**good, "format": "novikoff-model/2"})
+    others = (
+        {},
+        [],
+        {"format": "pickle"},
+        {"coef_": [1.0]},
+        {**good, "format": f"novikoff-model/{STATE_VERSION + 1}"},
+    )
     for bad in (*others, {**good, "digest": "0"}):
         refuse(bad)
     for key in good:

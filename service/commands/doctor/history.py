@@ -50,7 +50,7 @@ class Replay:
 def examine_model(connection: sqlite3.Connection, number: int, name: str) -> Iterator[Finding]:
     try:
         papers = _read(connection, number, name)
-        replay = _replay(papers, None if papers.is_whole else min(papers.snapshots, default=None))
+        replay = _replay(papers, _beginning(papers))
         if replay is not None and _gaps(papers, replay) and _is_trimmed(papers, replay):
             yield _note(name, "the events before its newest snapshot are no longer kept: nothing to compare")
             replay = _replay(papers, max(papers.snapshots))
@@ -96,6 +96,17 @@ def _read(connection: sqlite3.Connection, number: int, name: str) -> Papers:
         except UNREADABLE as error:
             papers.damaged[seq] = f"{type(error).__name__}: {error}"
     return papers
+
+
+def _beginning(papers: Papers) -> int | None:
+    """The snapshot from which to replay; None: from the first event.
+
+    What an older version has counted need not be what this one would: then only what came after is compared.
+    """
+    older = [seq for seq, model in papers.snapshots.items() if model.stepped_from is not None]
+    if papers.is_whole and not older:
+        return None
+    return min(older or papers.snapshots, default=None)
 
 
 def _replay(papers: Papers, snapshot: int | None) -> Replay | None:

@@ -108,7 +108,14 @@ class JetStreamJournal:
             publisher, subjects, catalogue, self._ids, bodies, ballast, seconds=options.seconds
         )
         self._loader = Loader(
-            api, subjects, bodies, self._snapshots, self._waiting, self._position, seconds=options.seconds
+            api,
+            subjects,
+            catalogue,
+            bodies,
+            self._snapshots,
+            self._waiting,
+            self._position,
+            seconds=options.seconds,
         )
         self._upkeep = Upkeep(
             api,
@@ -281,8 +288,7 @@ class JetStreamJournal:
         if entry is None:
             return None
         await self._snapshots.settle_of(entry.life)
-        stored = await self._loader.load(entry)
-        return stored if self._catalogue.living(entry.life) is not None else None
+        return await self._loader.load(entry)
 
     async def outcomes(self, model: str, seq: int) -> bytes | None:
         entry = self._catalogue.get(model)
@@ -298,6 +304,10 @@ class JetStreamJournal:
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)
         return self._catalogue.unsummarised(before)
+
+    async def summary(self, model: str) -> Summary | None:
+        entry = self._catalogue.get(model)
+        return entry.summary if entry is not None else None
 
     async def models(self, page: Page) -> list[Listed]:
         return self._catalogue.page(page)

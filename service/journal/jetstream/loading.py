@@ -9,7 +9,7 @@ import msgspec
 from service.errors import ModelUnreadable
 from service.journal.jetstream.api import Api
 from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue import Entry
+from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.opening import read_birth
 from service.journal.jetstream.snapshots import Snapshots
 from service.journal.jetstream.subjects import Subjects
@@ -24,6 +24,7 @@ class Loader:
         self,
         api: Api,
         subjects: Subjects,
+        catalogue: Catalogue,
         bodies: Bodies,
         snapshots: Snapshots,
         waiting: Waiting,
@@ -33,24 +34,25 @@ class Loader:
     ) -> None:
         self._api = api
         self._subjects = subjects
+        self._catalogue = catalogue
         self._bodies = bodies
         self._snapshots = snapshots
         self._waiting = waiting
         self._position = position
         self._seconds = seconds
 
-    async def load(self, entry: Entry) -> Stored:
-        """All events that the follower has seen of the model are in it, and possibly newer ones."""
+    async def load(self, entry: Entry) -> Stored | None:
+        """All events that the follower has seen of the model are in it, and possibly newer ones; None if it died."""
         seen = entry.last_seq  # what comes after this moment, the engine gets from the follower
         deadline = monotonic() + self._seconds
         try:
-            while (stored := await self._read(entry, seen)) is None:
+            while (stored := await self._read(entry, seen)) is None and self._catalogue.living(entry.life):
                 if monotonic() > deadline:
                     raise ModelUnreadable("the cluster's servers are not of one mind just now")
                 await asyncio.sleep(RETRY_SECONDS)
         except (msgspec.MsgspecError, ValueError, LookupError) as error:
             raise ModelUnreadable(f"the history of {entry.model!r} is damaged: {error}") from error
-        return stored
+        return stored if self._catalogue.living(entry.life) else None
 
     async def _read(self, entry: Entry, seen: int) -> Stored | None:
         """One attempt; None if a server lagged behind or no longer leads, or if a trim came between."""

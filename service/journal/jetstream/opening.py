@@ -13,15 +13,17 @@ from service.journal.jetstream.api import Api
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue import Catalogue
 from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.format import bring_up_to_date
 from service.journal.jetstream.messages import decode_event, decode_summary, unseal
 from service.journal.jetstream.options import Options
+from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.streams import make_or_check, wanted_streams
 from service.journal.jetstream.subjects import Subjects
 from service.journal.jetstream.syncing import check_synced
 
 
 def prepare(options: Options) -> None:
-    """Make the streams if they are missing; ClusterUnusable or InvalidSettings if the cluster will not do."""
+    """Make the streams if they are missing, and bring them up to date; StartError if the cluster will not do."""
     _run_apart(_prepare(options))
 
 
@@ -35,8 +37,14 @@ async def _prepare(options: Options) -> None:
         wanted = wanted_streams(
             subjects, replicas=options.replicas, ids_kept_seconds=options.ids_kept_seconds
         )
-        with starting():
-            await make_or_check(Api(link), wanted)
+        api, publisher = Api(link), Publisher(link, seconds=options.seconds)
+        await publisher.start()
+        try:
+            with starting():
+                await make_or_check(api, wanted)
+                await bring_up_to_date(api, publisher, subjects)
+        finally:
+            await publisher.stop()
     finally:
         await link.close()
 

@@ -41,6 +41,8 @@ class Subjects:
         self.summaries = f"{prefix}.sum.*"
         self.mark = f"{prefix}.mark.summarised"
         self.ballast = f"{prefix}.mark.ballast"
+        self.format = f"{prefix}.mark.format"
+        """The version of all this; see `format.py`."""
 
     def life_of(self, model: str) -> str:
         return f"{self._prefix}.life.{token(model)}"

@@ -1,0 +1,42 @@
+"""From the state that one version wrote to the state that the next one reads.
+
+A snapshot, an import and a fit carry the version of their state (`service/journal/codec.py`). What an older program
+has written is brought up to the present version before anybody else looks at it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from service.journal.codec import STATE_VERSION, decode_state
+
+State = dict[str, Any]
+
+
+def _from_1(state: State) -> State:
+    """0.1.0 did not say which version had begun the statistics; parts that have grown since fill in their defaults."""
+    return {**state, "stepped_from": 1}
+
+
+STEPS: dict[int, Callable[[State], State]] = {1: _from_1}
+"""What leads away from each version but the newest. A step has to cope with a state that holds only `features` and
+`classifier`: that is all a fit has."""
+
+
+def step_up(version: int, state: State) -> State:
+    """A model's state as this version would have written it."""
+    for step in range(version, STATE_VERSION):
+        state = STEPS[step](state)
+    return state
+
+
+def read_state(data: bytes) -> State:
+    """The state of a snapshot or an import."""
+    return step_up(*decode_state(data))
+
+
+def read_fit(features: bytes, classifier: bytes) -> tuple[State, State]:
+    """The states of the features and the classifier that a fit has made, both by the same program."""
+    version, of_features = decode_state(features)
+    _, of_classifier = decode_state(classifier)
+    state = step_up(version, {"features": of_features, "classifier": of_classifier})
+    return state["features"], state["classifier"]

@@ -1,0 +1,52 @@
+"""The version of what the streams hold, which the state stream itself tells, and the steps from each to the next.
+
+A replica that is too old for the streams refuses to start; one that is newer brings them up to date first.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from service.errors import ClusterUnusable, NewerSchema
+from service.journal.jetstream.api import Api
+from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.subjects import Subjects
+
+FORMAT_VERSION = 2
+"""Raise it with every change that an older replica could not read: messages, subjects, or the states in snapshots."""
+
+UNTOLD = 1
+"""The version of streams that tell none: 0.1.0 wrote them, or they were made a moment ago."""
+
+Step = Callable[[Api, Publisher, Subjects], Awaitable[None]]
+
+
+async def _from_1(api: Api, publisher: Publisher, subjects: Subjects) -> None:
+    """Only snapshots have changed, and each is brought up to date by whoever reads it."""
+
+
+STEPS: dict[int, Step] = {1: _from_1}
+"""What leads away from each version but the newest. A step may be cut short, or taken by two replicas at once."""
+
+
+async def bring_up_to_date(api: Api, publisher: Publisher, subjects: Subjects) -> None:
+    """NewerSchema if a newer program has written the streams."""
+    found = await api.last_of_leader(subjects.state, subjects.format)
+    version = _version(found.data, subjects) if found is not None else UNTOLD
+    if version > FORMAT_VERSION:
+        raise NewerSchema(
+            f"the stream {subjects.state} says that the journal has format {version}, and this program knows"
+            f" {FORMAT_VERSION}: run the newer Novikoff that wrote it"
+        )
+    for step in range(version, FORMAT_VERSION):
+        await STEPS[step](api, publisher, subjects)
+    if version < FORMAT_VERSION:
+        # If another replica is quicker, it has written the same.
+        told_at = found.seq if found is not None else 0
+        await publisher.publish(subjects.format, str(FORMAT_VERSION).encode(), expected=told_at)
+
+
+def _version(data: bytes, subjects: Subjects) -> int:
+    if not data.isdigit():
+        raise ClusterUnusable(
+            f"the message {subjects.format} ought to be the version of the streams, and is not"
+        )
+    return int(data)

@@ -1,0 +1,43 @@
+"""Data directories that 0.1.0 has left behind are opened to the same answers."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from service.journal.schema import SCHEMA_VERSION
+from tests.commands.running import novikoff
+from tests.golden.archives import FILES, unpack
+from tests.golden.fleet import OPENED_WITH
+from tests.golden.transcripts import assert_same, load
+from tests.running import Service
+
+
+@pytest.mark.parametrize("how_it_ended", ["stopped", "killed"])
+def test_a_directory_of_version_0_1_0_gives_the_same_answers(
+    how_it_ended: str, start: Callable[..., Service], tmp_path: Path
+) -> None:
+    told = load(FILES / f"{how_it_ended}.json.xz")
+    data = unpack(FILES / f"{how_it_ended}.tar.xz", tmp_path / "data")
+    service = start(data, **OPENED_WITH)
+    assert_same(service, told["found"])
+    assert service.stop() == 0
+    assert_is_well(data)
+    service.start()
+    assert_same(service, told["found"])
+    assert_same(service, told["done"])
+    assert_same(service, told["left"])
+    assert service.stop() == 0
+    assert_is_well(data)
+    service.start()
+    assert_same(service, told["left"])
+
+
+def assert_is_well(data: Path) -> None:
+    """The file has come to the present schema, and the doctor finds no problem."""
+    with closing(sqlite3.connect(data / "journal.sqlite")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    ended = novikoff("doctor", "--data", data)
+    assert ended.status == 0, ended.out
