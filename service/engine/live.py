@@ -169,7 +169,7 @@ def awakened(name: str, stored: Stored) -> Live:
     try:
         return Live.awaken(stored)
     except NewerState as error:
-        log.error("%s was saved by a newer program: %s", name, error, extra={"model": name})
+        log.error("saved by a newer program: %s", name, exc_info=error, extra={"model": name})
         raise ModelUnreadable(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
     except DAMAGE as error:
         log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})

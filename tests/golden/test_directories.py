@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from service.journal.codec import decode_state, encode_state
 from service.journal.schema import SCHEMA_VERSION
+from service.journal.seals import seal, unseal
 from tests.commands.running import novikoff
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH
@@ -41,3 +43,27 @@ def assert_is_well(data: Path) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
     ended = novikoff("doctor", "--data", data)
     assert ended.status == 0, ended.out
+
+
+def test_what_an_older_version_has_counted_otherwise_is_no_damage(
+    start: Callable[..., Service], tmp_path: Path
+) -> None:
+    """Its statistics are taken as they are, and what has been counted since is compared."""
+    data = unpack(FILES / "killed.tar.xz", tmp_path / "data")
+
+    def counted_otherwise(sealed: bytes) -> bytes:
+        version, state = decode_state(unseal(sealed))
+        assert version == 1
+        if state["bound"] is not None:
+            state["bound"]["norm_sq_max"] *= 2
+        return seal(encode_state(state, version))
+
+    with closing(sqlite3.connect(data / "journal.sqlite")) as connection:
+        connection.create_function("counted_otherwise", 1, counted_otherwise)
+        connection.execute("UPDATE snapshot SET state = counted_otherwise(state)")
+        connection.commit()
+    service = start(data, **OPENED_WITH)
+    for i in range(20):  # until no snapshot of 0.1.0 is left of it
+        service.learn("perceptron.two.dense", [1.0, float(i), 2.0], 1 if i % 2 else -1)
+    assert service.stop() == 0
+    assert_is_well(data)

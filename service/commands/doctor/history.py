@@ -12,7 +12,7 @@ from service.commands.doctor.outcomes import Page, examine_outcomes
 from service.engine.live import Live, born
 from service.engine.model import Model
 from service.events import ModelCreated, ModelImported
-from service.journal.codec import decode_event, encode_state
+from service.journal.codec import STATE_VERSION, decode_event, encode_state
 from service.journal.protocol import Recorded
 from service.journal.seals import unseal
 
@@ -31,6 +31,8 @@ class Papers:
     snapshots: dict[int, Model] = field(default_factory=dict)
     damaged: dict[int, str] = field(default_factory=dict)
     """Snapshots that cannot be read, and why."""
+    saved_by_older: set[int] = field(default_factory=set)
+    """Snapshots that an older version of the program has saved."""
 
     @property
     def is_whole(self) -> bool:
@@ -92,7 +94,10 @@ def _read(connection: sqlite3.Connection, number: int, name: str) -> Papers:
         "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq", (number,)
     ):
         try:
-            papers.snapshots[seq] = Model.from_bytes(unseal(state))
+            content = unseal(state)
+            papers.snapshots[seq] = Model.from_bytes(content)
+            if content[0] < STATE_VERSION:
+                papers.saved_by_older.add(seq)
         except UNREADABLE as error:
             papers.damaged[seq] = f"{type(error).__name__}: {error}"
     return papers
@@ -103,10 +108,12 @@ def _beginning(papers: Papers) -> int | None:
 
     What an older version has counted need not be what this one would: then only what came after is compared.
     """
-    older = [seq for seq, model in papers.snapshots.items() if model.stepped_from is not None]
-    if papers.is_whole and not older:
+    if papers.saved_by_older:
+        return max(papers.saved_by_older)
+    begun_by_older = [seq for seq, model in papers.snapshots.items() if model.stepped_from is not None]
+    if papers.is_whole and not begun_by_older:
         return None
-    return min(older or papers.snapshots, default=None)
+    return min(begun_by_older or papers.snapshots, default=None)
 
 
 def _replay(papers: Papers, snapshot: int | None) -> Replay | None:
