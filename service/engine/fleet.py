@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from time import monotonic
 
 from service.engine.census import Census
 from service.engine.drifts import report_drift
@@ -14,7 +13,7 @@ from service.engine.live import Live, born
 from service.engine.loading import Loading
 from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.versions import WAIT_SECONDS, Versions
-from service.errors import ModelUnreadable, NovikoffError, Overloaded, UnknownModel, VersionNotReached
+from service.errors import ModelUnreadable, NovikoffError, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -90,23 +89,8 @@ class Fleet:
     async def reach(self, name: str, version: int) -> None:
         """Wait until the model has come to this version; VersionNotReached if that takes too long."""
         # What nobody else can append, nobody need wait for.
-        deadline = monotonic() + (WAIT_SECONDS if self._journal.is_shared else 0.0)
-        while True:
-            live = None
-            with suppress(UnknownModel):
-                live = await self.get(name)
-                if live.model.version >= version:
-                    return
-                live.pins += 1
-            try:
-                await self._versions.next_change(name, max(0.0, deadline - monotonic()))
-            except TimeoutError:
-                raise VersionNotReached(
-                    f"the model {name!r} has not come to version {version} here; try again later"
-                ) from None
-            finally:
-                if live is not None:
-                    live.pins -= 1
+        seconds = WAIT_SECONDS if self._journal.is_shared else 0.0
+        await self._versions.reach(self.get, name, version, seconds)
 
     async def make(self, birth: ModelCreated | ModelImported) -> Appended:
         """Append the first event of a model, which is loaded with it."""

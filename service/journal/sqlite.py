@@ -159,7 +159,6 @@ class SqliteJournal(Unshared):
 
     @property
     def waiting(self) -> int:
-        """How many events wait for the disk."""
         return self._writer.waiting
 
     @property
@@ -177,12 +176,10 @@ class SqliteJournal(Unshared):
 
     @property
     def commits(self) -> Timings:
-        """How long group commits took."""
         return self._writer.commits
 
     @property
     def failures(self) -> int:
-        """How many group commits failed."""
         return self._writer.failures
 
     async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:

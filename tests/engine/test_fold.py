@@ -18,7 +18,7 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
 )
-from service.journal.codec import encode_state
+from service.journal.codec import STATE_VERSION, encode_state
 from service.web.model_settings import ModelLimits, ModelSettings
 
 number = st.floats(-1e6, 1e6, allow_nan=False)
@@ -80,7 +80,9 @@ def test_what_0_1_0_has_written_still_opens(events: list[AnyEvent], declared: fl
     # An export of it, as that version has made it.
     kept = export_model(model)
     kept["bound"] = _plain(state["bound"])
-    assert import_model({**kept, "digest": _digest(state)}).to_bytes() == replaced(model, bound=None)
+    assert import_model({**kept, "digest": _digest(state, STATE_VERSION)}).to_bytes() == replaced(
+        model, bound=None
+    )
 
 
 def replaced(model: Model, **parts: object) -> bytes:
