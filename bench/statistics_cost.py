@@ -98,7 +98,7 @@ def nothing_all(stream: list[dict[str, Any]]) -> None:
 
 def bound_all(bound: Bound, x: np.ndarray[Any, Any], rounds: int) -> Bound:
     for number in range(rounds):
-        bound.observe(x, 1 if number & 1 else -1, updated=False, mistake=number % 10 == 0, stale_updates=1)
+        bound.observe(x, 1 if number & 1 else -1, updated=number % 10 == 0, score=0.1, stale_updates=1)
     return bound
 
 

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from service import logs
+from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
 from service.errors import NovikoffError, StartError
 from service.guarding import across_origins, allowed_origins, key_ring, make_gate
@@ -38,6 +39,7 @@ from service.web import (
 from service.web.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
 from service.web.fast import Endpoint, respond_with
 from service.web.gate import ROUND, Gate
+from service.web.held_answers import DiskRoom
 from service.web.model_settings import ModelLimits, ModelSettings
 from service.web.security_headers import secured
 from service.web.tenants import TenantBlocks, TenantJobs, TenantModels, TenantRounds
@@ -121,6 +123,8 @@ class Application(FastAPI):
     async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Through FastAPI, with a body that is bounded and JSON; the route that it came to."""
         route = "unknown"
+        if scope["method"] == "HEAD" and scope["path"] != "/feed":  # whose answer has no end
+            scope = {**scope, "method": "GET"}  # the protocol sends the head of the answer and no more
         try:
             if self._gate is not None:
                 needed = self._gate.needed(scope)
@@ -185,15 +189,22 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         except StartError as error:
             app.start_error = error
             raise
-        following = asyncio.create_task(ring.follow()) if ring is not None else None
-        yield
-        if following is not None:
-            following.cancel()
-        await _close(engine, journal, settings.shutdown_seconds)
+        following = keep_running("following the keys", ring.follow()) if ring is not None else None
+        try:
+            yield
+        finally:  # whoever runs the app within a process of their own may have failed meanwhile
+            if following is not None:
+                following.cancel()
+            await _close(engine, journal, settings.shutdown_seconds)
 
-    def why_unready() -> str | None:
+    async def why_unready() -> str | None:
         if not engine.is_open:
             return "the service is starting or stopping"
+        if ended := ended_tasks():
+            return f"this replica has to be restarted, since it has stopped {ended[0]}"
+        await journal.look()
+        if (why := journal.why_out_of_touch) is not None:
+            return why
         if journal.lag_events > settings.lag_events_max:
             return f"this replica is {journal.lag_events} events behind the journal"
         return None
@@ -215,6 +226,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         line_bytes_max=settings.line_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
         streams_max=settings.streams_max,
+        answers_room=_answers_room(settings),
     )
     app = Application(
         rounds.endpoints(rounds_seen, body_bytes_max=settings.body_bytes_max, items_max=settings.items_max),
@@ -244,6 +256,12 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(docs.router(app.title))
     problems.install(app)
     return app
+
+
+def _answers_room(settings: Settings) -> DiskRoom:
+    """On the disk of the journal, if that is here: the system's directory may be in memory."""
+    directory = settings.data if settings.journal == "sqlite" else None
+    return DiskRoom(settings.stream_answers_bytes_max, directory)
 
 
 async def _close(engine: Engine, journal: Journal, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 NovikoffError
 ├── RequestError                 the client can mend it
+│   ├── MalformedJson            malformed-json: a body that is not JSON
 │   ├── InvalidRequest           invalid-request: fields that are missing, unknown or out of range
 │   ├── Unauthorized             unauthorized: no key, or one that does not count
 │   ├── Forbidden                forbidden: the key is not good for this
@@ -19,8 +20,12 @@ NovikoffError
 │   └── RevealFirst              reveal-first
 ├── Unavailable                  try again later
 │   ├── JournalUnavailable       journal-unavailable
+│   │   ├── JournalFull          journal-full
+│   │   └── ModelUnreadable      journal-unavailable, of one model: the others may be well
+│   ├── PredictionUnderWay       prediction-under-way
 │   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
+│       └── TooManyPending       the same, until predictions are revealed or expire
 └── StartError                   the service cannot start
     ├── InvalidSettings          invalid-settings
     ├── AddressUnusable          address-unusable
@@ -31,7 +36,9 @@ NovikoffError
     └── NewerSchema              newer-schema
 """
 
+import copyreg
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,10 @@ class NovikoffError(Exception):
         self.detail = detail
         self.fields = fields
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy: all attributes as they are, whatever the constructor of a subclass asks for."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+
 
 class RequestError(NovikoffError):
     pass
@@ -66,6 +77,10 @@ class InvalidRequest(RequestError):
         'model: is missing'
         """
         return cls(f"{field}: {message}", (FieldError(field, message),))
+
+
+class MalformedJson(RequestError):
+    code = "malformed-json"
 
 
 class Unauthorized(RequestError):
@@ -132,12 +147,28 @@ class JournalUnavailable(Unavailable):
     code = "journal-unavailable"
 
 
+class JournalFull(JournalUnavailable):
+    code = "journal-full"
+
+
+class PredictionUnderWay(Unavailable):
+    code = "prediction-under-way"
+
+
+class ModelUnreadable(JournalUnavailable):
+    """What the journal has of one model is damaged, or cannot be read; lists go on without it."""
+
+
 class VersionNotReached(Unavailable):
     code = "version-not-reached"
 
 
 class Overloaded(Unavailable):
     code = "overloaded"
+
+
+class TooManyPending(Overloaded):
+    """No more predictions can wait for their labels."""
 
 
 class StartError(NovikoffError):

@@ -98,7 +98,11 @@ class DriftDetected(Event, frozen=True, tag="drift"):
 
 
 class ModelReset(Event, frozen=True, tag="reset"):
-    """Back to the start: no weights, no statistics; predictions not yet revealed are void."""
+    """Back to the start: no weights, no statistics, no names, means or classes that were learned.
+
+    What was declared stays, and the dimension, also one that the first example has fixed. Predictions not yet
+    revealed are void.
+    """
 
 
 class ModelDeleted(Event, frozen=True, tag="deleted"):

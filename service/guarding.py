@@ -14,7 +14,15 @@ from service.web.rate_limits import RateLimits
 
 _ORIGIN = re.compile(r"https?://[^\s/@,]+|\*")
 
-SENT = ("authorization", "content-type", "if-none-match", "last-event-id", "x-api-key", "x-request-id")
+SENT = (
+    "authorization",
+    "content-encoding",
+    "content-type",
+    "if-none-match",
+    "last-event-id",
+    "x-api-key",
+    "x-request-id",
+)
 TOLD = (
     "etag", "idempotent-replay", "location", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id",
 )  # fmt: skip

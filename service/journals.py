@@ -1,6 +1,7 @@
 """Which journal the settings ask for."""
 
 from importlib.util import find_spec
+from urllib.parse import urlsplit
 
 from service.errors import InvalidSettings
 from service.journal.protocol import Journal
@@ -34,6 +35,8 @@ def _on_cluster(settings: Settings) -> Journal:
     from service.journal.jetstream.syncing import monitors_of
 
     servers = tuple(settings.journal.split(","))
+    for server in servers:
+        _check_address(server)
     asked = tuple(filter(None, settings.nats_monitor.split(","))) or monitors_of(servers)
     # Within this time a prediction may be revealed, and a reveal sent again.
     kept_seconds = max(2 * settings.pending_ttl_seconds, EVENTS_KEPT_SECONDS_MIN)
@@ -59,3 +62,20 @@ def _on_cluster(settings: Settings) -> Journal:
             ids_kept_seconds=kept_seconds,
         )
     )
+
+
+def _check_address(server: str) -> None:
+    """InvalidSettings unless there is a host, and a port that can be one if there is any.
+
+    >>> _check_address("nats://user@127.0.0.1:4222")
+    >>> _check_address("nats://127.0.0.1:99999")
+    Traceback (most recent call last):
+    service.errors.InvalidSettings: NOVIKOFF_JOURNAL: 'nats://127.0.0.1:99999' is not the address of a server
+    """
+    try:
+        parts = urlsplit(server)
+        is_address = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise InvalidSettings(f"NOVIKOFF_JOURNAL: {server!r} is not the address of a server")

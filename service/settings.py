@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import FieldError, InvalidSettings
+from service.learning.statistics.confusion import CLASSES_MAX
 
 PREFIX = "NOVIKOFF_"
 
@@ -110,7 +111,7 @@ class Settings(BaseSettings):
         15.0,
         ge=1,
         le=600,
-        description="how long the cluster may take for an event before its client gets 503",
+        description="how long the cluster may take for an event, or say nothing at all, before clients get 503",
     )
     nats_monitor: str = Field(
         "",
@@ -148,6 +149,11 @@ class Settings(BaseSettings):
     )
 
     streams_max: int = Field(100, ge=0, description="streams that may be open at the same time")
+    stream_answers_bytes_max: int = Field(
+        1_073_741_824,
+        ge=0,
+        description="answers, of all streams together, that may wait on disk for clients that send before they read",
+    )
     line_bytes_max: int = Field(1_048_576, ge=256, description="the longest line of a stream")
     items_max: int = Field(
         1_000, ge=1, le=100_000, description="requests that may be sent as one, as `items`"
@@ -163,9 +169,12 @@ class Settings(BaseSettings):
     names_max: int = Field(
         100_000, ge=1, le=10_000_000, description="names that a model with named features may learn"
     )
-    classes_max: int = Field(1_000, ge=2, le=10_000, description="the most classes of a model")
+    classes_max: int = Field(1_000, ge=2, le=CLASSES_MAX, description="the most classes of a model")
     weights_max: int = Field(
-        33_554_432, ge=1, description="the most weights that a model may come to have, all classes together"
+        33_554_432,
+        ge=1,
+        description="the most weights that a model may come to have, all classes together;"
+        " what a learner keeps beside each of them counts too",
     )
     covariance_dimension_max: int = Field(
         512, ge=1, le=4096, description="the most weights of a learner with a full covariance"

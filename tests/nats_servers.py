@@ -28,15 +28,24 @@ def free_ports(count: int) -> list[int]:
 
 
 class NatsServer:
-    """One server; `more` goes into its configuration."""
+    """One server with room for `max_file`; `more` goes into its configuration."""
 
-    def __init__(self, directory: Path, name: str = "n1", *, sync: str = "always", more: str = "") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str = "n1",
+        *,
+        sync: str = "always",
+        max_file: str = "4G",
+        more: str = "",
+    ) -> None:
         self.name = name
         self.directory = directory
         self.port, self.monitor_port, self.cluster_port = free_ports(3)
         self.routes: list[int] = []
         self.jetstream = True
         self._sync = sync
+        self._max_file = max_file
         self._more = more
 
     @property
@@ -73,7 +82,7 @@ class NatsServer:
             self._more,
         ]
         if self.jetstream:
-            limits = "max_mem: 64M, max_file: 4G"
+            limits = f"max_mem: 64M, max_file: {self._max_file}"
             lines.append(f"jetstream {{ {store}, sync_interval: {self._sync}, {limits} }}")
         if self.routes:
             routes = ", ".join(f'"nats-route://127.0.0.1:{port}"' for port in self.routes)

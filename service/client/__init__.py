@@ -11,15 +11,18 @@ counts once however often it is sent, and predictions and whole rounds carry an 
 from service.client.answers import Learned, ModelInfo, Outcome, Prediction, Stats, Weights
 from service.client.asynchronous import AsyncClient
 from service.client.calls import make_id
-from service.client.problems import Refused, Unreachable
+from service.client.problems import BadOption, Ended, NotUnderstood, Refused, Unreachable
 from service.client.remote_model import RemoteModel
 from service.client.waiting import Client
 
 __all__ = [
     "AsyncClient",
+    "BadOption",
     "Client",
+    "Ended",
     "Learned",
     "ModelInfo",
+    "NotUnderstood",
     "Outcome",
     "Prediction",
     "Refused",

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Label = bool | int | str
 
@@ -68,9 +68,17 @@ class ModelLine(Struct, frozen=True):
     algorithm: str
 
 
+class UnreadableModel(Struct, frozen=True):
+    """A model whose history is damaged, or cannot be read, and why."""
+
+    model: str
+    detail: str
+
+
 class ModelPage(Struct, frozen=True):
     models: list[ModelLine]
     next: str | None
+    unreadable: list[UnreadableModel] = []
 
 
 class ClassWeights(Struct, frozen=True):
@@ -88,7 +96,7 @@ class Weights(Struct, frozen=True):
     model: str
     version: int
     labels: list[Label]
-    names: list[str] | None
+    names: list[int | str] | None
     classes: list[ClassWeights]
 
 
@@ -115,13 +123,15 @@ class Windows(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    truth: int
-    served: int
+    """How often `served` was served where `truth` was true."""
+
+    truth: Label = field(name="true")
+    served: Label
     count: int
 
 
 class Confusion(Struct, frozen=True):
-    """True labels are rows; with many labels `matrix` is None and `largest` lists cells by label number."""
+    """True labels are rows; with many labels `matrix` is None and `largest` lists the commonest mistakes."""
 
     labels: list[Label]
     matrix: list[list[int]] | None
@@ -233,3 +243,4 @@ class Fleet(Struct, frozen=True):
     totals: Totals
     models: list[StatsLine]
     next: str | None
+    unreadable: list[UnreadableModel] = []

@@ -21,7 +21,7 @@ from service.client.answers import (
 from service.client.attempts import Attempts, Pause
 from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
-from service.client.problems import Refused
+from service.client.problems import Ended, Refused
 
 
 class AsyncClient:
@@ -79,6 +79,8 @@ class AsyncClient:
     ) -> AsyncIterator[Streamed]:
         for lines_sent in calls.chunks(lines, chunk):
             for answer in await self._send(calls.stream(lines_sent, model)):
+                if isinstance(answer, Ended):
+                    raise answer
                 yield answer
 
     async def create_model(self, model: str, **settings: Any) -> ModelInfo:
@@ -124,7 +126,7 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.request(**call.request)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 answer: Answer | Pause = attempts.failed(error)
             else:
                 answer = attempts.answered(response)

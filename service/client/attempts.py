@@ -9,9 +9,10 @@ from email.utils import parsedate_to_datetime
 from typing import Generic
 
 import httpx
+import msgspec
 
 from service.client.calls import Answer, Call
-from service.client.problems import Unreachable, refusal
+from service.client.problems import NotUnderstood, Unreachable, refusal
 
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """Failures before anything was sent: any call may be tried again after them."""
@@ -47,19 +48,28 @@ class Attempts(Generic[Answer]):
 
     def answered(self, response: httpx.Response) -> Answer | Pause:
         if response.is_success:
-            return self._call.read(response)
+            try:
+                return self._call.read(response)
+            except msgspec.MsgspecError as cause:
+                raise self._not_understood(cause) from cause
         error = refusal(response)
         if response.status_code in COME_AGAIN and self._call.repeatable:
             return self._pause(error, retry_after_seconds(response.headers.get("retry-after")))
         raise error
 
-    def failed(self, cause: httpx.TransportError) -> Pause:
+    def failed(self, cause: httpx.RequestError) -> Pause:
+        if isinstance(cause, httpx.DecodingError):
+            raise self._not_understood(cause) from cause
         words = str(cause) or type(cause).__name__
         error = Unreachable(f"no answer to {self._call.method} {self._call.path}: {words}")
         error.__cause__ = cause
         if self._call.repeatable or isinstance(cause, NEVER_SENT):
             return self._pause(error, 0.0)
         raise error
+
+    def _not_understood(self, cause: Exception) -> NotUnderstood:
+        call = self._call
+        return NotUnderstood(f"the answer to {call.method} {call.path} is not one of Novikoff's: {cause}")
 
     def _pause(self, error: Exception, at_least_seconds: float) -> Pause:
         """The next pause, twice as long as the last and a little random; or `error` if time is up."""

@@ -38,8 +38,7 @@ Streamed = Prediction | Outcome | Refused
 """What comes of a line."""
 
 CHUNK_LINES = 250
-"""Lines in one request. Few enough that their answers fit into the buffers of a connection: the service
-answers while it is still being sent to, and httpx listens only afterwards."""
+"""Lines in one request: few enough that the first answers come soon, since httpx reads none before all is sent."""
 
 
 def _plain(value: Any) -> Any:
@@ -84,8 +83,6 @@ class Call(Generic[Answer]):
 
 def make_id() -> str:
     """An id for a round: unique, and sorted by time, which journals like.
-
-    It has 33 characters, so that it is never taken for one that the service made.
 
     >>> len(make_id()), make_id() != make_id()
     (33, True)
@@ -143,7 +140,7 @@ def _streamed(line: bytes) -> Streamed:
     """
     fields = msgspec.json.decode(line, type=dict[str, Any])
     if "error" in fields:
-        return refusal_of(fields["error"])
+        return refusal_of(fields["error"], is_last=fields.get("ended", False))
     if "mistake" not in fields:
         return msgspec.convert(fields, Prediction)
     return msgspec.convert(fields, Learned if "score" in fields else Outcome)

@@ -1,8 +1,11 @@
 """What can go wrong for a client.
 
 NovikoffError
-├── Refused        the service said no: `code`, `status`, `detail`, `fields`
-└── Unreachable    there was no answer at all, as long as it was tried
+├── Refused         the service said no: `code`, `status`, `detail`, `fields`
+│   └── Ended       the service ended a stream: no line from there on was learned
+├── Unreachable     there was no answer at all, as long as it was tried
+├── NotUnderstood   the answer is none that this client knows: of another program, or of a much newer service
+└── BadOption       the client was made with a URL or a key that cannot be used; a ValueError, too
 """
 
 from typing import Any
@@ -32,14 +35,27 @@ class Refused(NovikoffError):
         return f"{self.detail} ({self.code}, {self.status})"
 
 
+class Ended(Refused):
+    """The last line of a stream that the service ended; it stands for the first line that was not taken."""
+
+
 class Unreachable(NovikoffError):
     code = "unreachable"
 
 
-def refusal_of(document: dict[str, Any]) -> Refused:
-    """The error that a problem document stands for."""
+class NotUnderstood(NovikoffError):
+    code = "not-understood"
+
+
+class BadOption(NovikoffError, ValueError):
+    code = "bad-option"
+
+
+def refusal_of(document: dict[str, Any], *, is_last: bool = False) -> Refused:
+    """The error that a problem document stands for; `is_last` if it has ended a stream."""
     known = msgspec.convert(document, _Document)
-    return Refused(known.code, known.status, known.detail, known.errors)
+    kind = Ended if is_last else Refused
+    return kind(known.code, known.status, known.detail, known.errors)
 
 
 def refusal(response: httpx.Response) -> Refused:

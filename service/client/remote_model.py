@@ -17,8 +17,12 @@ GONE = frozenset({"unknown-prediction", "prediction-expired"})
 class RemoteModel:
     """`predict_one` and `learn_one`, on a model of the service.
 
+        client.create_model("phishing", labels=[False, True], features="named")
         model = RemoteModel(client, "phishing")
         evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+
+    A model that nobody has made is made by its first example, with the labels -1 and 1: others, like River's
+    False and True, are refused with `unknown-label`.
 
     Learning an example that was predicted before reveals that prediction, so the service's statistics are
     about the predictions that were served, however late the labels came. Another example is learned as a

@@ -21,7 +21,7 @@ from service.client.answers import (
 from service.client.attempts import Attempts, Pause
 from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
-from service.client.problems import Refused
+from service.client.problems import Ended, Refused
 
 
 class Client:
@@ -97,10 +97,14 @@ class Client:
 
         Lines are sent `chunk` at a time, and answered when so many have come or there are no more. A bad
         line is answered with Refused and stops nothing. A chunk that was cut off is repeated if each of its
-        lines has an id.
+        lines has an id. Ended is raised if the service has no room for more: no line that was not answered
+        was learned.
         """
         for lines_sent in calls.chunks(lines, chunk):
-            yield from self._send(calls.stream(lines_sent, model))
+            for answer in self._send(calls.stream(lines_sent, model)):
+                if isinstance(answer, Ended):
+                    raise answer
+                yield answer
 
     def create_model(self, model: str, **settings: Any) -> ModelInfo:
         """Make a model with chosen settings; Refused with `model-exists` if there is one of this name."""
@@ -150,7 +154,7 @@ class Client:
         while True:
             try:
                 response = self._http.request(**call.request)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 answer: Answer | Pause = attempts.failed(error)
             else:
                 answer = attempts.answered(response)

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from service.client import Refused, Unreachable
 from service.client.connecting import DEFAULT_URL
-from service.errors import NovikoffError
+from service.errors import NovikoffError, StartError
 
 # Names and labels are text, never markup.
 out = Console(markup=False, highlight=False)
@@ -31,6 +30,16 @@ def failures_told() -> Iterator[None]:
     """A failure that was foreseen becomes one line and exit status 1."""
     try:
         yield
-    except (CommandFailed, Refused, Unreachable) as error:
-        err.print(f"novikoff: {error}", soft_wrap=True)
+    except StartError:
+        raise  # `main` tells it, with another status
+    except (NovikoffError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise  # whoever read what we print has gone: nobody is left to tell
+        err.print(f"novikoff: {_words(error)}", soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+def _words(error: NovikoffError | OSError) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -107,8 +107,10 @@ def view(fleet: Fleet, paces: dict[str, float], note: str = "") -> Table:
         table.add_column(name, justify="left" if name in ("model", "algorithm") else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(row[name] for name in shown))
+    captions = [f"{each.model} cannot be read: {each.detail}" for each in fleet.unreadable]
     if fleet.next is not None:
-        table.caption = f"the first {len(fleet.models)} of {totals.models:,}"
+        captions.append(f"the first {len(fleet.models)} of {totals.models:,}")
+    table.caption = Text("\n".join(captions)) if captions else None
     return table
 
 

@@ -21,7 +21,9 @@ ALONE_MAX = 8
 
 def learn_block(model: Model, event: RoundsLearned) -> BlockOutcome:
     """Let a model learn the rounds of a block, in their order."""
-    outcome = BlockOutcome(model.version, model.revealed, model.mistakes)
+    outcome = BlockOutcome(
+        model.labels, version=model.version, rounds=model.revealed, mistakes=model.mistakes
+    )
     start = 0
     for table in event.features:
         labels = event.labels[start : start + table.rounds]
@@ -50,7 +52,10 @@ def _learn_table(model: Model, rows: Rows, labels: list[Label], at: int, outcome
         if examples is None:
             examples = iter(model.features.examples_in(rows))
         for label in labels[start : start + ALONE_MAX]:
+            drifts = model.statistics.drift_count
             outcome.add(model.whole_round(next(examples), label, at))
+            if model.statistics.drift_count > drifts:
+                outcome.rises.append(model.revealed)
 
 
 def _learn_together(model: Model, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> bool:
@@ -66,12 +71,12 @@ def _learn_together(model: Model, rows: Rows, labels: list[Label], at: int, outc
 def _learn_vectors(model: Model, vectors: Vectors, truths: Classes, at: int, outcome: BlockOutcome) -> None:
     learned = learn_rows(model.classifier, vectors, truths)
     model.version += len(truths)
-    model.statistics.observe_rows(truths, learned.served, learned.updated, at_us=at)
+    outcome.rises += model.statistics.observe_rows(truths, learned.served, learned.updated, at_us=at)
     mistaken = learned.served != truths
     if model.bound is not None:
         x = model.without_bias(vectors)
         model.bound.observe_rows(
-            x.values, 2 * truths - 1, updated=learned.updated, mistaken=mistaken, indices=x.indices
+            x.values, 2 * truths - 1, updated=learned.updated, scores=learned.scores, indices=x.indices
         )
     outcome.add_all(
         learned.served.tolist(), learned.scores.tolist(), mistaken.tolist(), learned.updated.tolist()

@@ -4,17 +4,19 @@ import asyncio
 from asyncio import Future
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from service.engine.block_fold import table_of
-from service.engine.checks import Sent, check_label
+from service.engine.checks import LabelChecks, Sent
 from service.engine.clock import Clock
 from service.engine.examples import Examples
 from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.outcomes import BlockOutcome
-from service.errors import NovikoffError, UnknownLabel
+from service.engine.room import with_room
+from service.errors import NovikoffError, Unavailable
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
@@ -85,14 +87,14 @@ class Blocks:
                 if not live.model.labels.has_all(labels):
                     while under_way:
                         yield (await under_way.popleft()).applied  # a class may be new there
-                classes: set[tuple[type, Label]] = set()
+                checks = LabelChecks(live.model)
                 for label in set(labels):
-                    _check_class(live, label, classes)
+                    checks.check(label)
                 await self._examples.check_array(live, block)
                 tables = [table_of(Rows(block))]
                 while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
                     yield (await under_way.popleft()).applied
-                under_way.append(self._submit(live, labels, tables))
+                under_way.append(await with_room(partial(self._submitted, live, labels, tables)))
                 await asyncio.sleep(0)  # let it go to the disk by itself, while the next one is prepared
             finally:
                 live.pins -= 1
@@ -104,16 +106,21 @@ class Blocks:
     ) -> list[Rows]:
         """The rounds one by one, to tell which of them are bad."""
         good: list[Any] = []
-        classes: set[tuple[type, Label]] = set()
+        checks = LabelChecks(live.model)
         for at, (sent, label) in enumerate(zip(features, labels, strict=True)):
             try:
                 example = await self._examples.read(live, sent)
-                _check_class(live, label, classes)
+                checks.check(label)
+            except Unavailable:  # which is no fault of this round, and none after it may be learned before it
+                raise
             except NovikoffError as error:
                 errors[at] = error
             else:
                 good.append(example)
         return live.model.features.rows_of(good) if good else []
+
+    async def _submitted(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+        return self._submit(live, labels, tables)
 
     def _submit(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
         event = RoundsLearned(live.model.name, self._clock.now(), labels, tables)
@@ -130,14 +137,3 @@ def _noted(appended: Future[Appended]) -> None:
 
 def _tables_of(rows: list[Rows]) -> list[Table]:
     return [table_of(part) for part in rows]
-
-
-def _check_class(live: Live, label: Label, new: set[tuple[type, Label]]) -> None:
-    """Like `check_label`, counting the classes that are new in this block."""
-    check_label(live.model, label)
-    if live.model.labels.index(label) < 0:
-        new.add((type(label), label))
-        most = live.model.settings["classes_max"]
-        if len(live.model.labels.values) + len(new) > most:
-            new.discard((type(label), label))
-            raise UnknownLabel(f"the model has {most} classes, and no more are taken")

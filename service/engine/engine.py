@@ -42,7 +42,7 @@ class Engine:
     def __init__(self, journal: Journal, rules: Rules) -> None:
         self._journal = journal
         self.is_open = False
-        self.clock = Clock()
+        self.clock = Clock(journal.time_us if journal.is_shared else None)
         self.fleet = Fleet(
             journal,
             loaded_max=rules.models_loaded_max,
@@ -77,13 +77,13 @@ class Engine:
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
-        self.clock.start_after(await self._journal.open(apply))
-        self.fleet.left_behind = set(await self._journal.unsummarised())
+        self.fleet.started_after = await self._journal.open(apply)
+        self.clock.start_after(self.fleet.started_after)
         before = await self._journal.totals("")
-        self.models.count = before.models
+        self.fleet.census.start(before.models)
         # In a shared journal each replica gives up, and counts, what it has served itself.
         self.fleet.waiting_unloaded = 0 if self._journal.is_shared else before.pending
-        self._housekeeping = Housekeeping(self.fleet, self.rounds.expiry)
+        self._housekeeping = Housekeeping(self._journal, self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from service.engine.checks import Sent, check_features
+from service.engine.checks import Sent, check_dimension, check_features
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
@@ -26,13 +26,13 @@ class Examples:
     async def read(self, live: Live, sent: Sent) -> Any:
         """The example in its canonical form; the first one of all fixes the model's dimension."""
         check_features(sent, count_max=self._features_max, abs_max=self._feature_abs_max)
-        features = live.model.features
         try:
-            example = features.read(sent)
-            if features.dimension is None:
+            example = live.model.features.read(sent)
+            while live.model.features.dimension is None:
+                check_dimension(live.model, len(example))
                 fixed = DimensionFixed(live.model.name, self._clock.now(), len(example))
                 await self._fleet.append(live, fixed)
-                example = features.read(sent)  # another example may have been the first
+                example = live.model.features.read(sent)  # another example may have been the first
         except BadFeatures as error:
             raise InvalidRequest.at(error.field, error.message) from None
         return example

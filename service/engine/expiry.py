@@ -7,7 +7,7 @@ from collections.abc import Container
 from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
-from service.errors import Overloaded
+from service.errors import TooManyPending
 from service.events import Prediction, PredictionsExpired
 from service.journal.protocol import Journal, Overdue
 
@@ -65,13 +65,13 @@ class Expiry:
         return len(self._fleet.owner) + self._fleet.waiting_unloaded >= self._pending_total_max
 
     async def make_room(self, live: Live) -> None:
-        """A model gives up its oldest prediction, or else the oldest of all go. Overloaded if there are none."""
+        """A model gives up its oldest prediction, or else the oldest of all go. TooManyPending if there are none."""
         if self._drop_oldest(live):
             return
         if self._making_room is None:  # once for all who wait
             self._making_room = asyncio.create_task(self._give_up_oldest())
         if not await asyncio.shield(self._making_room):
-            raise Overloaded(f"{self._pending_total_max} predictions wait for their labels; reveal some")
+            raise TooManyPending(f"{self._pending_total_max} predictions wait for their labels; reveal some")
 
     async def _give_up_oldest(self) -> int:
         """Give up some; how many models had them."""

@@ -10,7 +10,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from service.engine.fit_bodies import Unread, stored
 from service.engine.model import Model
+from service.errors import FieldError, InvalidRequest, MalformedJson, RequestError
 from service.events import Label
 from service.journal.codec import encode_state
 from service.learning import fitting
@@ -20,12 +22,29 @@ REPORT_SECONDS = 0.1
 
 
 class Task(msgspec.Struct):
-    """What to train, on what, how. `absorb`: whether the examples are new to the model's features."""
+    """What to train, on what, how. `absorb`: whether the examples are new to the model's features.
+
+    What is `unread` has the examples and the options, and is read first.
+    """
 
     model: bytes
     examples: list[tuple[Any, Label]]
     options: dict[str, Any]
     absorb: bool
+    unread: Unread | None = None
+
+
+class Refusal(msgspec.Struct):
+    """A RequestError, for another process."""
+
+    code: str
+    detail: str
+    fields: tuple[FieldError, ...]
+
+    def as_error(self) -> RequestError:
+        if self.code == MalformedJson.code:
+            return MalformedJson(self.detail)
+        return InvalidRequest(self.detail, self.fields)
 
 
 class Report(msgspec.Struct):
@@ -36,6 +55,9 @@ class Report(msgspec.Struct):
     labels: list[Label] | None = None
     features: bytes = b""
     classifier: bytes = b""
+    read: tuple[int, dict[str, Any]] | None = None
+    """How many examples there were in what was unread, and the options."""
+    refused: Refusal | None = None
     wrong_field: str | None = None
     wrong: str | None = None
 
@@ -45,8 +67,28 @@ def frame(message: msgspec.Struct) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+def read(task: Task) -> Report:
+    """Read what nobody has read so far."""
+    assert task.unread is not None
+    try:
+        examples, options = task.unread.read()
+        if examples is None:
+            raise InvalidRequest.at("source", "so large a body must bring examples")
+        task.examples, task.options = stored(Model.from_bytes(task.model), examples), options
+    except RequestError as error:
+        return Report(refused=Refusal(error.code, error.detail, error.fields))
+    task.unread = None
+    return Report(read=(len(task.examples), task.options))
+
+
 def run(task: Task, write: BinaryIO) -> None:
     reported = 0.0
+    if task.unread is not None:
+        told = read(task)
+        write.write(frame(told))
+        write.flush()
+        if told.refused is not None:
+            return
 
     def report(progress: fitting.Progress) -> bool:
         nonlocal reported

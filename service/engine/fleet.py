@@ -5,23 +5,24 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from time import monotonic
 
+from service.engine.census import Census
+from service.engine.drifts import report_drift
 from service.engine.live import Live, born
 from service.engine.loading import Loading
 from service.engine.outcomes import BlockOutcome, Outcome
 from service.engine.versions import WAIT_SECONDS, Versions
-from service.errors import Overloaded, UnknownModel, VersionNotReached
+from service.errors import ModelUnreadable, NovikoffError, Overloaded, UnknownModel, VersionNotReached
 from service.events import (
     AnyEvent,
-    DriftDetected,
     ModelCreated,
     ModelDeleted,
     ModelImported,
     ModelReset,
     PredictionsExpired,
+    RoundLearned,
     RoundRevealed,
 )
 from service.journal.protocol import Appended, Journal, Overdue
@@ -39,8 +40,8 @@ class Fleet:
         self._journal = journal
         self._loaded_max = loaded_max
         self._snapshot_every_events = snapshot_every_events
-        self._loading = Loading(journal, self._admit)
-        self._making: set[str] = set()
+        self._loading = Loading(journal, self._apply_to, self._admit)
+        self.census = Census()
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._unsummarised: set[str] = set()
@@ -49,6 +50,8 @@ class Fleet:
         self._dying: dict[
             str, int
         ] = {}  # models that are deleted unloaded, and how many predictions wait of each
+        self.started_after: int | None = None
+        """The time of the newest event at the start, until it is known whose summaries are older."""
         self.left_behind: set[str] = set()
         """Models whose summaries a crash, or a full disk, has left behind their events."""
         self.tick = 0
@@ -107,11 +110,8 @@ class Fleet:
 
     async def make(self, birth: ModelCreated | ModelImported) -> Appended:
         """Append the first event of a model, which is loaded with it."""
-        self._making.add(birth.model)
-        try:
+        with self.census.making(birth.model):
             return await self._journal.append(birth)
-        finally:
-            self._making.discard(birth.model)
 
     def check_loaded(self, live: Live) -> None:
         """UnknownModel if a model, which was kept from being unloaded, was deleted while its caller waited."""
@@ -170,24 +170,23 @@ class Fleet:
             self._take_death(seq, event, live)
             return None
         if live is None:
-            if self._loading.miss(seq, event):
-                return None
-            if isinstance(event, ModelCreated | ModelImported) and self._is_wanted(name):
+            is_loading = self._loading.miss(seq, event)
+            if isinstance(event, ModelCreated | ModelImported) and not is_loading and self._is_wanted(name):
                 self._admit(Live(born(event), seq, seq))
+            self.census.take(event)
             return None
-        if isinstance(event, RoundRevealed):
+        if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
             self.owner.pop(event.prediction_id, None)
         elif isinstance(event, ModelReset):
             self._disown(live)
-        outcome = live.apply(seq, event)
+        outcome = self._apply_to(live, seq, event)
         self.changed(live)
-        if live.model.statistics.drift_count > live.drifts_reported:
-            self._report_drift(live, event.at)
         if live.since_snapshot >= self._snapshot_every_events:
             self._journal.save_snapshot(live.snapshot())
         return outcome
 
     def _take_death(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
+        self.census.take(event)
         if live is not None:
             self._remove(live)
         else:
@@ -200,20 +199,17 @@ class Fleet:
 
     def _is_wanted(self, name: str) -> bool:
         """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
-        return not self._journal.is_shared or name in self._making or name in self._versions
+        return not self._journal.is_shared or self.census.is_making(name) or name in self._versions
 
-    def _report_drift(self, live: Live, at: int) -> None:
-        """Record that the error rose, for people to read; the statistics know it without."""
-        model = live.model
-        live.drifts_reported = count = model.statistics.drift_count
-        resets = model.version - model.revealed
-        key = f"drift:{model.name}:{model.created_at}:{resets}:{count}"
-        fields = {"model": model.name, "round": model.revealed, "drifts": count}
-        log.warning("drift: the error of %s rose at round %d", model.name, model.revealed, extra=fields)
-        with suppress(Overloaded):
-            recorded = self._journal.append(DriftDetected(model.name, at, key, model.revealed), live.life)
-            live.pins += 1
-            recorded.add_done_callback(partial(_drift_recorded, live))
+    def _apply_to(self, live: Live, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
+        """Apply an event to a model, and tell of the drifts that are found with it."""
+        known = live.model.statistics.drift_count
+        outcome = live.apply(seq, event)
+        if live.model.statistics.drift_count > known:
+            rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
+            for count, number in enumerate(rises, known + 1):
+                report_drift(self._journal, live, event.at, number, count)
+        return outcome
 
     def changed(self, live: Live) -> None:
         """Note that a model's statistics are other than before."""
@@ -249,10 +245,17 @@ class Fleet:
             await self._summarise()
 
     async def _summarise(self) -> None:
+        if self.started_after is not None:  # asked here, so that a start need not wait for the answer
+            self.left_behind.update(await self._journal.unsummarised(before=self.started_after))
+            self.started_after = None
         while self.left_behind:
             name = self.left_behind.pop()
-            with suppress(UnknownModel):
-                await self.get(name)
+            try:
+                with suppress(UnknownModel, ModelUnreadable):  # its summary stays as it is
+                    await self.get(name)
+            except NovikoffError:
+                self.left_behind.add(name)  # for the next time
+                raise
         names, self._unsummarised = self._unsummarised, set()
         if names:
             summaries = [self.loaded[name].summary() for name in names]
@@ -292,9 +295,3 @@ class Fleet:
     def _disown(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)
-
-
-def _drift_recorded(live: Live, recorded: asyncio.Future[Appended]) -> None:
-    live.pins -= 1
-    if recorded.exception() is not None:
-        log.warning("the drift of %s is not in the journal: %s", live.model.name, recorded.exception())

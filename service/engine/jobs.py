@@ -3,17 +3,20 @@
 import asyncio
 import logging
 import sys
+from asyncio import get_running_loop
 from asyncio.subprocess import PIPE, Process
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from service.engine.checks import Sent, check_label
-from service.engine.clock import Clock, make_prediction_id
+from service.engine.clock import Clock, make_job_id
+from service.engine.fit_bodies import READ_HERE_BYTES_MAX, Unread, check_any, stored
 from service.engine.fit_process import Report, Task, frame
 from service.engine.fleet import Fleet
+from service.engine.live import Live
 from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.events import (
     Label,
@@ -25,9 +28,6 @@ from service.events import (
     features_of,
 )
 from service.journal.protocol import Journal
-from service.learning import fitting
-from service.learning.features import BadFeatures
-from service.learning.parameters import BadParameter
 
 FINISHED_KEPT = 100
 
@@ -50,6 +50,10 @@ class Job:
     error: str | None = None
     version: int | None = None
     process: Process | None = field(default=None, repr=False)
+    accepted: asyncio.Future[None] = field(
+        default_factory=lambda: get_running_loop().create_future(), repr=False
+    )
+    """Done when its examples were read, or were found to be wrong."""
 
     def seconds_left(self, now: int) -> float | None:
         """At most so long, if every pass takes as long as those before."""
@@ -77,20 +81,40 @@ class Jobs:
             raise UnknownJob(f"there is no job {job_id!r}")
         return job
 
-    async def fit(self, name: str, examples: list[tuple[Sent, Label]] | None, options: dict[str, Any]) -> Job:
-        """Begin to train a model on examples, or on its retained history if there are none given."""
-        try:
-            completed = fitting.complete(options)
-        except BadParameter as error:
-            raise InvalidRequest.at(error.field, error.message) from None
-        stored = await self._history(name) if examples is None else await self._stored(name, examples)
-        if not stored:
-            raise InvalidRequest.at("examples", "there are none to learn from")
+    async def fit(self, name: str, sent: Unread) -> Job:
+        """Begin to train a model on examples, or on its retained history if there are none among what was sent."""
+        if len(sent.body) > READ_HERE_BYTES_MAX:
+            return await self._fit_unread(name, sent)
+        examples, options = sent.read()
+        if examples is None:
+            found = await self._history(name)
+            check_any(found)
+        else:
+            found = stored((await self._fleet.get(name)).model, examples)
         live = await self._fleet.get(name)
         self._check_room(name)
+        task = Task(live.model.to_bytes(), found, options, absorb=examples is not None)
+        return self._start(live, task, options, len(found))
+
+    async def _fit_unread(self, name: str, sent: Unread) -> Job:
+        """Let the process of the fit read what was sent, and wait until it has: it may be wrong."""
+        live = await self._fleet.get(name)
+        self._check_room(name)
+        task = Task(live.model.to_bytes(), [], sent.options, absorb=True, unread=sent)
+        job = self._start(live, task, sent.options, 0)
+        await asyncio.wait([job.accepted])
+        if job.accepted.exception() is not None:
+            with suppress(KeyError):
+                await asyncio.wait([self._tasks[job.id]])
+            del self._jobs[job.id]
+        job.accepted.result()
+        return job
+
+    def _start(self, live: Live, task: Task, options: dict[str, Any], examples: int) -> Job:
         now = self._clock.now()
-        job = Job(make_prediction_id(now), name, completed, len(stored), now)
-        task = Task(live.model.to_bytes(), stored, completed, absorb=examples is not None)
+        job = Job(make_job_id(now), live.model.name, options, examples, now)
+        if task.unread is None:
+            job.accepted.set_result(None)
         self._jobs[job.id] = job
         self._tasks[job.id] = asyncio.create_task(self._run(job, task, live.life))
         return job
@@ -116,27 +140,6 @@ class Jobs:
         while len(self._jobs) - len(running) > FINISHED_KEPT:
             del self._jobs[next(job.id for job in self._jobs.values() if job.state != "running")]
 
-    async def _stored(self, name: str, examples: list[tuple[Sent, Label]]) -> list[tuple[Any, Label]]:
-        """Examples that a client sent, in the form that the journal would have them."""
-        model = (await self._fleet.get(name)).model
-        stored: list[tuple[Any, Label]] = []
-        dimension = model.features.dimension
-        for i, (sent, label) in enumerate(examples):
-            try:
-                example = model.features.read(sent)
-                dimension = len(example) if dimension is None else dimension
-                if dimension and len(example) != dimension:
-                    raise BadFeatures(
-                        "features", f"the first example has {dimension} numbers, this {len(example)}"
-                    )
-                check_label(model, label)
-            except BadFeatures as error:
-                raise InvalidRequest.at(f"examples[{i}].{error.field}", error.message) from None
-            except NovikoffError as error:
-                raise InvalidRequest.at(f"examples[{i}].label", error.detail) from None
-            stored.append((model.features.encode(example), label))
-        return stored
-
     async def _history(self, name: str) -> list[tuple[Any, Label]]:
         """The rounds that the journal still has, since the last reset."""
         await self._fleet.get(name)
@@ -160,6 +163,8 @@ class Jobs:
             job.state = "cancelled"
         except NovikoffError as error:
             job.state, job.error = "failed", error.detail
+            if not job.accepted.done():
+                job.accepted.set_exception(error)
         except Exception as error:
             log.error("a fit of %s failed", job.model, exc_info=error)
             job.state, job.error = "failed", "the service has logged what happened"
@@ -169,6 +174,11 @@ class Jobs:
                 await job.process.wait()
             job.finished_at = self._clock.now()
             self._tasks.pop(job.id, None)
+            if not job.accepted.done():
+                job.accepted.set_exception(
+                    Overloaded("the fit was given up before it began; try again later")
+                )
+            job.accepted.exception()  # nobody may be waiting for it
 
     async def _train(self, job: Job, task: Task) -> Report:
         job.process = process = await asyncio.create_subprocess_exec(
@@ -183,6 +193,12 @@ class Jobs:
                 report = msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Report)
             except asyncio.IncompleteReadError:
                 raise InvalidRequest("the training process ended before it was done") from None
+            if report.read is not None:
+                job.examples, job.options = report.read
+                job.accepted.set_result(None)
+                continue
+            if report.refused is not None:
+                raise report.refused.as_error()
             if report.wrong is not None:
                 raise InvalidRequest.at(report.wrong_field or "examples", report.wrong)
             if report.result is not None:

@@ -64,4 +64,5 @@ class Labels:
         return list(map(known.get, labels, repeat(-1)))
 
     def label(self, index: int) -> Label | None:
-        return self.values[index] if index >= 0 else None
+        """The label of a class, None if there is no such class: a reset may have forgotten it."""
+        return self.values[index] if 0 <= index < len(self.values) else None

@@ -1,9 +1,11 @@
 """A model in memory: its state, and what is known about it that is not part of the fold."""
 
+import logging
 from collections import OrderedDict
 
 from service.engine.model import Model
 from service.engine.outcomes import BlockOutcome, Outcome, OutcomeLog
+from service.errors import ModelUnreadable
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -12,7 +14,13 @@ from service.events import (
     Prediction,
     PredictionsExpired,
 )
+from service.journal.codec import NewerState
 from service.journal.protocol import Snapshot, Stored, Summary
+
+DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
+
+log = logging.getLogger(__name__)
 
 NO_PREDICTIONS: OrderedDict[str, Prediction] = OrderedDict()
 """What models have in common for which nothing waits; never added to."""
@@ -22,7 +30,6 @@ class Live:
     """A loaded model, its waiting predictions (oldest first), and where it stands in the journal."""
 
     __slots__ = (
-        "drifts_reported",
         "dropped",
         "dropped_through",
         "expiring",
@@ -46,7 +53,6 @@ class Live:
         self.pending = NO_PREDICTIONS
         self.outcomes = OutcomeLog()
         self.since_snapshot = 0
-        self.drifts_reported = model.drifts_recorded
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
         self.submitted = 0
@@ -72,7 +78,6 @@ class Live:
             live = cls(born(first.event), first.seq, stored.life)
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
-        live.drifts_reported = live.model.statistics.drift_count
         live.voided_through = max(live.voided_through, stored.voided_through)
         for prediction in stored.pending:
             live.keep(prediction)
@@ -104,7 +109,6 @@ class Live:
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
             self.dropped = 0
-            self.drifts_reported = 0
 
     def keep(self, prediction: Prediction) -> None:
         """A prediction waits for its label."""
@@ -158,6 +162,18 @@ class Live:
             self.model.to_bytes(),
             outcomes.tobytes(),
         )
+
+
+def awakened(name: str, stored: Stored) -> Live:
+    """The model that the journal has; ModelUnreadable if that is damaged."""
+    try:
+        return Live.awaken(stored)
+    except NewerState as error:
+        log.error("saved by a newer program: %s", name, exc_info=error, extra={"model": name})
+        raise ModelUnreadable(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
+    except DAMAGE as error:
+        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
+        raise ModelUnreadable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
 
 
 def born(event: AnyEvent) -> Model:

@@ -1,28 +1,26 @@
 """Models on their way from the journal into memory, and what happens to them meanwhile."""
 
 import asyncio
-import logging
 from asyncio import Future, Task
 from collections.abc import Callable
 
-from service.engine.live import Live, born
-from service.errors import JournalUnavailable
+from service.engine.live import Live, awakened, born
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
-from service.journal.codec import NewerState
-from service.journal.protocol import Appended, Journal, Stored
-
-DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
-
-log = logging.getLogger(__name__)
+from service.journal.protocol import Appended, Journal
 
 
 class Loading:
     """Loads each model once, however many ask for it at the same time."""
 
-    def __init__(self, journal: Journal, admit: Callable[[Live], None]) -> None:
-        """`admit` takes a model that is loaded."""
+    def __init__(
+        self,
+        journal: Journal,
+        apply: Callable[[Live, int, AnyEvent], object],
+        admit: Callable[[Live], None],
+    ) -> None:
+        """`apply` applies an event that came during the loading, `admit` takes a model that is loaded."""
         self._journal = journal
+        self._apply = apply
         self._admit = admit
         self._tasks: dict[str, Task[Live | None]] = {}
         self._missed: dict[str, list[tuple[int, AnyEvent]]] = {}
@@ -65,25 +63,14 @@ class Loading:
         finally:
             missed = self._missed.pop(name)
             del self._tasks[name]
-        live = _awakened(name, stored) if stored is not None else None
+        live = awakened(name, stored) if stored is not None else None
         for seq, event in missed:
             if isinstance(event, ModelCreated | ModelImported) and live is None:
                 live = Live(born(event), seq, seq)
             elif isinstance(event, ModelDeleted) and live is not None and seq > live.seq:
                 live = None
             elif live is not None:
-                live.apply(seq, event)
+                self._apply(live, seq, event)
         if live is not None:
             self._admit(live)
         return live
-
-
-def _awakened(name: str, stored: Stored) -> Live:
-    try:
-        return Live.awaken(stored)
-    except NewerState as error:
-        log.error("saved by a newer program: %s", name, exc_info=error, extra={"model": name})
-        raise JournalUnavailable(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
-    except DAMAGE as error:
-        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
-        raise JournalUnavailable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error

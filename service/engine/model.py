@@ -59,20 +59,21 @@ class Model:
         self.name = created.model
         self.settings = created.settings
         self.created_at = self.updated_at = created.at
+        self.version = 0
+        self._begin(created.at, None)
+
+    def _begin(self, at: int, dimension: int | None) -> None:
+        """Everything at its start, as the settings have it; only a dimension that was fixed before stays."""
+        self.began_at = at
         self.labels = Labels(self.settings["labels"] or ())
         self.features = feature_kinds.build(
             self.settings["features"], self.bias_value, size_max=self.settings["size_max"]
         )
-        self.version = 0
-        self._begin(created.at)
-
-    def _begin(self, at: int) -> None:
-        """Weights and statistics at their start; the shape of the model (dimension, names, classes) stays."""
-        self.began_at = at
+        if self.features.dimension is None:
+            self.features.dimension = dimension
         self.origin: str | None = None
         self.stepped_from: int | None = None
-        """The version of the program's state that began it, if that is an older one. A replay of all its events by
-        this program may count otherwise, so it is only compared with what came after."""
+        """The version of state that began it, if older: a replay of all its events may count otherwise now."""
         self.classifier = ways.build(
             self.settings["learner"],
             self.settings["multiclass"],
@@ -112,14 +113,13 @@ class Model:
         match event:
             case RoundRevealed():
                 example = self.features.decode(event.features)
+                truth = self.class_of(event.label)  # first: the label that was served may be new with it
                 served = self.labels.index(event.served)
                 # A reveal may cross a reset on its way: then every update since lies between.
                 seen = event.updates_seen if event.predicted_at > self.began_at else 0
                 # The clocks of replicas differ a little, so a prediction may seem to be of after a reset.
                 stale = max(0, self.updates - seen)
-                return self._learn(
-                    example, event.label, served, event.score, event.at, event.predicted_at, stale
-                )
+                return self._learn(example, truth, served, event.score, event.at, event.predicted_at, stale)
             case RoundLearned():
                 return self.whole_round(self.features.decode(event.features), event.label, event.at)
             case RoundsLearned():
@@ -134,7 +134,7 @@ class Model:
                 self._take_fit(event)
             case ModelReset():
                 self.version += 1
-                self._begin(event.at)
+                self._begin(event.at, self.features.dimension)
         return None
 
     def whole_round(self, example: Any, label: Label, at: int) -> Outcome:
@@ -142,12 +142,12 @@ class Model:
         z = self.features.vector(example)
         served, score = self.classifier.decide(z)
         known = z if self.features.is_fixed else None
-        return self._learn(example, label, served, score, at, at, 0, known)
+        return self._learn(example, self.class_of(label), served, score, at, at, 0, known)
 
     def _learn(
         self,
         example: Any,
-        label: Label,
+        truth: int,
         served: int,
         score: float,
         at: int,
@@ -155,14 +155,15 @@ class Model:
         stale_updates: int,
         z: Vector | None = None,
     ) -> Outcome:
-        truth = self.class_of(label)
         if z is None:
             self.features.absorb(example)
             if self.features.dimension == 0:  # names may be new
                 self.classifier.grow(self.features.size())
             z = self.features.vector(example)
-        updated = self.classifier.learn(z, truth, served)
         mistake = served != truth
+        # The weights may have moved since the prediction was served; the bound needs the score by these.
+        score_now = self.classifier.decide(z)[1] if mistake and self.bound is not None else score
+        updated = self.classifier.learn(z, truth, served)
         self.version += 1
         self.statistics.observe(
             truth,
@@ -178,7 +179,7 @@ class Model:
                 x.values,
                 2 * truth - 1,
                 updated=updated,
-                mistake=mistake,
+                score=score_now,
                 stale_updates=stale_updates,
                 indices=x.indices,
             )
@@ -247,6 +248,8 @@ class Model:
         labels = self.labels.values
         report = self.statistics.report(now, len(labels))
         report["confusion"] = {"labels": labels, **report["confusion"]}
+        for cell in report["confusion"].get("largest", ()):
+            cell["true"], cell["served"] = labels[cell["true"]], labels[cell["served"]]
         by_class = zip(labels, report["classes"], strict=True)
         report["classes"] = [{"label": label, **figures} for label, figures in by_class]
         report["bound"] = self.bound_report()
@@ -290,7 +293,8 @@ class Model:
         model.features.restore(state["features"])
         model.classifier.restore(state["classifier"])
         model.statistics = Statistics.restore(state["statistics"])
-        model.bound = None if state["bound"] is None else Bound.restore(state["bound"])
+        bound = state["bound"]
+        model.bound = None if bound is None else Bound.restore(bound, model.classifier.weights_for(1))
         for name in PLAIN:
             setattr(model, name, state[name])
         return model

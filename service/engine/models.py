@@ -1,5 +1,7 @@
 """The life of a model: made, looked up, reset, deleted."""
 
+import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 from service.engine.checks import Sent
@@ -8,9 +10,17 @@ from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.model import Model
 from service.engine.names import check_name
+from service.engine.totalling import Totalling
 from service.errors import ModelExists, TooManyModels, UnknownModel
 from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
-from service.journal.protocol import Journal, Listed, Page, Recorded, Totals
+from service.journal.protocol import Journal, Listed, Page, Recorded
+
+MADE_AT_ONCE = 8
+"""How many models a replica makes at the same time where others make some too.
+
+Each replica counts those that the log has and those that it is making itself, not what others are just making.
+So there can be at most this many too many for each of the others.
+"""
 
 
 class Models:
@@ -30,8 +40,8 @@ class Models:
         self._clock = clock
         self._default_settings = default_settings
         self._models_max = models_max
-        self.count = 0
-        """How many there are, those included that are just being made."""
+        self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
+        self.totals = Totalling(journal, fleet)
 
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
@@ -69,19 +79,13 @@ class Models:
 
     async def delete(self, name: str) -> None:
         await self._fleet.delete(ModelDeleted(name, self._clock.now()))
-        self.count -= 1
 
     async def _add(self, event: ModelCreated | ModelImported) -> bool:
         """Make a model durable if there is room; whether it is new."""
-        if self.count >= self._models_max and not await self._is_known(event.model):
-            raise TooManyModels(f"there are {self._models_max} models, and no more are made")
-        self.count += 1  # before it is, so that many at once cannot be too many
-        is_new = False
-        try:
-            is_new = (await self._fleet.make(event)).is_new
-        finally:
-            self.count -= not is_new
-        return is_new
+        async with self._turn:
+            if self._fleet.census.count >= self._models_max and not await self._is_known(event.model):
+                raise TooManyModels(f"there are {self._models_max} models, and no more are made")
+            return (await self._fleet.make(event)).is_new
 
     async def _is_known(self, name: str) -> bool:
         try:
@@ -94,10 +98,6 @@ class Models:
         if page.sort != "name":
             await self._fleet.summarise()
         return await self._journal.models(page)
-
-    async def totals(self, prefix: str) -> Totals:
-        await self._fleet.summarise()
-        return await self._journal.totals(prefix)
 
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         """A model's retained events, oldest first."""

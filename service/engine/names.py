@@ -2,22 +2,31 @@
 
 import re
 
+from service.engine.clock import MADE_HERE
 from service.errors import InvalidRequest
 
 NAME_PATTERN = r"^\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*$"
 NAME_CHARS_MAX = 128
 NAME_RULE = f"1 to {NAME_CHARS_MAX} letters, digits, '.', '_', '-' and ':', not dots alone"
+PREDICTION_ID_PATTERN = NAME_PATTERN.replace("_:", f"_:{MADE_HERE}")
+"""An id that a client chose, or one that the service made."""
 
 _matches = re.compile(NAME_PATTERN).fullmatch
 
 
 def check_id(prediction_id: str) -> None:
-    """InvalidRequest unless the id of a prediction is a name, alone or after that of its owner.
+    """InvalidRequest unless an id that a client chose is a name, alone or after that of its owner.
 
     >>> check_id("order-17"), check_id("acme-/order-17")
     (None, None)
+    >>> check_id("0198c0ffee00~8c2b41d0a9e1f3b57a60")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    service.errors.InvalidRequest: id: '~' is in ids that the service makes: choose 1 to 128 letters, ...
     """
-    check_name("id", prediction_id.rpartition("/")[2])
+    chosen = prediction_id.rpartition("/")[2]
+    if MADE_HERE in chosen:
+        raise InvalidRequest.at("id", f"'{MADE_HERE}' is in ids that the service makes: choose {NAME_RULE}")
+    check_name("id", chosen)
 
 
 def check_name(field: str, name: str) -> None:

@@ -1,5 +1,7 @@
 """What came of each round, kept so that a retry gets the first answer again."""
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Iterator
 from itertools import accumulate, count
@@ -7,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from service.engine.labels import Labels
 from service.events import Label
 
 
@@ -23,11 +26,17 @@ class Outcome(NamedTuple):
 
 
 class BlockOutcome:
-    """What a block of rounds did, a column for each of what `Outcome` tells."""
+    """What a block of rounds did, a column for each of what `Outcome` tells.
+
+    `labels` are those that the served classes stand for; after a reset the model may have others. `rises` are the
+    rounds at which the error was found to have risen.
+    """
 
     __slots__ = (
+        "labels",
         "mistake",
         "mistakes_before",
+        "rises",
         "rounds_before",
         "scores",
         "served",
@@ -35,7 +44,9 @@ class BlockOutcome:
         "version_before",
     )
 
-    def __init__(self, version: int, rounds: int, mistakes: int) -> None:
+    def __init__(self, labels: Labels, *, version: int, rounds: int, mistakes: int) -> None:
+        self.labels = labels
+        self.rises: list[int] = []
         self.version_before = version
         self.rounds_before = rounds
         self.mistakes_before = mistakes
@@ -61,7 +72,7 @@ class BlockOutcome:
     def __iter__(self) -> Iterator[Outcome]:
         """What came of each round.
 
-        >>> block = BlockOutcome(version=7, rounds=5, mistakes=2)
+        >>> block = BlockOutcome(Labels([-1, 1]), version=7, rounds=5, mistakes=2)
         >>> block.add_all([1, 0], [0.5, -0.5], [True, False], [True, False])
         >>> [(outcome.version, outcome.rounds, outcome.mistakes) for outcome in block]
         [(8, 6, 3), (9, 7, 3)]

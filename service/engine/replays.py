@@ -2,7 +2,8 @@
 
 from service.engine.fleet import Fleet
 from service.engine.labels import same
-from service.engine.live import Live
+from service.engine.live import awakened
+from service.engine.model import Model
 from service.engine.outcomes import Outcome, OutcomeLog, Round
 from service.errors import FeedbackConflict, JournalUnavailable, PredictionIdTaken, UnknownPrediction
 from service.events import Label, RoundLearned, RoundRevealed
@@ -44,7 +45,7 @@ class Replays:
             raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another label before")
         live = await self._fleet.get(event.model)
         outcome = live.outcomes.find(found.seq) or await self._outcome_on_disk(event.model, found.seq)
-        predicted = live.model.labels.label(outcome.served)
+        predicted = label_served(live.model, event, outcome)
         return Round(event.prediction_id, event.model, predicted, event.label, outcome, True)
 
     async def _outcome_on_disk(self, name: str, seq: int) -> Outcome:
@@ -53,10 +54,20 @@ class Replays:
             return saved
         # Its snapshot was not written (the disk was full, say): then the event is in the tail still.
         stored = await self._journal.load(name)
-        replayed = Live.awaken(stored).outcomes.find(seq) if stored is not None else None
+        replayed = awakened(name, stored).outcomes.find(seq) if stored is not None else None
         if replayed is None:
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed
+
+
+def label_served(model: Model, event: RoundRevealed | RoundLearned, outcome: Outcome) -> Label | None:
+    """The label that was served; None if there was none, or if it was a class that a reset has forgotten."""
+    if isinstance(event, RoundRevealed):
+        return event.served
+    if not outcome.mistake:
+        return event.label
+    is_known = event.at > model.began_at or model.settings["labels"] is not None
+    return model.labels.label(outcome.served) if is_known else None
 
 
 def taken(prediction_id: str) -> PredictionIdTaken:

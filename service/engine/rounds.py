@@ -13,7 +13,8 @@ from service.engine.live import Live
 from service.engine.models import Models
 from service.engine.names import check_id
 from service.engine.outcomes import Round
-from service.engine.replays import Replays, taken
+from service.engine.replays import Replays, label_served, taken
+from service.engine.under_way import check_in_touch, check_not_under_way
 from service.errors import PredictionExpired, RevealFirst, UnknownPrediction
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
@@ -59,6 +60,7 @@ class Rounds:
     ) -> tuple[Prediction, list[Term]]:
         """Serve a prediction and keep it until its label comes; with its largest `terms`."""
         if prediction_id is None:
+            await check_in_touch(self._journal)
             return await self._predict(name, sent, None, None, terms)
         check_id(prediction_id)
         await self._locks.acquire(prediction_id)
@@ -95,21 +97,14 @@ class Rounds:
             return earlier, explain(model, example, terms)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
-        at = self._clock.now()
+        # A reset by a replica whose clock is ahead voids what was predicted before it, and nothing after it.
+        at = max(self._clock.now(), live.voided_through + 1)
         label, score = model.decide(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
-        prediction = Prediction(
-            prediction_id or make_prediction_id(at),
-            name,
-            at,
-            features,
-            label,
-            score,
-            model.version,
-            model.updates,
-        )
-        chosen = prediction_id is not None
-        if not await self._keep(live, prediction, wait=chosen and self._journal.is_shared):
+        chosen = prediction_id or make_prediction_id(at)
+        prediction = Prediction(chosen, name, at, features, label, score, model.version, model.updates)
+        others_may_choose_it = prediction_id is not None and self._journal.is_shared
+        if not await self._keep(live, prediction, wait=others_may_choose_it):
             earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
             if earlier is None or earlier.model != name or earlier.features != features:
                 raise taken(prediction.prediction_id)
@@ -176,7 +171,8 @@ class Rounds:
         live = self._fleet.used(name) or await self._models.get_or_create(name, sent)
         live.pins += 1
         try:
-            features = live.model.features.encode(await self._examples.read(live, sent))
+            example = await self._examples.read(live, sent)
+            features = live.model.features.encode(example)
             check_label(live.model, label)
             event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
             appended = await self._fleet.append(live, event)
@@ -184,7 +180,7 @@ class Rounds:
             live.pins -= 1
         if not appended.is_new:
             return await self._replays.learned_before(event)
-        predicted = live.model.labels.label(appended.applied.served)
+        predicted = label_served(live.model, event, appended.applied)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
@@ -232,9 +228,11 @@ class Rounds:
             found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
         if isinstance(found, Recorded):
             return found
-        made = made_at(prediction_id)
-        if found is not None or (made is not None and self.expiry.is_due(made, self._clock.now())):
+        made, now = made_at(prediction_id), self._clock.now()
+        if found is not None or (made is not None and self.expiry.is_due(made, now)):
             raise _expired(prediction_id)
+        if expected and made is not None:
+            await check_not_under_way(self._journal, prediction_id, now - made)
         raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:

@@ -29,8 +29,9 @@ def import_model(export: dict[str, Any]) -> Model:
         state = _restored({key: value for key, value in export.items() if key not in ("format", "digest")})
         if _digest(state, version) != export.get("digest"):
             raise InvalidExport("the digest does not fit the rest: the export is damaged")
+        state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
         model = Model.from_state(step_up(version, state))
-        if version == STATE_VERSION and _digest(model.state(), version) != export["digest"]:
+        if version == STATE_VERSION and _digest(model.state(), version) != _digest(state, version):
             raise InvalidExport("the state is not one that this version writes")
         _try_out(model)
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError) as error:

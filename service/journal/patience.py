@@ -5,6 +5,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from service.background import keep_running
+
 LOOK_SECONDS = 0.05
 MORE_ROOM = 1.1
 LEAST_ROOM = 64
@@ -61,7 +63,7 @@ class Patience:
         self._marks: deque[Mark] = deque()
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = keep_running("watching the queue", self._run())
 
     async def stop(self) -> None:
         """Open the queue: what is left to do before the end is always taken."""

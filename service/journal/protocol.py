@@ -77,11 +77,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the list of models; `key` is what it was sorted by."""
+    """A line of the list of models; `key` is what it was sorted by. `settings` is None if it cannot be read."""
 
     model: str
     created_at: int
-    settings: dict[str, Any]
+    settings: dict[str, Any] | None
     key: Any
 
 
@@ -145,6 +145,24 @@ class Journal(Protocol):
     @property
     def lag_events(self) -> int:
         """How many events are known to be in the journal and not yet applied here."""
+        ...
+
+    def time_us(self) -> int:
+        """The time by this machine's clock or, if that is later, by that of where the journal is."""
+        ...
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it is within reach, as far as is known."""
+        ...
+
+    @property
+    def why_out_of_touch(self) -> str | None:
+        """Why nothing is known of what others append just now; None if it is."""
+        ...
+
+    async def look(self) -> None:
+        """Find out how far the journal has come, so that the figures above are of now; give up soon."""
         ...
 
     @property
@@ -215,8 +233,15 @@ class Journal(Protocol):
         """
         ...
 
+    async def may_come(self, prediction_id: str) -> bool:
+        """Whether an id that was not found may be that of a prediction which others have yet to hand over."""
+        ...
+
     async def load(self, model: str) -> Stored | None:
-        """A model's newest snapshot, the events after it and its waiting predictions; None if unknown."""
+        """A model's newest snapshot, the events after it and its waiting predictions; None if unknown.
+
+        ModelUnreadable if that is damaged, or cannot be read.
+        """
         ...
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
@@ -235,8 +260,11 @@ class Journal(Protocol):
         """Keep summaries; with `through`, all summaries are right up to that event."""
         ...
 
-    async def unsummarised(self) -> list[str]:
-        """Models whose summaries may be older than their events: a crash came between."""
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
+        """Models whose summaries may be older than their events: a crash came between.
+
+        In a shared journal others may be about to bring theirs, so one can ask for those with events up to a time.
+        """
         ...
 
     async def summary(self, model: str) -> Summary | None:

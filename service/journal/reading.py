@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+from typing import Any
 
 import msgspec
 
@@ -124,7 +125,8 @@ SORTS = {
 }
 """What lists of models can be sorted by, as SQL; numbers largest first, equal ones by name."""
 
-_WITH_PREFIX = "name >= :prefix AND substr(name, 1, length(:prefix)) = :prefix"
+_WITH_PREFIX = "name >= :prefix AND name < :prefix || '~'"
+"""A range of the index: whatever follows in a name comes before `~`."""
 
 
 def models(connection: sqlite3.Connection, page: Page) -> list[Listed]:
@@ -137,7 +139,16 @@ def models(connection: sqlite3.Connection, page: Page) -> list[Listed]:
         f" AND {seen if page.after else 1} ORDER BY {order} LIMIT :limit",
         {"prefix": page.prefix, "key": last_key, "name": last_name, "limit": page.limit},
     )
-    return [Listed(name, at, msgspec.msgpack.decode(settings), key) for name, at, settings, key in rows]
+    return [Listed(name, at, _settings(name, settings), key) for name, at, settings, key in rows]
+
+
+def _settings(name: str, encoded: bytes) -> dict[str, Any] | None:
+    """None for a damaged line, which leaves the others of its page well."""
+    try:
+        return msgspec.msgpack.decode(encoded, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        log.error("the settings of %s are damaged: %s", name, error, extra={"model": name})
+        return None
 
 
 def totals(connection: sqlite3.Connection, prefix: str) -> Totals:

@@ -12,7 +12,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 import msgspec
 
-from service.errors import JournalUnavailable, Overloaded, UnknownModel
+from service.errors import JournalUnavailable, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
     Prediction,
@@ -51,6 +51,7 @@ from service.journal.records import (
 from service.journal.schema import open_reader, open_writer
 from service.journal.seals import Damaged, seal
 from service.journal.soundness import check_soundness
+from service.journal.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
 
@@ -62,11 +63,8 @@ READERS = 2
 log = logging.getLogger(__name__)
 
 
-class SqliteJournal:
+class SqliteJournal(Unshared):
     """See `Journal` for what it promises."""
-
-    is_shared = False
-    lag_events = 0
 
     def __init__(
         self,
@@ -209,13 +207,16 @@ class SqliteJournal:
 
     async def load(self, model: str) -> Stored | None:
         await self.settle()
-        return await self._read(reading.load, model)
+        try:
+            return await self._read(reading.load, model)
+        except JournalUnavailable as error:
+            raise ModelUnreadable(error.detail) from error
 
     async def outcomes(self, model: str, seq: int) -> bytes | None:
         await self.settle()
         return await self._read(reading.outcomes, model, seq)
 
-    async def unsummarised(self) -> list[str]:
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
         return await self._read(reading.unsummarised)
 
     async def summary(self, model: str) -> Summary | None:

@@ -40,7 +40,7 @@ class Averaged(Linear):
 
     def learn(self, z: Vector, y: int, served: int | None) -> bool:
         """`served` is not asked: this learner corrects its current weights, which nobody was served by."""
-        wrong = sign(z.dot(self._weights), self._tie) != y
+        wrong = sign(z.dot(self._weights), self._tie) != y and not z.is_zero
         if wrong:
             self.updates += 1
             z.add_to(self._weights, self._eta0 * y)

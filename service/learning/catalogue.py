@@ -17,7 +17,7 @@ from service.learning.perceptron import Perceptron
 from service.learning.scw import Scw
 
 __all__ = ["ALGORITHMS", "Algorithm", "BadParameter", "Choice", "Flag", "Integer", "Number", "build",
-           "check_fields", "complete", "needs_matrix", "schema"]  # fmt: skip
+           "check_fields", "complete", "needs_matrix", "numbers_kept", "schema"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Algorithm:
     summary: str
     parameters: Mapping[str, Parameter]
     build: Callable[..., Learner]
+    vectors: int = 1
+    """How many vectors of the size of the weights it keeps, the weights included."""
 
 
 ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
@@ -56,6 +58,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "Learns like a perceptron and predicts by the mean of its weights over all reveals.",
             {"eta0": Number(1.0, 0.0, 1e6, "the learning rate", low_open=True)},
             Averaged,
+            vectors=2,
         ),
         Algorithm(
             "pa",
@@ -83,6 +86,7 @@ ALGORITHMS: dict[str, Algorithm] = {
                 "covariance": COVARIANCE,
             },
             Arow,
+            vectors=2,
         ),
         Algorithm(
             "scw",
@@ -93,6 +97,7 @@ ALGORITHMS: dict[str, Algorithm] = {
                 "covariance": COVARIANCE,
             },
             Scw,
+            vectors=2,
         ),
     )
 }
@@ -144,6 +149,19 @@ def needs_matrix(learner: Mapping[str, Any]) -> bool:
     True
     """
     return learner.get("covariance") == "full"
+
+
+def numbers_kept(learner: Mapping[str, Any], size: int) -> int:
+    """How many numbers a learner with these completed settings keeps for so many features.
+
+    >>> [numbers_kept(complete({"algorithm": name}), 10) for name in ("perceptron", "averaged", "arow")]
+    [10, 20, 20]
+    >>> numbers_kept(complete({"algorithm": "arow", "covariance": "full"}), 10)
+    110
+    """
+    if needs_matrix(learner):
+        return size + size * size
+    return ALGORITHMS[learner["algorithm"]].vectors * size
 
 
 def schema() -> dict[str, Any]:

@@ -40,6 +40,8 @@ def learn_perceptron(learner: Perceptron, vectors: Vectors, signs: Signs, tie: i
         before: Signs = np.cumsum(guessed) - guessed  # updates, for each row
         scored = np.add.reduce(passed[before] * rows, axis=1)
         errs = learner.errs(scored, labels, tie)
+        unmoved = np.flatnonzero(scored == 0)
+        errs[unmoved] &= rows[unmoved].any(axis=1)  # a row of zeros is no update
         wrong = np.flatnonzero(errs != guessed)
         done = int(wrong[0]) + 1 if len(wrong) else len(rows)
         scores[start : start + done] = scored[:done]
@@ -70,7 +72,8 @@ def _guess(
         for score in np.dot(rows[at : at + ahead], weights).tolist():
             y = signs[at]
             margin = score * y
-            if margin < idle_margin or (margin == idle_margin and at_margin[y]):
+            errs = margin < idle_margin or (margin == idle_margin and at_margin[y])
+            if errs and (score or rows[at].any()):
                 weights += (sizes[len(errors)] * y) * rows[at]
                 errors.append(at)
                 at, ahead = at + 1, AHEAD_MIN

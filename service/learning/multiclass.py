@@ -41,7 +41,7 @@ class Multiclass:
 
     def learn(self, z: Vector, truth: int, served: int) -> bool:
         wrong = served if self._rule == "mistake" else self._rival(z, truth)
-        if wrong == truth:
+        if wrong == truth or z.is_zero:
             return False
         self.updates += 1
         eta = learning_rate(self._schedule, self._eta0, self.updates)

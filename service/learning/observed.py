@@ -23,8 +23,11 @@ pack_number = struct.Struct("<d").pack
 unpack_number = struct.Struct("<d").unpack_from
 
 
-class Observed:
+class Observed(bytearray):
     """The last examples revealed, as flat numbers: label * (length + 1), then the values, then any indices.
+
+    It is the memory of these numbers itself: an array beside it would be as large as all the rest of a young model's
+    bound.
 
     >>> window = Observed()
     >>> window.push(np.array([3.0, 4.0]), 1, None)
@@ -33,10 +36,10 @@ class Observed:
     3.0
     """
 
-    __slots__ = ("examples", "numbers", "per_feature")
+    __slots__ = ("examples", "per_feature")
 
     def __init__(self) -> None:
-        self.numbers = bytearray()
+        super().__init__()
         self.examples = 0
         self.per_feature = 1
 
@@ -46,23 +49,23 @@ class Observed:
         With `indices`, x holds the values there and is 0 elsewhere. A change between dense and sparse starts
         the window afresh.
         """
-        numbers, length = self.numbers, x.shape[0]
+        length = x.shape[0]
         per_feature = 1 if indices is None else 2
         if per_feature != self.per_feature:
-            numbers.clear()
+            self.clear()
             self.examples, self.per_feature = 0, per_feature
         room = WINDOW_BYTES - NUMBER_BYTES * (1 + length * per_feature)
-        while self.examples and (len(numbers) > room or self.examples == WINDOW_EXAMPLES):
-            oldest = abs(int(unpack_number(numbers)[0])) - 1
-            del numbers[: NUMBER_BYTES * (1 + oldest * per_feature)]
+        while self.examples and (len(self) > room or self.examples == WINDOW_EXAMPLES):
+            oldest = abs(int(unpack_number(self)[0])) - 1
+            del self[: NUMBER_BYTES * (1 + oldest * per_feature)]
             self.examples -= 1
         if room < 0:
             return
-        numbers += pack_number(y * (length + 1))
-        numbers += x.astype(NUMBER, copy=False).tobytes()
+        self.extend(pack_number(y * (length + 1)))
+        self.extend(x.astype(NUMBER, copy=False).tobytes())
         if indices is not None:
             # Indices of weights are far below 2^53: as float64 they are exact.
-            numbers += indices.astype(NUMBER).tobytes()
+            self.extend(indices.astype(NUMBER).tobytes())
         self.examples += 1
 
     def push_all(self, rows: Vector, labels: Vector, indices: Vector | None) -> None:
@@ -81,7 +84,7 @@ class Observed:
         """
         if not self.examples:
             return None
-        numbers = bytes(self.numbers)
+        numbers = bytes(self)
         width = abs(int(unpack_number(numbers)[0]))
         if self.per_feature == 1 and len(numbers) == NUMBER_BYTES * width * self.examples:
             rows = np.frombuffer(numbers, NUMBER).reshape(self.examples, width)
@@ -114,12 +117,12 @@ class Observed:
 
     def state(self) -> list[Any]:
         """Numbers and bytes that `restore` turns back into this."""
-        return [self.examples, self.per_feature, bytes(self.numbers)]
+        return [self.examples, self.per_feature, bytes(self)]
 
     @classmethod
     def restore(cls, state: list[Any]) -> Observed:
         """What `state` was taken from."""
         observed = cls()
         observed.examples, observed.per_feature = state[:2]
-        observed.numbers += state[2]
+        observed.extend(state[2])
         return observed

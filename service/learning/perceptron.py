@@ -48,7 +48,7 @@ class Perceptron(Linear):
         self.idle_margin = delta if rule == "margin" else 0.0
 
     def learn(self, z: Vector, y: int, served: int | None) -> bool:
-        if not self._errs(z, y, served):
+        if not self._errs(z, y, served) or z.is_zero:
             return False
         self.updates += 1
         z.add_to(self._weights, learning_rate(self._schedule, self._eta0, self.updates) * y)
@@ -67,7 +67,7 @@ class Perceptron(Linear):
         return np.array([learning_rate(self._schedule, self._eta0, first + k) for k in range(count)])
 
     def errs(self, scores: Array, labels: npt.NDArray[np.int64], tie: int) -> npt.NDArray[np.bool_]:
-        """On which rows, served by these scores of the weights before it, it updates."""
+        """On which rows, served by these scores of the weights before it, it updates unless they are zero."""
         if self._rule == "margin":
             return np.less_equal(scores * labels, self.idle_margin)
         return np.not_equal(np.where(scores > 0, 1, np.where(scores < 0, -1, tie)), labels)

@@ -83,6 +83,11 @@ class Vector:
     def norm_sq(self) -> float:
         return dot(self.values, self.values)
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether adding it to weights would move none."""
+        return not self.values.any()
+
     def add_to(self, weights: Array, step: float) -> None:
         """weights += step · z, in place."""
         if self.indices is None:

@@ -12,6 +12,7 @@ from service.learning.multiclass import Multiclass
 from service.learning.one_vs_all import OneVsAll
 from service.learning.one_vs_one import OneVsOne
 from service.learning.parameters import BadParameter, Choice
+from service.learning.statistics.confusion import CLASSES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,16 @@ class Way:
 WAYS: dict[str, Way] = {
     way.name: way
     for way in (
-        Way("one_vs_all", "A learner for each class against the rest; the highest score wins.", 10_000),
+        Way("one_vs_all", "A learner for each class against the rest; the highest score wins.", CLASSES_MAX),
         Way(
             "one_vs_one",
             "A learner for each pair of classes; the most votes win, then the highest summed score.",
             100,  # 4,950 pairs; a thousand classes would be 499,500
         ),
         Way(
-            "multiclass", "One matrix: the true row gains what the wrong one loses. Perceptron only.", 10_000
+            "multiclass",
+            "One matrix: the true row gains what the wrong one loses. Perceptron only.",
+            CLASSES_MAX,
         ),
     )
 }
@@ -59,6 +62,17 @@ def complete(multiclass: object, labels_declared: int | None, learner: Mapping[s
     if labels_declared is not None and way is not None and labels_declared > WAYS[way].classes_max:
         raise BadParameter("labels", f"{way} takes at most {WAYS[way].classes_max} classes")
     return way
+
+
+def learners(multiclass: str | None, classes: int) -> int:
+    """How many learners, or rows of weights, tell so many classes apart.
+
+    >>> [learners(way, 5) for way in (None, "one_vs_all", "one_vs_one")]
+    [1, 5, 10]
+    """
+    if multiclass is None:
+        return 1
+    return classes * (classes - 1) // 2 if multiclass == "one_vs_one" else classes
 
 
 def build(learner: Mapping[str, Any], multiclass: str | None, *, classes: int, tie: int) -> Classifier:

@@ -9,10 +9,10 @@ from io import BytesIO
 
 import numpy as np
 
+from service.engine.checks import LabelSent
+from service.engine.decoding import UNDECODABLE
 from service.learning.vectors import LARGEST, Array, Rows
-from service.web.fast import UNDECODABLE
 from service.web.line import decoder
-from service.web.rounds import LabelSent
 from service.web.whole_rounds import WholeRounds
 
 try:

@@ -6,13 +6,13 @@ FastAPI route that does nothing takes longer than predicting does.
 
 import asyncio
 import inspect
-import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from service.errors import FieldError, InvalidRequest, NovikoffError
+from service.engine.decoding import UNDECODABLE, raise_problem
+from service.errors import InvalidRequest, NovikoffError
 from service.web.bodies import Header, Receive, Scope, Send, read_body
 from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
 from service.web.rate_limits import charge
@@ -25,9 +25,6 @@ PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
 
 
 NO_HEADERS: tuple[Header, ...] = ()
-
-UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-"""What a decoder may say: the latter of a name, in an object, that is not UTF-8."""
 
 ITEMS_UNKNOWN = "unknown field `items`"
 """What the decoder says of a request that is several in one."""
@@ -160,24 +157,3 @@ def document_of(error: Exception, sent: bytes = b"") -> dict[str, Any]:
     if isinstance(error, NovikoffError):
         return problem_document(error.code, error.detail, error.fields)
     return problem_document(*internal_error(error, sent))
-
-
-_PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
-_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
-
-
-def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError) -> NoReturn:
-    """A decoder's complaint as ours, with the field that it is about."""
-    if not isinstance(error, msgspec.ValidationError):
-        raise HttpError("malformed-json", "the body is not valid JSON") from None
-    found = _PATH.fullmatch(str(error))
-    assert found is not None
-    message, path = found["message"], (found["path"] or "").removeprefix("$").lstrip(".")
-    named = _FIELD.fullmatch(message)
-    if named is not None:
-        field = f"{path}.{named['field']}".lstrip(".")[:200]
-        message = "is missing" if "missing" in message else "is not known here"
-    else:
-        field = path or "body"
-        message = message[:1].lower() + message[1:].replace("`", "")
-    raise InvalidRequest(f"{field}: {message}", (FieldError(field, message),)) from None

@@ -19,7 +19,8 @@ from service.engine.clock import Clock
 from service.engine.fleet import Fleet
 from service.engine.live import Live
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
-from service.errors import Overloaded, Unauthorized, UnknownModel
+from service.errors import ModelUnreadable, Overloaded, Unauthorized, Unavailable, UnknownModel
+from service.journal.protocol import Totals
 from service.web.callers import prefix
 from service.web.openapi import problems
 from service.web.queries import KNOWN_ONLY
@@ -70,7 +71,7 @@ class Feed:
             seen = self._seen(last_event_id)
             silent_seconds = 0.0
             while not self._stopping.is_set():
-                seen, content = await self._frame(only, seen)
+                seen, content = await self._next(only, seen)
                 if content:
                     silent_seconds = 0.0
                     yield content
@@ -82,12 +83,23 @@ class Feed:
                 silent_seconds += FRAME_SECONDS
         except Unauthorized:
             return  # the key was taken back
+        except ModelUnreadable:
+            return  # who follows it and asks again is told why
         finally:
             self.clients -= 1
 
     def _seen(self, last_event_id: str | None) -> int | None:
         process, _, tick = (last_event_id or "").partition("-")
         return int(tick) if process == self._process and tick.isdecimal() and len(tick) < 16 else None
+
+    async def _next(self, only: str | None, seen: int | None) -> tuple[int | None, bytes]:
+        """A frame; none while the journal cannot be used, and then later one with all that has changed."""
+        try:
+            return await self._frame(only, seen)
+        except ModelUnreadable:
+            raise
+        except Unavailable:
+            return seen, b""
 
     async def _frame(self, only: str | None, seen: int | None) -> tuple[int, bytes]:
         """How far this goes, and what there is to tell about it, if anything."""
@@ -96,7 +108,16 @@ class Feed:
         if seen is not None and tick <= seen:
             return seen, b""
         kind = "snapshot" if seen is None else "changes"
-        data = await self._of_one(only, seen) if only else await self._of_all(own, seen)
+        if only:
+            data = await self._of_one(only, seen)
+        elif seen is None:
+            data = self._of_all(own, seen, await self._models.totals(""))
+        elif own and not self._has_changed(own, seen):
+            data = None
+        else:
+            found = await self._models.paced_totals()
+            tick = found.tick  # the next frame tells again what has changed since, with totals that fit
+            data = self._of_all(own, seen, found.totals)
         if data is None:
             return tick, b""
         return tick, b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
@@ -112,8 +133,13 @@ class Feed:
             return None
         return report(live, self._clock.now())
 
-    async def _of_all(self, own: str, seen: int | None) -> dict[str, Any] | None:
-        totals = await self._models.totals("")
+    def _has_changed(self, own: str, seen: int) -> bool:
+        """Whether something of the caller's has: what others do is none of theirs."""
+        return any(live.model.name.startswith(own) for live in self._fleet.changed_since(seen)) or any(
+            tick > seen and name.startswith(own) for name, tick in self._fleet.deleted.items()
+        )
+
+    def _of_all(self, own: str, seen: int | None, totals: Totals) -> dict[str, Any]:
         changed = (live for live in self._fleet.changed_since(seen or 0) if live.model.name.startswith(own))
         models = [line(live) for live in islice(changed, MODELS_MAX)]
         deleted = [
@@ -121,8 +147,6 @@ class Feed:
             for name, tick in self._fleet.deleted.items()
             if seen is not None and tick > seen and name.startswith(own)
         ]
-        if own and seen is not None and not models and not deleted:
-            return None  # what has changed is none of the caller's
         return {"totals": sums(totals), "models": models, "deleted": deleted}
 
 

@@ -1,6 +1,6 @@
 """/livez and /readyz: for whoever keeps the service running."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Response
 
@@ -13,7 +13,7 @@ class NotReady(Unavailable):
     code = "not-ready"
 
 
-def router(why_unready: Callable[[], str | None]) -> APIRouter:
+def router(why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/livez")
@@ -23,8 +23,8 @@ def router(why_unready: Callable[[], str | None]) -> APIRouter:
 
     @routes.get("/readyz", responses=problems(503))
     async def ready() -> Response:
-        """The journal is open, this replica is not far behind the others, and requests are welcome."""
-        why = why_unready()
+        """The journal is open and within reach, this replica is not far behind the others, and all its parts run."""
+        why = await why_unready()
         if why is not None:
             raise NotReady(why)
         return Json({"status": "ready"})

@@ -18,6 +18,9 @@ from service.web.outbox import Outbox
 NOBODY_WAITS = asyncio.Event()
 """For more of a body that is there, or for the client to go."""
 
+UNKNOWN = -1
+"""How long a body is that comes in pieces."""
+
 _LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
 
 
@@ -36,7 +39,7 @@ class Cycle(RequestResponseCycle):
             access_log=False,
             default_headers=[],
             message_event=asyncio.Event(),
-            expect_100_continue=connection.expect_100_continue,
+            expect_100_continue=connection.expect_100_continue and scope["http_version"] != "1.0",
             keep_alive=keep_alive,
             on_response=connection.on_response_complete,
         )
@@ -46,9 +49,12 @@ class Cycle(RequestResponseCycle):
         self.pieces: list[bytes] = []
         """What has come of the body and was not received; whoever receives it leaves a new list."""
         self._pieces_bytes = 0
+        self.came_bytes = 0
+        """How much of the body has come so far."""
 
     def add_piece(self, piece: bytes) -> None:
         self.pieces.append(piece)
+        self.came_bytes += len(piece)
         self._pieces_bytes += len(piece)
         if self._pieces_bytes > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
@@ -86,9 +92,10 @@ class Cycle(RequestResponseCycle):
         """Make the head. It waits for the body; one that comes in pieces, only for this turn of the loop."""
         self.response_started = True
         self.waiting_for_100_continue = False
-        head = _head(status, tuple(headers), self.keep_alive, self.scope["method"])
+        version, method = self.scope["http_version"], self.scope["method"]
+        head = _head(status, tuple(headers), self.keep_alive, method, version)
         self._head, self.keep_alive, self.chunked_encoding, self.expected_content_length = head
-        if self.chunked_encoding:
+        if self.chunked_encoding or self.expected_content_length == UNKNOWN:
             self._loop.call_soon(self._flush)
 
     def _send_body(self, body: bytes, more: bool) -> None:
@@ -99,7 +106,7 @@ class Cycle(RequestResponseCycle):
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             if not more:
                 body += b"0\r\n\r\n"
-        else:
+        elif self.expected_content_length != UNKNOWN:
             self.expected_content_length -= len(body)
             if self.expected_content_length < 0 or (self.expected_content_length and not more):
                 raise RuntimeError("the body is not as long as the head says")
@@ -128,6 +135,7 @@ class WholeCycle(Cycle):
     """A cycle whose request has come whole: there is little left to keep of it."""
 
     access_log = False
+    came_bytes = 0
     chunked_encoding = None
     disconnected = False
     expected_content_length = 0
@@ -159,9 +167,12 @@ class WholeCycle(Cycle):
 
 @lru_cache(maxsize=1024)
 def _head(
-    status: int, headers: tuple[Header, ...], keep_alive: bool, method: str
+    status: int, headers: tuple[Header, ...], keep_alive: bool, method: str, version: str
 ) -> tuple[bytes, bool, bool, int]:
-    """A head, whether the connection stays, whether the body comes in chunks, and how long it is if it does not."""
+    """A head, whether the connection stays, whether the body comes in chunks, and how long it is if it does not.
+
+    HTTP/1.0 knows no chunks: there a body whose length nobody knows ends with the connection.
+    """
     lines = [STATUS_LINE[status]]
     length: int | None = None
     for name, value in headers:
@@ -173,10 +184,12 @@ def _head(
             length = int(value)
     if not keep_alive:
         lines.append(b"connection: close\r\n")
-    is_chunked = length is None and method != "HEAD" and status not in (204, 304)
+    if length is None and (method == "HEAD" or status in (204, 304)):
+        length = 0
+    is_chunked = length is None and version != "1.0"
     if is_chunked:
         lines.append(b"transfer-encoding: chunked\r\n")
-    return b"".join([*lines, b"\r\n"]), keep_alive, is_chunked, length or 0
+    return b"".join([*lines, b"\r\n"]), keep_alive, is_chunked, UNKNOWN if length is None else length
 
 
 def _line(name: bytes, value: bytes) -> bytes:

@@ -132,8 +132,8 @@ class Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._is_amid_request = False
         cycle = self.cycle
+        cycle.more_body = False
         if not cycle.response_complete:
-            cycle.more_body = False
             cycle.message_event.set()
 
     def on_response_complete(self) -> None:

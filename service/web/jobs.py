@@ -7,30 +7,15 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel
 
 from service.engine.clock import Clock
+from service.engine.fit_bodies import Unread
 from service.engine.jobs import Job
-from service.errors import InvalidRequest
-from service.events import Label
 from service.web.answers import Json, timestamp
 from service.web.bodies import NDJSON, media_type_of
-from service.web.fast import UNDECODABLE, raise_problem
 from service.web.models import ModelName
 from service.web.openapi import problems
-from service.web.rounds import FeaturesSent, LabelSent, check_label
 from service.web.tenants import TenantJobs
 
 JobId = Annotated[str, Path(max_length=128)]
-
-
-class Example(msgspec.Struct, forbid_unknown_fields=True):
-    features: FeaturesSent
-    label: LabelSent
-
-
-class FitBody(msgspec.Struct):
-    """Examples, or `"source": "history"`; everything else is an option of the fit."""
-
-    examples: list[Example] | None = None
-    source: str | None = None
 
 
 class JobAnswer(BaseModel):
@@ -76,13 +61,9 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
         The body is JSON with `examples` or `"source": "history"` and the options of the fit; or NDJSON, an
         example a line, with the options in the query. The result enters the model as one event.
         """
-        body = await request.body()
-        if media_type_of(request.scope["headers"]) == NDJSON:
-            examples: list[tuple[Any, Label]] | None = _lines(body)
-            options = {name: _value(value) for name, value in request.query_params.items()}
-        else:
-            examples, options = _document(body)
-        job = await jobs.fit(model, examples, options)
+        is_lines = media_type_of(request.scope["headers"]) == NDJSON
+        options = {name: _value(value) for name, value in request.query_params.items()} if is_lines else {}
+        job = await jobs.fit(model, Unread(await request.body(), is_lines, options))
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
     @routes.get("/jobs/{job_id}", response_model=JobAnswer)
@@ -107,37 +88,6 @@ REQUEST_BODY = {
         "application/x-ndjson": {"schema": {"type": "string"}},
     },
 }
-
-
-def _document(body: bytes) -> tuple[list[tuple[Any, Label]] | None, dict[str, Any]]:
-    try:
-        sent = msgspec.json.decode(body, type=FitBody)
-        options: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    except UNDECODABLE as error:
-        raise_problem(error)
-    options.pop("examples", None)
-    options.pop("source", None)
-    if (sent.source is None) == (sent.examples is None):
-        raise InvalidRequest.at("examples", 'send either examples or "source": "history"')
-    if sent.source not in (None, "history"):
-        raise InvalidRequest.at("source", 'must be "history"')
-    return None if sent.examples is None else _checked(sent.examples), options
-
-
-def _lines(body: bytes) -> list[tuple[Any, Label]]:
-    decode = msgspec.json.Decoder(Example).decode
-    examples = []
-    for number, line in enumerate(body.splitlines()):
-        if line.strip():
-            try:
-                examples.append(decode(line))
-            except UNDECODABLE as error:
-                raise InvalidRequest.at(f"examples[{number}]", str(error)[:200].replace("`", "")) from None
-    return _checked(examples)
-
-
-def _checked(examples: list[Example]) -> list[tuple[Any, Label]]:
-    return [(e.features, check_label(e.label, f"examples[{i}].label")) for i, e in enumerate(examples)]
 
 
 def _value(text: str) -> object:

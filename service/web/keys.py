@@ -130,9 +130,10 @@ class KeyRing:
 
     async def follow(self) -> None:
         """Take in changes of the file, for as long as the service runs."""
-        while self._file is not None:
+        while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self.look()
+            if self._file is not None:
+                self.look()
 
     def look(self) -> None:
         """Read the file again if it has changed; if it is wrong now, the keys stay as they were."""

@@ -3,7 +3,8 @@
 import msgspec
 import numpy as np
 
-from service.web.rounds import FeaturesSent, LabelSent
+from service.engine.checks import LabelSent
+from service.web.rounds import FeaturesSent
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):

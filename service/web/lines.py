@@ -1,15 +1,15 @@
 """The lines of a stream: read and decoded while earlier ones are being learned, but never far ahead."""
 
 import asyncio
-import zlib
 from asyncio import Future
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import NovikoffError
-from service.web.bodies import Receive, Scope
+from service.web.bodies import Receive, Scope, encoding_of
 from service.web.dense_lines import dense_lines
-from service.web.fast import UNDECODABLE, raise_problem
+from service.web.inflating import inflated, inflating_of
 from service.web.line import Line, decoder, lines_in
 from service.web.named_lines import NamedLines
 from service.web.problems import HttpError
@@ -23,8 +23,6 @@ fast, many keep each other busy."""
 AT_ONCE_BYTES = 65_536
 """Lines that are decoded together."""
 
-INFLATED_BYTES_MAX = 262_144
-
 Part = list[Line | NovikoffError] | WholeRounds
 """Lines, with what is wrong in the place of those that are bad."""
 
@@ -36,9 +34,11 @@ class Lines:
         self, scope: Scope, receive: Receive, *, line_bytes_max: int, streams_open: Callable[[], int]
     ) -> None:
         self._streams_open = streams_open
+        self._receive = receive
         self._parts = _body(scope, receive)
         self._line_bytes_max = line_bytes_max
         self._named = NamedLines()
+        self._is_skipping = False  # the rest of a line that was too long
         self._waiting: list[Part] = []
         self._waiting_bytes = 0
         self._waiting_lines = 0
@@ -48,6 +48,9 @@ class Lines:
     async def __aenter__(self) -> "Lines":
         self._reading = asyncio.create_task(self._read())
         self._reading.add_done_callback(lambda _: self._came.set())
+        # Whoever sends `Expect: 100-continue` is told to go on when the body is asked for, which it has to be
+        # before the answer begins.
+        await asyncio.sleep(0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -72,23 +75,42 @@ class Lines:
         self._taken.set()
         return _as_one(parts)
 
+    async def drop(self, bytes_max: int) -> None:
+        """Read on, so that who sends first comes to reading, but take no more lines."""
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        dropped, more = 0, True
+        while more and dropped < bytes_max:
+            message = await self._receive()
+            more = message["type"] == "http.request" and message.get("more_body", False)
+            dropped += len(message.get("body", b""))
+
     async def _read(self) -> None:
         rest = b""
-        skipping = False  # the rest of a line that was too long
-        async for data in self._parts:
-            whole, newline, tail = data.rpartition(b"\n")
-            if not newline:
-                rest = rest + data if not skipping else b""
-            else:
-                if skipping:
-                    whole = whole.partition(b"\n")[2]
-                    skipping = False
-                await self._add(rest + whole)
-                rest = tail
-            if len(rest) > self._line_bytes_max:
-                rest, skipping = b"", True
-                await self._put([_too_long(self._line_bytes_max)], 0)
-        await self._add(rest)
+        try:
+            async for data in self._parts:
+                rest = await self._read_part(rest, data)
+        except HttpError as error:  # gzip that is damaged: told in its place, without the line that it was in
+            await self._put([error], 0)
+        else:
+            await self._add(rest)
+
+    async def _read_part(self, rest: bytes, data: bytes) -> bytes:
+        """Take the lines that end in this part; the beginning of the one that does not."""
+        whole, newline, tail = data.rpartition(b"\n")
+        if not newline:
+            rest = rest + data if not self._is_skipping else b""
+        else:
+            if self._is_skipping:
+                whole = whole.partition(b"\n")[2]
+                self._is_skipping = False
+            await self._add(rest + whole)
+            rest = tail
+        if len(rest) > self._line_bytes_max:
+            self._is_skipping = True
+            await self._put([_too_long(self._line_bytes_max)], 0)
+            return b""
+        return rest
 
     async def _add(self, data: bytes) -> None:
         """Decode whole lines, some at a time; one by one only if they are not all good."""
@@ -162,25 +184,18 @@ def _too_long(line_bytes_max: int) -> HttpError:
 
 async def _body(scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
     """The parts of the body as they come, inflated if they are deflated, never much at once."""
-    encoding = next((value for name, value in scope["headers"] if name == b"content-encoding"), b"")
-    inflate = zlib.decompressobj(wbits=31) if encoding.lower() == b"gzip" else None
+    inflating = inflating_of(encoding_of(scope["headers"]))
+    pieces = _pieces(receive)
+    async for part in pieces if inflating is None else inflated(pieces, inflating):
+        yield part
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
     more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             return
         more = message.get("more_body", False)
-        data = message.get("body", b"")
-        if inflate is None:
-            if data:
-                yield data
-            continue
-        while data:
-            try:
-                inflated = inflate.decompress(data, INFLATED_BYTES_MAX)
-            except zlib.error:
-                yield b"\n{not gzip\n"  # a bad line, in its place
-                return
-            if inflated:
-                yield inflated
-            data = inflate.unconsumed_tail
+        if data := message.get("body", b""):
+            yield data

@@ -84,6 +84,9 @@ class Collector:
             "novikoff_journal_lag_events", "Events known to be in the journal and not yet applied here.",
             self._journal.lag_events,
         )  # fmt: skip
+        yield GaugeMetricFamily(
+            "novikoff_journal_connected", "1 if the journal is within reach.", self._journal.is_connected
+        )
         commits = HistogramMetricFamily(
             "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
         )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from service.engine.checks import capacity
+from service.engine.checks import capacity, numbers_kept
 from service.engine.labels import same
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.errors import InvalidRequest
@@ -84,11 +84,7 @@ class ModelSettings(BaseModel):
             ),
         )
         classes_max = ways.WAYS[multiclass].classes_max if multiclass else 2
-        if capacity(features) * (count if multiclass and count else 1) > limits.weights_max:
-            raise InvalidRequest.at(
-                "features", f"with these labels it could have over {limits.weights_max} weights"
-            )
-        return {
+        settings = {
             "learner": learner,
             "labels": self.labels,
             "tie": self._tie(multiclass),
@@ -102,6 +98,12 @@ class ModelSettings(BaseModel):
             "protocol": self.protocol,
             "declared_margin": self.declared_margin,
         }
+        if numbers_kept(settings, capacity(features), count or 1) > limits.weights_max:
+            raise InvalidRequest.at(
+                "features",
+                f"with this learner and these labels it could have over {limits.weights_max} weights",
+            )
+        return settings
 
     def _check_labels(self, limits: ModelLimits) -> int | None:
         if self.labels is None:

@@ -46,8 +46,16 @@ class ModelLine(BaseModel):
     algorithm: str
 
 
+class UnreadableModel(BaseModel):
+    """A model of the page whose history the journal cannot give, and why."""
+
+    model: str
+    detail: str
+
+
 class ModelPage(BaseModel):
     models: list[ModelLine]
+    unreadable: list[UnreadableModel]
     next: str | None
 
 
@@ -101,9 +109,16 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
                 "algorithm": line.settings["learner"]["algorithm"],
             }
             for line in listed[:limit]
+            if line.settings is not None
+        ]
+        unreadable = [
+            {"model": line.model, "detail": "its settings are damaged in the list of models"}
+            for line in listed[:limit]
+            if line.settings is None
         ]
         more = len(listed) > limit
-        return Json({"models": lines, "next": listed[limit - 1].model if more else None})
+        following = listed[limit - 1].model if more else None
+        return Json({"models": lines, "unreadable": unreadable, "next": following})
 
     @routes.get("/models/{model}", response_model=ModelAnswer, responses=problems(404))
     async def show(model: ModelName) -> Response:
@@ -118,7 +133,10 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
 
     @routes.post("/models/{model}/reset", response_model=ModelAnswer, responses=problems(404))
     async def reset(model: ModelName) -> Response:
-        """Back to the start. Predictions that wait for their labels expire; the dimension stays."""
+        """Back to the start: weights, statistics, names, means and classes that appeared are forgotten.
+
+        Predictions that wait for their labels expire. What was declared stays, and so does the dimension.
+        """
         return Json(describe(await models.reset(model)))
 
     @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404))

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
+from service.engine.checks import LabelSent
+from service.engine.decoding import UNDECODABLE
 from service.learning.rows import rows_of_lists
 from service.learning.vectors import Rows
-from service.web.fast import UNDECODABLE
 from service.web.line import Line, lines_in
-from service.web.rounds import LabelSent
 from service.web.whole_rounds import WholeRounds
 
 NAMES_MAX = 1_024

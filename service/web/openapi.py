@@ -94,7 +94,8 @@ STREAM = {
     "description": "Each line is `features` (predict), `prediction_id` and `label` (reveal), or `features` and "
     "`label` (a whole round), with `model` unless the query has it, and an `id` if a retry must not count "
     'twice. Answers come in the order of the lines, while they come. A bad line gets `{"error": …}` and '
-    "stops nothing. The body may be gzip.",
+    'stops nothing; one with `"ended": true` beside its error is the last, and the lines from there on were not '
+    "learned. The body may be gzip.",
     "operationId": "stream",
     "parameters": [
         {

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from service.engine.checks import LabelSent, plain_label
 from service.engine.labels import Labels
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN
 from service.engine.outcomes import BlockOutcome, Round
-from service.errors import InvalidRequest
 from service.events import Label, Prediction
 from service.web.bodies import Header
 from service.web.fast import Endpoint
@@ -23,7 +23,13 @@ Name = Annotated[
         description=NAME_RULE, extra_json_schema={"pattern": NAME_PATTERN, "maxLength": NAME_CHARS_MAX}
     ),
 ]
-LabelSent = bool | int | float | str
+PredictionId = Annotated[
+    str,
+    msgspec.Meta(
+        description="as /predict has answered it, or the `id` that was sent with it",
+        extra_json_schema={"pattern": PREDICTION_ID_PATTERN, "maxLength": NAME_CHARS_MAX},
+    ),
+]
 # What is in an object is checked by the model's kind of features, which can say which name is wrong.
 FeaturesSent = (
     list[float]
@@ -46,8 +52,7 @@ FeaturesSent = (
 
 QUICK_PATHS = frozenset({"/predict", "/feedback", "/learn"})
 
-LABEL_CHARS_MAX = 256
-LABEL_ABS_MAX = 2**63 - 1
+check_label = plain_label
 REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)
 
 
@@ -60,7 +65,7 @@ class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
-    prediction_id: Name
+    prediction_id: PredictionId
     label: LabelSent
 
 
@@ -145,24 +150,6 @@ def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> d
         "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),
         "/learn": endpoint(LearnBody, LearnAnswer, learn, replays=True),
     }
-
-
-def check_label(label: LabelSent, field: str = "label") -> Label:
-    """A label as the engine takes it; to JSON, 1.0 is the integer 1.
-
-    >>> check_label(1.0), check_label(True), check_label("spam")
-    (1, True, 'spam')
-    """
-    if isinstance(label, float):
-        if not label.is_integer():
-            raise InvalidRequest.at(field, "must be a string, an integer or a boolean")
-        label = int(label)
-    if isinstance(label, str):
-        if len(label) > LABEL_CHARS_MAX:
-            raise InvalidRequest.at(field, f"must have at most {LABEL_CHARS_MAX} characters")
-    elif abs(label) > LABEL_ABS_MAX:
-        raise InvalidRequest.at(field, "must fit into 64 bits")
-    return label
 
 
 def predict_answer(prediction: Prediction) -> PredictAnswer:

@@ -26,13 +26,14 @@ class Wait(NamedTuple):
 
     def is_for(self, what: str, sign: object) -> bool:
         """Whether nothing has changed: objects by identity, since every empty body equals every other."""
-        return self.what == what and (self.sign == sign if isinstance(sign, int) else self.sign is sign)
+        return self.what == what and (self.sign == sign if isinstance(sign, tuple) else self.sign is sign)
 
 
 class SlowClients:
     """Ends the connections of uvicorn's whose clients take longer than they may.
 
-    A request may take `request_seconds` to come, head and body each; an answer may go untaken as long. A stream
+    A request may take `request_seconds` to come, head and body each; an answer may go untaken as long, while nothing
+    more of the request comes either. What still comes of a request that was answered is passed over as long. A stream
     may be silent for `stream_idle_seconds`. A connection may be idle for `keep_alive_seconds`.
     """
 
@@ -49,6 +50,7 @@ class SlowClients:
             "head": request_seconds,
             "body": request_seconds,
             "answer": request_seconds,
+            "rest": request_seconds,
             "line": stream_idle_seconds,
             "next request": keep_alive_seconds,
         }
@@ -71,7 +73,7 @@ class SlowClients:
         self._waits = waits
 
     def _end(self, connection: Any, what: str) -> None:
-        if what == "next request":
+        if what in ("next request", "rest"):
             connection.transport.close()
             return
         if (held_back := self._told.turn()) is not None:
@@ -87,10 +89,13 @@ class SlowClients:
 def _awaited(connection: Any) -> tuple[str, object] | None:
     """What the client of a connection has to do next, and something that changes as soon as it does it."""
     cycle = connection.cycle
+    if cycle is not None and cycle.response_complete and cycle.more_body:
+        return "rest", cycle
     if cycle is None or cycle.response_complete:
         return ("next request" if cycle and not connection.fruitless_bytes else "head"), cycle
     if connection.flow.write_paused:
-        return "answer", connection.transport.get_write_buffer_size()
+        # Many clients send everything before they take anything.
+        return "answer", (connection.transport.get_write_buffer_size(), cycle.came_bytes)
     if not cycle.more_body:
         return None
     if not cycle.response_started:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from service.engine.clock import Clock
 from service.engine.live import Live
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, ModelUnreadable, UnknownModel
 from service.journal.protocol import Listed, Page, Summary, Totals
 from service.web.answers import timestamp
 from service.web.models import Limit, ModelName, Prefix
@@ -85,17 +85,26 @@ def router(models: TenantModels, clock: Clock) -> APIRouter:
     ) -> Response:
         """The statistics of all models, page by page, and totals over all of them.
 
-        Sorted by name, or by a number with the largest first.
+        Sorted by name, or by a number with the largest first. Models whose history is damaged are listed as
+        `unreadable`, with the reason.
         """
         wanted = _wanted(fields)
         asked = Page(prefix, sort, _after(cursor), limit + 1)
         listed = await models.page(asked)
-        reports = [
-            reports_kept.get(await models.get(line.model), clock.now(), wanted) for line in listed[:limit]
-        ]
+        reports, unreadable = [], []
+        for line in listed[:limit]:
+            try:
+                live = await models.get(line.model)
+            except UnknownModel:
+                continue  # it was deleted since
+            except ModelUnreadable as error:
+                unreadable.append({"model": line.model, "detail": error.detail})
+            else:
+                reports.append(reports_kept.get(live, clock.now(), wanted))
         answer = {
             "totals": sums(await models.totals(prefix)),
             "models": reports,
+            "unreadable": unreadable,
             "next": _cursor(listed[limit - 1]) if len(listed) > limit else None,
         }
         return unless_known(_encode(answer), if_none_match)

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from service.web.model_settings import LabelField
+from service.web.models import UnreadableModel
 
 
 class RoundCounts(BaseModel):
@@ -34,10 +35,10 @@ class Windows(BaseModel):
 
 
 class Cell(BaseModel):
-    """How often the label of the column was served where that of the row was true."""
+    """How often one label was served where another was true."""
 
-    true: int
-    served: int
+    true: LabelField
+    served: LabelField
     count: int
 
 
@@ -150,4 +151,5 @@ class FleetTotals(BaseModel):
 class StatsPage(BaseModel):
     totals: FleetTotals
     models: list[StatsAnswer] = Field(description="with `fields`, only those fields of each")
+    unreadable: list[UnreadableModel]
     next: str | None

@@ -3,15 +3,19 @@
 Lines are taken as they arrive, in chunks; while one is being learned, the next is read and decoded.
 """
 
+import asyncio
+from dataclasses import asdict
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
 
-from service.errors import InvalidRequest, Overloaded
+from service.errors import InvalidRequest, NovikoffError, Overloaded
 from service.web.arrow import ARROW, batches
-from service.web.bodies import NDJSON, Receive, Scope, Send, media_type_of, read_body
-from service.web.fast import JSON, respond, respond_with
+from service.web.bodies import NDJSON, Receive, Scope, Send, encoding_of, media_type_of, read_body
+from service.web.fast import JSON, document_of, respond, respond_with
+from service.web.held_answers import DiskRoom, HeldAnswers
+from service.web.inflating import inflating_of
 from service.web.lines import Lines
 from service.web.problems import HttpError
 from service.web.rate_limits import is_paced, pace
@@ -41,12 +45,14 @@ class StreamEndpoint:
         line_bytes_max: int,
         upload_bytes_max: int,
         streams_max: int,
+        answers_room: DiskRoom,
     ) -> None:
         self._rounds = rounds
         self._blocks = blocks
         self._line_bytes_max = line_bytes_max
         self._upload_bytes_max = upload_bytes_max
         self._streams_max = streams_max
+        self._answers_room = answers_room
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -69,6 +75,7 @@ class StreamEndpoint:
                 "unsupported-media-type",
                 f"send lines with content-type: {NDJSON.decode()}, or columns with {ARROW.decode()}",
             )
+        inflating_of(encoding_of(scope["headers"]))  # or it is refused before the answer begins
         summary = query.answers == "summary"
         media_type = b"application/json" if summary else NDJSON
         head = {
@@ -76,22 +83,29 @@ class StreamEndpoint:
             "status": 200,
             "headers": [(b"content-type", media_type), NOSNIFF],
         }
-        await send(head)
         # Who is slowed down gets the answers of a chunk before the next one is paid for.
         answers = StreamAnswers(
             self._rounds, self._blocks, model=query.model, wanted=not summary, ahead=not is_paced()
         )
         incoming = Lines(scope, receive, line_bytes_max=self._line_bytes_max, streams_open=lambda: self._open)
+        held = HeldAnswers(self._answers_room)
         async with incoming:
-            ended = False
-            while not ended:
-                lines = await incoming.take(unless=answers.under_way)
-                ended = lines is not None and not lines
-                await pace(len(lines or ()))
-                body = await answers.answer(lines or [])
-                if body:
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-        await send({"type": "http.response.body", "body": _encode(answers.tally) if summary else b""})
+            await send(head)
+            others = [asyncio.create_task(_send_all(send, held))]
+            try:
+                ended_by = await _answer_all(incoming, answers, held)
+                if ended_by is not None:
+                    others.append(asyncio.create_task(incoming.drop(self._upload_bytes_max)))
+                held.end(_last_line(ended_by) if ended_by is not None and not summary else b"")
+                await others[0]
+            finally:
+                for task in others:
+                    task.cancel()
+                await asyncio.wait(others)
+                held.close()
+        await send(
+            {"type": "http.response.body", "body": _summary(answers.tally, ended_by) if summary else b""}
+        )
         return 200
 
     async def _take_arrow(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
@@ -100,11 +114,54 @@ class StreamEndpoint:
             raise InvalidRequest.at("model", "is missing in the query")
         body = await read_body(scope, receive, self._upload_bytes_max, frozenset({ARROW}))
         tally = Tally()
-        async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
-            tally.add_rounds(len(outcome), sum(outcome.mistake))
-            await pace(len(outcome))
+        try:
+            async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
+                tally.add_rounds(len(outcome), sum(outcome.mistake))
+                await pace(len(outcome))
+        except NovikoffError as error:
+            if tally.lines:
+                error.detail += f"; at least {tally.lines} rounds before it were learned"
+            raise
         await respond(send, 200, (JSON,), _encode(tally))
         return 200
+
+
+async def _answer_all(incoming: Lines, answers: StreamAnswers, held: HeldAnswers) -> NovikoffError | None:
+    """Answer lines until no more come; or what has ended the stream before that."""
+    ended = False
+    while not ended:
+        lines = await incoming.take(unless=answers.under_way)
+        ended = lines is not None and not lines
+        await pace(len(lines or ()))
+        body = await answers.answer(lines or [])
+        if body:
+            try:
+                await held.put(body)
+            except HttpError as error:
+                await answers.answer([])  # what is under way already is learned, too
+                return _counted(error, answers.tally)
+        if answers.ended_by is not None:
+            return _counted(answers.ended_by, answers.tally)
+    return None
+
+
+def _counted(error: NovikoffError, tally: Tally) -> NovikoffError:
+    error.detail += f". {tally.lines} lines were taken, and no more"
+    return error
+
+
+async def _send_all(send: Send, held: HeldAnswers) -> None:
+    while body := await held.take():
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _summary(tally: Tally, ended_by: NovikoffError | None) -> bytes:
+    return _encode(tally if ended_by is None else asdict(tally) | {"ended": document_of(ended_by)})
+
+
+def _last_line(error: NovikoffError) -> bytes:
+    """Says why a stream ends before its time."""
+    return _encode({"error": document_of(error), "ended": True}) + b"\n"
 
 
 def _query(scope: Scope) -> Query:

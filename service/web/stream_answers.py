@@ -2,20 +2,25 @@
 
 Whole rounds that follow each other are one event for each of their models; before anything that depends on
 them, they are learned. So the learning is the same as one by one.
+
+When the journal has no room for a line, the line waits. If there is none for long, or if an event cannot be written,
+the stream ends there: no line is learned after one that was refused.
 """
 
 import asyncio
 from asyncio import Future
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
 
 from service.engine.blocks import Begun
-from service.engine.live import Live
 from service.engine.outcomes import BlockOutcome
-from service.errors import InvalidRequest, NovikoffError
+from service.engine.room import ROOM_SECONDS_MAX, with_room
+from service.errors import InvalidRequest, NovikoffError, Overloaded, TooManyPending, Unavailable
 from service.events import Label
 from service.journal.protocol import Appended
 from service.web.fast import document_of
@@ -86,6 +91,8 @@ class StreamAnswers:
         self._ahead = ahead
         self._under_way: UnderWay | None = None
         self.tally = Tally()
+        self.ended_by: NovikoffError | None = None
+        """Why no more lines are taken; it stands for the first line that was not."""
 
     @property
     def under_way(self) -> Future[Appended] | None:
@@ -102,7 +109,10 @@ class StreamAnswers:
             await self._finish(model, run, begun)
             told = self._told()
         self._under_way = following
-        if following is None and lines:
+        if self.ended_by is not None:
+            if following is not None:  # which is kept only if what was before it is
+                await asyncio.wait([following.begun.appended])
+        elif following is None and lines:
             self._expect(len(lines))
             await self._answer_now(lines)
             told += self._told()
@@ -130,8 +140,23 @@ class StreamAnswers:
     def _expect(self, lines: int) -> None:
         self._answers: list[object] = [None] * lines
         self._wrong: dict[int, Exception] = {}
+        self._taken = 0
+
+    def _refuse(self, places: Sequence[int], error: NovikoffError) -> None:
+        """Take these lines no more, nor any after them."""
+        self.ended_by = self.ended_by or error
+        self._wrong |= dict.fromkeys(places, self.ended_by)
+
+    def _leave_out_refused(self) -> None:
+        """Of the lines after the last one that was taken, only the stream's end tells."""
+        wrong = (at + 1 for at, error in self._wrong.items() if error is not self.ended_by)
+        taken = max(self._taken, *wrong, 0)
+        self._answers = self._answers[:taken]
+        self._wrong = {at: error for at, error in self._wrong.items() if at < taken}
 
     def _told(self) -> bytes:
+        if self.ended_by is not None:
+            self._leave_out_refused()
         for at, error in sorted(self._wrong.items()):
             document = document_of(error)
             self._answers[at] = {"error": document}
@@ -147,7 +172,10 @@ class StreamAnswers:
                 model = line.model or self._model
                 if line.features is None or line.label is None or line.id or line.prediction_id:
                     await self._learn_all(runs)
-                    self._answers[at] = await self._one(line, model)
+                    if self.ended_by is not None:
+                        return
+                    self._answers[at] = await with_room(partial(self._one, line, model))
+                    self._taken = at + 1
                     continue
                 label = check_label(line.label)
                 run = runs.get(_named(model))
@@ -156,6 +184,11 @@ class StreamAnswers:
                 run.labels.append(label)
                 run.features.append(line.features)  # type: ignore[union-attr]
                 run.places.append(at)  # type: ignore[attr-defined]
+            except TooManyPending as error:
+                self._wrong[at] = error
+            except Overloaded as error:
+                self._refuse([at], error)
+                return
             except Exception as error:
                 self._wrong[at] = error
         await self._learn_all(runs)
@@ -183,8 +216,16 @@ class StreamAnswers:
         begun: list[tuple[str, Run, Begun]] = []
         slow: list[Coroutine[Any, Any, None]] = []
         for model, run in runs.items():
+            # Once some of the lines are on their way, the others must follow, however long it takes.
+            seconds_max = inf if begun else ROOM_SECONDS_MAX
+            if self.ended_by is not None:
+                self._refuse(run.places, self.ended_by)
+                continue
             try:
-                started = self._blocks.begin(model, run.features, run.labels)
+                started = await with_room(partial(self._begun, model, run), seconds_max)
+            except Overloaded as error:
+                self._refuse(run.places, error)
+                continue
             except NovikoffError as error:
                 self._wrong |= dict.fromkeys(run.places, error)
                 continue
@@ -198,21 +239,29 @@ class StreamAnswers:
         for each in begun:
             await self._finish(*each)
 
+    async def _begun(self, model: str, run: Run) -> Begun | None:
+        return self._blocks.begin(model, run.features, run.labels)
+
     async def _finish(self, model: str, run: Run, begun: Begun) -> None:
         """Wait until a run is learned."""
         try:
             outcome = (await begun.appended).applied
+        except Unavailable as error:
+            self._refuse(run.places, error)
         except NovikoffError as error:
             self._wrong |= dict.fromkeys(run.places, error)
         else:
-            self._tell(model, begun.live, run.places, run.labels, outcome)
+            self._tell(model, run.places, run.labels, outcome)
 
     async def _learn(self, model: str, run: Run) -> None:
         """Learn rounds that are not all good, or whose model is not loaded."""
         places = run.places
         try:
             sent = run.features if isinstance(run.features, list) else one_by_one(run.features)
-            live, outcome, errors = await self._blocks.learn(model, sent, run.labels)
+            _, outcome, errors = await with_room(partial(self._blocks.learn, model, sent, run.labels))
+        except Overloaded as error:
+            self._refuse(places, error)
+            return
         except Exception as error:
             self._wrong |= dict.fromkeys(places, error)
             return
@@ -220,15 +269,14 @@ class StreamAnswers:
         if outcome is not None:
             good = [place for place in range(len(places)) if place not in errors]
             labels = [run.labels[place] for place in good]
-            self._tell(model, live, [places[place] for place in good], labels, outcome)
+            self._tell(model, [places[place] for place in good], labels, outcome)
 
-    def _tell(
-        self, model: str, live: Live, places: Sequence[int], labels: list[Label], outcome: BlockOutcome
-    ) -> None:
+    def _tell(self, model: str, places: Sequence[int], labels: list[Label], outcome: BlockOutcome) -> None:
         """Put down what came of the rounds of a block."""
         self.tally.add_rounds(len(outcome), sum(outcome.mistake))
+        self._taken = max(self._taken, places[-1] + 1)
         if self._wanted:
-            told = block_answers(model, live.model.labels, labels, outcome)
+            told = block_answers(model, outcome.labels, labels, outcome)
             if len(places) == len(self._answers):
                 self._answers = list(told)
                 return

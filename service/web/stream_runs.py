@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from service.engine.checks import LABEL_ABS_MAX
 from service.events import Label
 from service.learning.vectors import Rows
 from service.web.lines import Part
-from service.web.rounds import LABEL_ABS_MAX, FeaturesSent
+from service.web.rounds import FeaturesSent
 from service.web.whole_rounds import WholeRounds
 
 

@@ -15,6 +15,7 @@ from service.engine.blocks import Begun, Blocks, Errors
 from service.engine.checks import Sent
 from service.engine.clock import made_at
 from service.engine.explanation import Term
+from service.engine.fit_bodies import Unread
 from service.engine.jobs import Job, Jobs
 from service.engine.live import Live
 from service.engine.model import Model
@@ -22,7 +23,8 @@ from service.engine.models import Models
 from service.engine.names import check_name
 from service.engine.outcomes import BlockOutcome, Round
 from service.engine.rounds import Rounds
-from service.errors import NovikoffError, PredictionExpired, UnknownPrediction
+from service.engine.totalling import Found
+from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay, UnknownPrediction
 from service.events import Label, Prediction
 from service.journal.protocol import Listed, Page, Recorded, Totals
 from service.learning.vectors import Array, Rows
@@ -81,15 +83,15 @@ class TenantRounds:
 
     async def _reveal(self, key: Key, prediction_id: str, label: Label) -> Round:
         """The id may be one that the caller chose, or one that the service, or somebody without a limit, made."""
-        ids = [f"{key.prefix}{OWN}{prediction_id}", prediction_id]
-        if made_at(prediction_id) is not None:
-            ids.reverse()  # it looks like one of the service's: that is tried first
+        chosen = f"{key.prefix}{OWN}{prediction_id}" if made_at(prediction_id) is None else prediction_id
         with _in_own_words(key):
             try:
-                done = await self._rounds.reveal(ids[0], label, key.prefix)
-            except (UnknownPrediction, PredictionExpired) as error:
+                done = await self._rounds.reveal(chosen, label, key.prefix)
+            except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
+                if chosen == prediction_id:
+                    raise
                 try:
-                    done = await self._rounds.reveal(ids[1], label, key.prefix)
+                    done = await self._rounds.reveal(prediction_id, label, key.prefix)
                 except UnknownPrediction:
                     raise error from None
         return done._replace(prediction_id=_told(key, done.prediction_id))
@@ -156,7 +158,11 @@ class TenantModels:
 
     async def totals(self, wanted: str) -> Totals:
         narrowed = _narrowed(wanted)
-        return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals(narrowed)
+        return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals.now(narrowed)
+
+    async def paced_totals(self) -> Found:
+        """Over all of them, for who asks again and again."""
+        return await self._models.totals.paced(prefix())
 
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         check_known(name)
@@ -169,9 +175,9 @@ class TenantJobs:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    async def fit(self, name: str, examples: list[tuple[Sent, Label]] | None, options: dict[str, Any]) -> Job:
+    async def fit(self, name: str, sent: Unread) -> Job:
         check_known(name)
-        return await self._jobs.fit(name, examples, options)
+        return await self._jobs.fit(name, sent)
 
     def get(self, job_id: str) -> Job:
         job = self._jobs.get(job_id)

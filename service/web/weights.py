@@ -37,14 +37,14 @@ class WeightsAnswer(BaseModel):
 
 
 def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
-    size = model.features.size()
-    named = largest is None and model.settings["features"]["kind"] == "named"
-    names = [model.features.name(i) for i in range(size)] if named else None
+    names = None
+    if largest is None and model.settings["features"]["kind"] == "named":
+        names = [model.features.name(i) for i in range(model.bias_is_first, model.features.size())]
     return {
         "model": model.name,
         "version": model.version,
         "labels": model.labels.values,
-        "names": [name for name in names if name != "bias"] if names is not None else None,
+        "names": names,
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
     }
 

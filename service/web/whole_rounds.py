@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from service.engine.checks import LabelSent
 from service.learning.vectors import Rows
 from service.web.line import Line
-from service.web.rounds import FeaturesSent, LabelSent
+from service.web.rounds import FeaturesSent
 
 
 @dataclass(frozen=True, slots=True)

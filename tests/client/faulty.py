@@ -17,6 +17,8 @@ class FaultyProxy:
     - `lost`: the service gets the request, the client never gets the answer
     - `refused`: the connection breaks before the service gets it
     - `busy`: 503 with `Retry-After: 1`, as from an overloaded service
+    - `another program`: 200 with JSON that the service would never send
+    - `bad encoding`: 200 with a content that is said to be gzip, and is not
     - `bad gateway`: 502 with a page of HTML, as from a proxy whose service restarts
     """
 
@@ -39,6 +41,10 @@ class FaultyProxy:
                 fault = proxy.faults.popleft() if proxy.faults else "none"
                 if fault == "busy":
                     self._answer(503, b"{}", {"retry-after": "1"})
+                elif fault == "another program":
+                    self._answer(200, b"[1, 2, 3]", {})
+                elif fault == "bad encoding":
+                    self._answer(200, b"{}", {"content-encoding": "gzip"})
                 elif fault == "bad gateway":
                     self._answer(502, b"<h1>Bad gateway</h1>", {})
                 elif fault == "refused":

@@ -225,3 +225,11 @@ def test_the_picture_shows_the_error(tmp_path: Path, service: Service, name: str
     top, bottom = min(grid), max(grid)
     height = (bottom - float(lines["overall"][-1].split(",")[1])) / (bottom - top) * float(shown[-1] or "")
     assert height == pytest.approx(service.stats(name)["error_rate"], abs=0.005)
+
+
+@pytest.mark.parametrize("options", [[], ["--fast"], ["--delay", "3"]])
+def test_a_file_of_more_labels_than_a_matrix_shows_is_replayed(tmp_path: Path, options: list[str]) -> None:
+    file = tmp_path / "many.csv"
+    file.write_text("a,b,label\n" + "".join(f"{i % 7},{i % 11},label {i % 60}\n" for i in range(120)))
+    said = worked("replay", file, "--model", "m", *options)
+    assert "rounds                │ 120" in said

@@ -26,6 +26,9 @@ MODELS = ["a", "b", "c"]
 ANSWER_SECONDS = 120.0
 """How long a client repeats a request until it is answered."""
 
+UNDER_WAY_SECONDS = 30.0
+"""How long it hopes for a prediction that no replica knows. One that lives hands it over sooner than that."""
+
 
 @dataclass
 class Account:
@@ -61,7 +64,7 @@ class Client:
             served = await self._send(http, "/predict", {"model": model, "features": features})
             key = served.json()["prediction_id"]
             answer = await self._send(http, "/feedback", {"prediction_id": key, "label": label})
-            if answer.status_code == 404:
+            if answer.status_code == 503:
                 self._account.lost_predictions += 1
             else:
                 self._account.answers[key] = answer.json()
@@ -72,7 +75,7 @@ class Client:
             replica = self._chance.choice(self._replicas)
             try:
                 answer = await http.post(replica.url + path, json=body)
-                if answer.status_code == 200 or (path == "/feedback" and answer.status_code == 404):
+                if answer.status_code == 200 or _is_lost(answer, time.monotonic() - began):
                     self._account.slowest_seconds = max(
                         self._account.slowest_seconds, time.monotonic() - began
                     )
@@ -83,6 +86,11 @@ class Client:
                 self._account.refused[type(error).__name__] += 1
             assert time.monotonic() - began < ANSWER_SECONDS, f"{path} was not answered"
             await asyncio.sleep(0.05)
+
+
+def _is_lost(answer: httpx.Response, seconds: float) -> bool:
+    is_under_way = answer.status_code == 503 and answer.json()["code"] == "prediction-under-way"
+    return is_under_way and seconds > UNDER_WAY_SECONDS
 
 
 class Killer:

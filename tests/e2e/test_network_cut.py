@@ -1,5 +1,6 @@
 """A replica that loses touch with its cluster, and finds it again without a restart."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from service.engine.clock import make_prediction_id
+from service.engine.under_way import UNDER_WAY_US
 from tests.nats_servers import NatsServer
 from tests.running import Service, problem_of
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import eventually
 
 recovers = partial(eventually, seconds=40)
+
+
+def figure(service: Service, name: str) -> float:
+    lines = service.client.get("/metrics").text.splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name} ")).split()[-1])
 
 
 @pytest.fixture
@@ -49,12 +57,16 @@ def test_a_replica_that_is_cut_off_predicts_refuses_to_learn_and_recovers(
     near.reveal(far.predict("m", [3.0, 2.0])["prediction_id"], 1)
 
     proxy.cut()
+    served = [far.predict("m", [1.0, float(i)])["prediction_id"] for i in range(10)]
     whole = {"model": "m", "features": [1.0, 1.0], "label": 1, "id": "during-the-cut"}
     for path, body in (("/feedback", {"prediction_id": waiting, "label": -1}), ("/learn", whole)):
         answer = far.client.post(path, json=body)
         assert problem_of(answer) == (503, "journal-unavailable")
         assert int(answer.headers["retry-after"]) >= 1
-    served = [far.predict("m", [1.0, float(i)])["prediction_id"] for i in range(10)]
+    for one in served:  # they are in the memory of a replica that nobody can reach
+        answer = near.client.post("/feedback", json={"prediction_id": one, "label": 1})
+        assert problem_of(answer) == (503, "prediction-under-way")
+        assert int(answer.headers["retry-after"]) >= 1
     for i in range(30):
         near.learn("m", [2.0, float(i)], 1)
     assert near.client.get("/readyz").status_code == 200
@@ -94,12 +106,7 @@ def test_a_replica_that_is_far_behind_is_not_ready_until_it_has_caught_up(
     proxy.heal()
     recovers(lambda: far.client.get("/readyz").status_code == 503)
     assert problem_of(far.client.get("/readyz")) == (503, "not-ready")
-    lag = next(
-        line
-        for line in far.client.get("/metrics").text.splitlines()
-        if line.startswith("novikoff_journal_lag")
-    )
-    assert float(lag.split()[-1]) > 0
+    assert figure(far, "novikoff_journal_lag_events") > 0
     proxy.bytes_a_second = None
     recovers(lambda: far.client.get("/readyz").status_code == 200)
     recovers(lambda: far.stats("m")["version"] == 601)
@@ -118,7 +125,7 @@ def test_a_cluster_that_hangs_is_told_of_and_what_was_in_doubt_counts_once(
     try:
         answer = replica.client.post("/feedback", json={"prediction_id": waiting, "label": -1})
         assert problem_of(answer) == (503, "journal-unavailable")
-        assert replica.predict("m", [1.0, 2.0])["version"] == 1
+        assert replica.client.get("/stats/m").status_code == 200
     finally:
         server.resume()
     recovers(
@@ -130,3 +137,64 @@ def test_a_cluster_that_hangs_is_told_of_and_what_was_in_doubt_counts_once(
     replica.assert_replay_equals_live("m")
     replica.close()
     server.kill()
+
+
+def test_a_replica_that_is_cut_off_says_so_and_makes_no_predictions_that_nobody_finds(
+    start_replica: Callable[..., Service], proxy: TcpProxy
+) -> None:
+    far = start_replica(journal=f"nats://127.0.0.1:{proxy.port}", nats_seconds=2)
+    far.learn("m", [1.0, 2.0], 1)
+    assert far.client.get("/readyz").status_code == 200
+    assert figure(far, "novikoff_journal_connected") == 1
+    proxy.cut()
+    recovers(lambda: far.client.get("/readyz").status_code == 503)
+    answer = far.client.get("/readyz")
+    assert problem_of(answer) == (503, "not-ready") and "not heard from for" in answer.json()["detail"]
+    assert figure(far, "novikoff_journal_connected") == 0
+    answer = far.client.post("/predict", json={"model": "m", "features": [1.0, 2.0]})
+    assert problem_of(answer) == (503, "journal-unavailable")
+    assert int(answer.headers["retry-after"]) >= 1
+    assert far.stats("m")["rounds"]["pending"] == 0
+    proxy.heal()
+    recovers(lambda: far.client.get("/readyz").status_code == 200)
+    assert figure(far, "novikoff_journal_connected") == 1
+    far.reveal(far.predict("m", [1.0, 2.0])["prediction_id"], -1)
+
+
+def test_a_replica_that_was_stopped_is_not_ready_before_it_knows_what_it_has_missed(
+    start_replica: Callable[..., Service],
+) -> None:
+    near, far = start_replica(), start_replica(nats_seconds=60, lag_events_max=20)
+    far.learn("m", [1.0] * 64, 1)
+    rounds = [{"model": "m", "features": [1.5] * 64, "label": 1} for _ in range(1_000)]
+    for _ in range(3):
+        assert far.client.get("/readyz").status_code == 200
+        version = far.stats("m")["version"]
+        far.process.send_signal(signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        near.post("/learn", {"items": rounds})
+        near.post("/learn", {"items": rounds})
+        eventually(lambda since=stopped_at: time.monotonic() > since + 2.5)  # type: ignore[misc]
+        far.process.send_signal(signal.SIGCONT)
+        answer = far.client.get("/readyz")
+        behind = version + 2_000 - far.stats("m")["version"]
+        assert answer.status_code == 503 or behind <= 20, f"ready, and {behind} events behind"
+        recovers(lambda: far.client.get("/readyz").status_code == 200)
+    recovers(lambda: far.stats("m")["version"] == near.stats("m")["version"])
+    far.assert_replay_equals_live("m")
+
+
+def test_an_id_that_nobody_can_have_under_way_is_unknown_at_once(
+    start_replica: Callable[..., Service],
+) -> None:
+    near, far = start_replica(), start_replica()
+    far.learn("gone", [1.0, 2.0], 1)
+    waiting = far.predict("gone", [1.0, 2.0])["prediction_id"]
+    recovers(lambda: far.client.get("/models/gone").status_code == 200)
+    assert near.client.delete("/models/gone").status_code == 204
+    recovers(lambda: far.client.get("/models/gone").status_code == 404)
+    old = make_prediction_id(time.time_ns() // 1000 - UNDER_WAY_US - 1_000_000)
+    for replica in (near, far):
+        for prediction_id in (waiting, old, "an-id-of-ones-own"):
+            body = {"prediction_id": prediction_id, "label": 1}
+            assert replica.refused("/feedback", body) == (404, "unknown-prediction"), prediction_id

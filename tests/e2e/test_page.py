@@ -18,6 +18,7 @@ import pytest
 
 from service.web.dashboard import FILES
 from tests.e2e.demo_fleet import make_demo_fleet
+from tests.e2e.test_damage import turn_over_bits
 from tests.holders import Holder, good, lines_of
 from tests.missing import missing
 from tests.running import Service
@@ -267,6 +268,20 @@ def test_names_are_text_and_never_markup(service: Service, name: str, open_page:
     page.complaints.clear()
 
 
+def test_a_model_that_cannot_be_read_is_named_beside_the_others(start: Start, open_page: Open) -> None:
+    service = start(snapshot_every_events=5, events_kept_max=0)
+    for _ in range(10):
+        service.learn("m", [1.0], 1)
+        service.learn("other", [1.0], 1)
+    service.stop()
+    turn_over_bits(service.data, "snapshot", "state", "true")
+    service.start()
+    page = open_page(service)
+    expect(page.locator("tbody a")).to_have_text(["other"])
+    expect(page.locator(".unreadable li")).to_contain_text("the snapshots of m are damaged")
+    expect(tile(page, "Models")).to_have_text("2")
+
+
 def test_two_thousand_models_are_searched_sorted_and_paged(start: Start, open_page: Open) -> None:
     service = start(durability="process")
     lines = [
@@ -346,12 +361,39 @@ def test_a_model_that_is_deleted_or_unknown_is_said_to_be_gone(
     service: Service, name: str, open_page: Open
 ) -> None:
     service.learn(name, [1.0], 1)
+    service.learn(f"{name}.stays", [1.0], 1)
     page = open_page(service, f"#/models/{name}")
     expect(state(page)).to_have_text("Live")
     service.client.delete(f"/models/{name}")
     expect(page.get_by_role("heading", level=1)).to_have_text("This model was deleted")
     page.get_by_role("link", name="All models").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Models")
+
+
+def test_the_commonest_mistakes_of_many_classes_are_listed(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, labels=[f"label {at}" for at in range(60)], multiclass="multiclass")
+    for _ in range(2):
+        service.learn(name, [1.0], "label 59")
+    page = open_page(service, f"#/models/{name}")
+    rows = card(page, "Confusion").locator("table", has_text="The commonest mistakes").locator("tbody tr")
+    expect(rows).to_have_text(["label 59label 01"])
+
+
+def test_a_feature_called_bias_stands_beside_the_bias(service: Service, name: str, open_page: Open) -> None:
+    service.create(name, features="named", bias_value=3.0)
+    service.learn(name, {"bias": 2.0, "a": 1.0}, -1)
+    page = open_page(service, f"#/models/{name}")
+    names = card(page, "Largest weights").locator("tbody th .label")
+    expect(names).to_have_text(["bias", "“bias”", "a"])
+    page.get_by_label("Features").fill(json.dumps({"bias": 2, "null": 1}))
+    page.get_by_role("button", name="Predict").click()
+    terms = page.locator(".answer tbody tr")
+    expect(terms).to_have_count(2)
+    page.get_by_role("group", name="True label").get_by_role("button", name="1", exact=True).click()
+    expect(terms).to_have_count(3)
+    expect(terms.locator("th .label")).to_have_text(["bias", "“bias”", "null"])
 
 
 def test_trying_it_moves_the_weights(service: Service, name: str, open_page: Open) -> None:

@@ -1,15 +1,14 @@
 """Several replicas on one cluster: any of them serves any model, and all come to the same bits."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.nats_servers import NatsCluster
-from tests.running import NO_TLS, Service, problem_of
+from tests.running import Service, problem_of
+from tests.sending import at_once
 from tests.waiting import eventually
 
 
@@ -32,16 +31,6 @@ def assert_all_alike(replicas: list[Service], model: str) -> None:
     assert all(one == weights[0] for one in weights)
     for replica in replicas:
         replica.assert_replay_equals_live(model)
-
-
-def at_once(requests: list[tuple[Service, str, dict[str, Any]]]) -> list[httpx.Response]:
-    async def send() -> list[httpx.Response]:
-        async with httpx.AsyncClient(timeout=30, verify=NO_TLS) as http:
-            return await asyncio.gather(
-                *(http.post(one.url + path, json=body) for one, path, body in requests)
-            )
-
-    return asyncio.run(send())
 
 
 def test_a_prediction_made_on_one_is_revealed_on_another(replicas: list[Service]) -> None:

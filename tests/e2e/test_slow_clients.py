@@ -3,16 +3,18 @@
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
 
-from tests.raw_http import connect, problem_in, read_to_end, read_until, request, stream_head
+from tests.raw_http import chunk, connect, problem_in, read_to_end, read_until, request, stream_head
 from tests.running import Service
 from tests.waiting import PATIENCE_SECONDS, eventually
 
 HEAD = b"POST /predict HTTP/1.1\r\nhost: localhost\r\n"
+ANSWERS_BYTES_MAX = 8_000_000
 LEARN = json.dumps({"model": "m", "features": [1.0], "label": 1}).encode()
 
 
@@ -23,6 +25,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         request_timeout_seconds=1,
         stream_idle_seconds=1,
         streams_max=1,
+        stream_answers_bytes_max=ANSWERS_BYTES_MAX,
     ).start()
     yield service
     assert not [line for line in service.log if "unforeseen" in line or "ASGI" in line]
@@ -127,6 +130,32 @@ def test_an_answer_that_nobody_takes_is_given_up(impatient: Service) -> None:
                     continue
         assert time.monotonic() < deadline, "the service waits for this client for ever"
     impatient.learn("m", [1.0], 1)
+
+
+def test_who_takes_nothing_while_it_sends_is_not_slow(start: Callable[..., Service]) -> None:
+    """However long it sends: it is as many other clients are."""
+    many = chunk((LEARN + b"\n") * 500)
+    with connect(start(request_timeout_seconds=3)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        connection.sendall(stream_head("/stream?model=m"))
+        sent = 0
+        deadline = time.monotonic() + 8  # far longer than an answer may go untaken
+        while time.monotonic() < deadline or sent < 30_000:
+            connection.sendall(many)
+            sent += 500
+            time.sleep(0.05)
+        connection.sendall(chunk(b""))
+        with HTTPResponse(connection) as answer:
+            answer.begin()
+            assert answer.read().count(b'"mistake"') == sent
+
+
+def test_who_sends_for_ever_what_is_not_wanted_any_more_is_ended(impatient: Service) -> None:
+    """The answer came before the whole request: what follows is passed over, for a while."""
+    with connect(impatient) as connection:
+        connection.sendall(stream_head("/learn") + chunk(b"nonsense"))
+        assert b" 415 " in read_until(connection, b"}")
+        assert dripped(connection, chunk(b"more")) == b""
 
 
 def test_a_client_that_takes_its_time_within_reason_is_served(tmp_path: Path, impatient: Service) -> None:

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.engine.block_fold import table_of
 from service.engine.model import Model
+from service.engine.outcomes import BlockOutcome
 from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.learning.runs import AHEAD_MAX
 from service.learning.vectors import Rows, Vector, Vectors, dot
@@ -37,16 +38,17 @@ FEATURES: list[Any] = [
 LABELS: list[Any] = [[-1, 1], None, ["a", "b", "c"]]
 
 
-def new_model(**settings: Any) -> Model:
-    settings = ModelSettings(**settings).complete(ModelLimits(100, 100, 100, 10**8))
-    model = Model(ModelCreated("m", 1, settings))
+def new_model(**chosen: Any) -> Model:
+    model = Model(ModelCreated("m", 1, ModelSettings(**chosen).complete(ModelLimits(100, 100, 100, 10**8))))
     model.apply(DimensionFixed("m", 1, 5))
     return model
 
 
 def examples(kind: str, chance: np.random.Generator) -> list[Any]:
     """Numbers, small enough to make ties, whose rule changes half way; names come and go."""
-    numbers = chance.integers(-3, 4, size=(ROUNDS, 5)).astype(float).tolist()
+    numbers = chance.integers(-3, 4, size=(ROUNDS, 5)).astype(float)
+    numbers[::7] = 0.0  # without a bias these change nothing
+    numbers = numbers.tolist()
     if kind == "dense":
         return numbers
     names = ["a", "b", "c", "d", "e"]
@@ -69,17 +71,19 @@ CASES = [
 @pytest.mark.parametrize(("learner", "features", "labels"), CASES, ids=str)
 def test_a_block_is_its_rounds(learner: Any, features: Any, labels: Any) -> None:
     chance = np.random.default_rng(1958)
-    settings = {
+    chosen = {
         "learner": learner,
         "features": features,
         "labels": labels,
         "bias": len(str(features)) % 2 == 0,
     }
-    one_by_one, in_blocks = new_model(**settings), new_model(**settings)
+    one_by_one, in_blocks = new_model(**chosen), new_model(**chosen)
     kind = one_by_one.settings["features"]["kind"]
     sent = examples(kind, chance)
     revealed = truths(labels, sent)
     start, block = 0, 0
+    rises: list[int] = []
+    expected_rises: list[int] = []
     while start < ROUNDS:
         end = start + (1, 3, 40, 500)[block % 4]
         block += 1
@@ -89,14 +93,19 @@ def test_a_block_is_its_rounds(learner: Any, features: Any, labels: Any) -> None
         event = RoundsLearned("m", at, labels_sent, [table_of(rows) for rows in features_sent])
         stored = features_of(event)
         assert stored == [one_by_one.features.encode(one_by_one.features.read(s)) for s in sent[start:end]]
-        expected = [
-            one_by_one.apply(RoundLearned("m", at, None, label, each))
-            for label, each in zip(labels_sent, stored, strict=True)
-        ]
-        assert list(in_blocks.apply(event)) == expected  # type: ignore[arg-type]
+        expected = []
+        for label, each in zip(labels_sent, stored, strict=True):
+            expected.append(one_by_one.apply(RoundLearned("m", at, None, label, each)))
+            if one_by_one.statistics.drift_count > len(expected_rises):
+                expected_rises.append(one_by_one.revealed)
+        outcome = in_blocks.apply(event)
+        assert isinstance(outcome, BlockOutcome) and list(outcome) == expected
+        assert outcome.labels is in_blocks.labels
+        rises += outcome.rises
         start = end
     assert in_blocks.to_bytes() == one_by_one.to_bytes()
     assert in_blocks.revealed == ROUNDS
+    assert rises == expected_rises
     assert in_blocks.report(10**15) == one_by_one.report(10**15)
 
 
@@ -151,6 +160,43 @@ def test_empty_examples_survive_a_block() -> None:
     event = RoundsLearned("m", 1, [1, -1], [table_of(part) for part in rows])
     assert features_of(event) == [{}, {}]
     assert len(list(model.apply(event))) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("features", ["dense", "named"])
+@pytest.mark.parametrize(("bias", "tie"), [(True, -1), (False, 1)])
+@settings(deadline=None, max_examples=30)
+@given(
+    alone=st.integers(0, 120),
+    first=st.sampled_from([-1, 1]),
+    sizes=st.lists(st.integers(1, 90), min_size=8),
+    seed=st.integers(0, 9),
+)
+def test_the_ceiling_is_the_least_of_all_moments_also_within_a_block(
+    features: str, bias: bool, tie: int, alone: int, first: int, sizes: list[int], seed: int
+) -> None:
+    chance = np.random.default_rng(seed)
+    rows = chance.normal(size=(240, 5)) * 10 ** chance.uniform(-3, 3, size=(240, 1))
+    labels = np.where(np.arange(240) < alone, first, chance.choice([-1, 1], 240)).tolist()
+    chosen = {"features": features, "bias": bias, "tie": tie, "declared_margin": 0.1}
+    one_by_one, in_blocks = new_model(**chosen), new_model(**chosen)
+    sent = rows.tolist() if features == "dense" else [dict(zip("abcde", row, strict=True)) for row in rows]
+    ceilings, start = [], 0
+    for size in [*sizes, 240]:
+        part, its_labels = sent[start : start + size], labels[start : start + size]
+        if not part:
+            break
+        tables = one_by_one.features.read_rows(part)
+        assert tables is not None
+        event = RoundsLearned("m", 1, its_labels, [table_of(table) for table in tables])
+        for each, label in zip(features_of(event), its_labels, strict=True):
+            one_by_one.apply(RoundLearned("m", 1, None, label, each))
+            ceilings.append(one_by_one.bound_report()["margin_ceiling"])
+        in_blocks.apply(event)
+        assert in_blocks.bound_report()["margin_ceiling"] == ceilings[-1]
+        start += size
+    assert in_blocks.to_bytes() == one_by_one.to_bytes()
+    known = [ceiling for ceiling in ceilings if ceiling is not None]
+    assert known == sorted(known, reverse=True)
 
 
 @pytest.mark.parametrize("rounds_together", [1, 50])

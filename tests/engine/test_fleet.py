@@ -10,8 +10,8 @@ from service.engine.clock import Clock
 from service.engine.examples import Examples
 from service.engine.fleet import Fleet
 from service.engine.live import Live
-from service.errors import UnknownModel
-from service.events import AnyEvent, ModelCreated, ModelDeleted
+from service.errors import InvalidRequest, UnknownModel
+from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelReset
 from service.web import eager
 from service.web.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
@@ -69,3 +69,17 @@ async def test_a_first_example_of_a_model_that_is_made_anew_meanwhile_is_refused
         )
         assert isinstance(reading[-1], UnknownModel)
         assert (await fleet.get("m")).model.features.dimension is None
+
+
+async def test_of_two_first_examples_that_cross_a_reset_one_fixes_the_dimension(tmp_path: Path) -> None:
+    async with fleet_at(tmp_path) as fleet:
+        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        live = await fleet.get("m")
+        examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
+        _, first, second = await asyncio.gather(
+            fleet.append(live, ModelReset("m", 2)),
+            examples.read(live, [1.0, 2.0, 3.0]),
+            examples.read(live, [1.0, 2.0]),
+            return_exceptions=True,
+        )
+        assert len(first) == 3 and isinstance(second, InvalidRequest)

@@ -1,11 +1,14 @@
 """A model is a fold over its events: the same events, the same bits; a snapshot is a place to begin."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.engine.explanation import explain
 from service.engine.model import Model
+from service.engine.transfer import _digest, _plain, export_model, import_model
 from service.events import (
     AnyEvent,
     DimensionFixed,
@@ -15,6 +18,7 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
 )
+from service.journal.codec import encode_state
 from service.web.model_settings import ModelLimits, ModelSettings
 
 number = st.floats(-1e6, 1e6, allow_nan=False)
@@ -39,12 +43,9 @@ learner = st.fixed_dictionaries(
 )
 
 
-def new_model(settings: dict[str, object], bias: bool) -> Model:
-    model = Model(
-        ModelCreated(
-            "m", 1, ModelSettings(learner=settings, bias=bias).complete(ModelLimits(100, 100, 100, 10**8))
-        )
-    )
+def new_model(learner: dict[str, object], bias: bool, **more: Any) -> Model:
+    settings = ModelSettings(learner=learner, bias=bias, **more).complete(ModelLimits(100, 100, 100, 10**8))
+    model = Model(ModelCreated("m", 1, settings))
     model.apply(DimensionFixed("m", 1, 3))
     return model
 
@@ -61,6 +62,29 @@ def test_replay_and_restore_equal_never_having_stopped(
     assert restored.to_bytes() == replayed.to_bytes()
     assert [restored.apply(e) for e in events[cut:]] == outcomes[cut:]
     assert restored.to_bytes() == live.to_bytes()
+
+
+@given(st.lists(event, max_size=30), st.sampled_from([None, 0.5]))
+def test_what_0_1_0_has_written_still_opens(events: list[AnyEvent], declared: float | None) -> None:
+    model = new_model({}, True, declared_margin=declared)
+    for e in events:
+        model.apply(e)
+    state = model.state()
+    del state["bound"]["sum_norm_sq"], state["bound"]["ceiling"]
+    state["bound"]["mistakes"] = state["bound"]["updates"]
+    opened = Model.from_bytes(encode_state(state))
+    now, then = opened.bound_report(), model.bound_report()
+    assert now["margin_ceiling"] is None or now["margin_ceiling"] >= then["margin_ceiling"] * (1 - 1e-6)
+    unchanged = {"R", "weight_norm", "gamma", "mistake_bound", "used", "stale_updates_mean"}
+    assert all(now[name] == then[name] for name in unchanged)
+    # An export of it, as that version has made it.
+    kept = export_model(model)
+    kept["bound"] = _plain(state["bound"])
+    assert import_model({**kept, "digest": _digest(state)}).to_bytes() == replaced(model, bound=None)
+
+
+def replaced(model: Model, **parts: object) -> bytes:
+    return encode_state({**model.state(), **parts})
 
 
 @given(st.lists(event, max_size=20))

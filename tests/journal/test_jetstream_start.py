@@ -1,5 +1,6 @@
 """A cluster that will not do is refused at the start, with a line that says why."""
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 
 from service.cli import Server
 from service.errors import ClusterUnusable
+from service.journal.jetstream.api import Api
+from service.journal.jetstream.connecting import Access, Link
 from service.listening import listen
 from service.settings import Settings
 from tests.forking import run
@@ -124,6 +127,27 @@ def test_streams_that_are_different_are_refused_and_the_difference_is_named(
     said = refused(**settings, pending_ttl_seconds=3600)
     assert "max_age" in said and "NOVIKOFF_NATS_PREFIX" in said
     assert "num_replicas" in refused(**settings | {"nats_replicas": 3})
+
+
+def test_a_stream_that_was_edited_fits_the_new_setting(nats_server: NatsServer, tmp_path: Path) -> None:
+    """Another `pending_ttl_seconds`, as docs/scaling.md describes it."""
+    settings = nats_server.settings(f"t{os.urandom(6).hex()}")
+    service = Service(tmp_path, **settings).start()
+    service.learn("m", [1.0], -1)
+    service.close()
+
+    async def edit() -> None:
+        link = Link(Access((nats_server.url,)))
+        await link.open()
+        api, stream = Api(link), f"{settings['nats_prefix']}-ids"
+        config = (await api.request(f"STREAM.INFO.{stream}"))["config"]
+        await api.request(f"STREAM.UPDATE.{stream}", {**config, "max_age": 7200 * 10**9})
+        await link.close()
+
+    asyncio.run(edit())
+    again = Service(tmp_path, **settings, pending_ttl_seconds=3600).start()
+    assert again.learn("m", [1.0], -1)["rounds"] == 2
+    again.close()
 
 
 def test_more_copies_than_servers_are_refused(nats_server: NatsServer) -> None:

@@ -25,10 +25,11 @@ def perceptron(xs, ys, bound, *, c=None, eta=1.0, late=0, tie=1, seed=0, check=N
             y = int(ys[number])
             mistake = served[number] != y
             stale = updates - seen_at[number]
+            score = float(np.add.reduce(w * zs[number]))
             if mistake:
                 w = w + eta * y * zs[number]
                 updates += 1
-            bound.observe(xs[number], y, updated=mistake, mistake=mistake, stale_updates=stale)
+            bound.observe(xs[number], y, updated=mistake, score=score, stale_updates=stale)
             if check is not None and number % 97 == 0:
                 check(w)
     return w

@@ -1,6 +1,6 @@
 """The mistake bound on streams whose separating plane is known, at any delay, with and without a bias."""
 
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_a_separable_stream_keeps_the_bound_and_its_margin_stays_below_the_ceili
     xs, ys, u, b = separable(np.random.default_rng(seed), ROUNDS[late], **plane)
     margin = float(np.min(ys * (xs @ u + b)))
     bound = Bound(c, eta, margin)
-    checked = []
+    checked, last_ceiling = [], [inf]
 
     def check(w):
         report = bound.report(w, None)
@@ -48,6 +48,8 @@ def test_a_separable_stream_keeps_the_bound_and_its_margin_stays_below_the_ceili
             assert bound.updates <= report["mistake_bound"] * (1 + 1e-9)
             assert report["used"] == bound.updates / report["mistake_bound"]
             assert report["margin_ceiling"] is None or report["margin_ceiling"] >= margin * (1 - 1e-9)
+            assert report["margin_ceiling"] is None or report["margin_ceiling"] <= last_ceiling[-1]
+            last_ceiling.append(report["margin_ceiling"] or inf)
             checked.append(report)
 
     w = perceptron(xs, ys, bound, c=c, eta=eta, late=late, tie=tie, seed=seed, check=check)
@@ -66,12 +68,18 @@ def test_a_separable_stream_keeps_the_bound_and_its_margin_stays_below_the_ceili
 def test_every_number_is_its_formula(plane, c, eta, late, seed):
     xs, ys, _, _ = separable(np.random.default_rng(seed), 300, **plane)
     gamma = 0.01
-    stale = []
+    stale, ceilings, seen, added = [], [inf], [], []
 
     class Recorded(Bound):
         def observe(self, x, y, **how):
-            if how["mistake"]:
+            seen.append((np.linalg.norm(x), y))
+            if how["updated"]:
                 stale.append(how["stale_updates"])
+                added.append(y * (x if c is None else np.append(x, c)))
+            if stale and {y for _, y in seen} == {-1, 1}:
+                R = max(length for length, _ in seen)
+                k_max = 1.0 if c is None else 1 + R**2 / c**2
+                ceilings.append(np.linalg.norm(np.sum(added, axis=0)) * sqrt(k_max) / len(stale))
             super().observe(x, y, **how)
 
     bound = Recorded(c, eta, gamma)
@@ -83,7 +91,7 @@ def test_every_number_is_its_formula(plane, c, eta, late, seed):
     R_z_sq = R**2 if c is None else R**2 + c**2
     assert report["R"] == pytest.approx(R)
     assert report["weight_norm"] == pytest.approx(np.linalg.norm(w))
-    assert report["margin_ceiling"] == pytest.approx(np.linalg.norm(w) * sqrt(k_max) / (eta * M))
+    assert report["margin_ceiling"] == pytest.approx(min(ceilings), abs=1e-6 * sqrt(R_z_sq))
     assert (report["gamma"], report["gamma_source"]) == (gamma, "declared")
     assert report["stale_updates_mean"] == pytest.approx(d)
     assert report["stale_updates_max"] == max(stale)
@@ -155,21 +163,80 @@ def test_a_margin_that_is_the_ceiling_but_for_rounding_is_not_exceeded(gamma, et
 @pytest.mark.parametrize(("above", "verdict"), [(5e-10, "within"), (1e-8, "exceeded")])
 def test_a_declared_margin_may_be_rounded_itself(above, verdict):
     bound = Bound(None, 1.0, 1.0 + above)
-    for x in (-1.0, 1.0):
-        bound.observe(np.array([x]), int(x), updated=x < 0, mistake=x < 0, stale_updates=0)
-    report = bound.report(np.array([1.0]), None)
-    assert (report["margin_ceiling"], report["verdict"]) == (1.0, verdict)
+    w = perceptron(np.array([[-1.0], [1.0]]), np.array([-1, 1]), bound)
+    report = bound.report(w, None)
+    assert (report["margin_ceiling"], report["verdict"]) == (pytest.approx(1.0, rel=1e-12), verdict)
 
 
-def test_the_more_updates_the_more_rounding_is_allowed_for():
-    bound = Bound(None, 1.0, 1.0)
-    for x in (1.0, -1000.0):
-        bound.observe(np.array([x]), int(np.sign(x)), updated=True, mistake=True, stale_updates=0)
-    for updates, ceiling, verdict in [
-        (10**12, 1.0 - 1e-7, "within"),
-        (10**12, 1.0 - 1e-5, "exceeded"),
-        (10**6, 1.0 - 1e-7, "exceeded"),
-    ]:
-        bound.updates = bound.mistakes = updates
-        report = bound.report(np.array([ceiling * updates]), None)
-        assert (report["verdict"], report["margin_ceiling"]) == (verdict, pytest.approx(ceiling, rel=1e-12))
+def test_what_is_proved_once_stays_proved():
+    bound = Bound(None, 1.0, 0.5)
+    xs = np.array([[1.0, 0.0]] * 20 + [[0.0, 100.0]] + [[0.0, 1.0]] * 50)
+    ys = np.array([1, -1] * 10 + [-1] + [-1] * 50)  # one x had both labels
+    w = perceptron(xs[:20], ys[:20], bound)
+    proved = bound.report(w, None)
+    assert (proved["verdict"], w.tolist()) == ("exceeded", [-1.0, 0.0])
+    assert 0.0 <= proved["margin_ceiling"] < 1e-6
+    bound = Bound(None, 1.0, 0.5)
+    w = perceptron(xs, ys, bound)
+    assert w.tolist() == [-1.0, -100.0]
+    report = bound.report(w, None)
+    assert (report["verdict"], report["margin_ceiling"]) == ("exceeded", proved["margin_ceiling"])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    c=st.sampled_from([None, 0.1, 1.0, 100.0]),
+    eta=st.sampled_from([1e-200, 0.1, 3.0]),
+    late=st.sampled_from([0, 10]),
+    declared=st.sampled_from([1e-3, 0.1, 0.5, 2.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_a_verdict_exceeded_is_for_ever_and_the_ceiling_never_rises(c, eta, late, declared, seed):
+    rng = np.random.default_rng(seed)
+    xs = rng.normal(size=(400, 3)) * 10 ** rng.uniform(-2, 2, size=(400, 1))
+    bound = Bound(c, eta, declared)
+    reports = []
+    perceptron(xs, rng.choice([-1, 1], 400), bound, c=c, eta=eta, late=late, seed=seed,
+               check=lambda w: reports.append(Bound.restore(bound.state(), w).report(w, None)))  # fmt: skip
+    verdicts = [report["verdict"] for report in reports]
+    assert verdicts == sorted(verdicts, key=["unknown", "within", "exceeded"].index)
+    ceilings = [report["margin_ceiling"] for report in reports if report["margin_ceiling"] is not None]
+    assert ceilings == sorted(ceilings, reverse=True)
+
+
+# Where the numbers end
+
+
+@pytest.mark.parametrize("eta", [1e-200, 1e-150, 1e-9, 1e6])
+@pytest.mark.parametrize("c", [None, 1.0])
+def test_the_rate_changes_no_verdict_and_no_ceiling(eta, c):
+    xs, ys, _, _ = separable(np.random.default_rng(4), 300, 3, radius=1.0, offset=0.0, gap=0.1, hard=True)
+    reports = []
+    for rate in (1.0, eta):
+        bound = Bound(c, rate, 0.05)
+        w = perceptron(xs, ys, bound, c=c, eta=rate)
+        reports.append(bound.report(w, None))
+    assert [report["verdict"] for report in reports] == ["within", "within"]
+    assert reports[0]["margin_ceiling"] == pytest.approx(reports[1]["margin_ceiling"], rel=1e-6)
+    assert reports[0]["weight_norm"] == pytest.approx(reports[1]["weight_norm"] / eta)
+
+
+@pytest.mark.parametrize(("size", "eta"), [(1e-170, 1.0), (1e-100, 1e-200), (1e-10, 1e-310), (1e200, 1.0)])
+@pytest.mark.parametrize("declared", [1e-171, None])
+def test_examples_too_small_or_too_large_to_square_prove_nothing(size, eta, declared):
+    bound = Bound(None, eta, declared)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        w = perceptron(
+            size * np.array([[-1.0], [1.0], [-2.0]] * 5), np.array([-1, 1, -1] * 5), bound, eta=eta
+        )
+    report = Bound.restore(bound.state(), w).report(w, None)
+    assert report["verdict"] == "not_applicable"
+    assert "too small or too large" in report["why"]
+    assert report["margin_ceiling"] is report["mistake_bound"] is report["used"] is None
+
+
+def test_small_examples_beside_a_bias_are_as_good_as_zeros():
+    xs, ys = 1e-170 * np.array([[-1.0], [1.0]] * 20), np.array([-1, 1] * 20)
+    bound = Bound(1.0, 1.0, 1e-171)
+    report = bound.report(perceptron(xs, ys, bound, c=1.0), None)
+    assert (report["verdict"], report["mistake_bound"]) == ("within", None)

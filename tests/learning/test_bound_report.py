@@ -16,21 +16,21 @@ def test_nothing_is_said_until_both_classes_have_been_revealed():
     x = np.array([1.0, 0.0])
     assert bound.report(np.zeros(3), None)["R"] is None
     for _ in range(3):
-        bound.observe(x, -1, updated=True, mistake=True, stale_updates=0)
+        bound.observe(x, -1, updated=True, score=0.0, stale_updates=0)
         report = bound.report(np.array([-1.0, 0.0, -1.0]), None)
         assert report["verdict"] == "unknown"
         assert report["why"] == "both classes must have been revealed"
         assert report["mistake_bound"] is report["used"] is report["margin_ceiling"] is None
         assert report["R"] == 1.0
         assert report["weight_norm"] == sqrt(2)
-    bound.observe(-x, 1, updated=False, mistake=False, stale_updates=0)
+    bound.observe(-x, 1, updated=False, score=0.0, stale_updates=0)
     assert bound.report(np.array([-1.0, 0.0, -1.0]), None)["verdict"] == "within"
 
 
 def test_where_the_theorem_does_not_apply_it_says_why_and_claims_nothing():
     bound = Bound(1.0, 1.0, None)
     for y in (1, -1):
-        bound.observe(np.array([float(y)]), y, updated=True, mistake=True, stale_updates=3)
+        bound.observe(np.array([float(y)]), y, updated=True, score=0.0, stale_updates=3)
     report = bound.report(np.array([2.0, 0.0]), "the learner is pa1")
     assert report == {
         "verdict": "not_applicable",
@@ -51,7 +51,7 @@ def test_where_the_theorem_does_not_apply_it_says_why_and_claims_nothing():
 def test_before_the_first_mistake_there_is_no_ceiling_and_nothing_is_used():
     bound = Bound(None, 1.0, 0.5)
     for y in (1, -1):
-        bound.observe(np.array([float(y)]), y, updated=False, mistake=False, stale_updates=9)
+        bound.observe(np.array([float(y)]), y, updated=False, score=0.0, stale_updates=9)
     report = bound.report(np.zeros(1), None)
     assert (report["verdict"], report["mistake_bound"], report["used"]) == ("within", 4.0, 0.0)
     assert report["margin_ceiling"] is report["stale_updates_mean"] is report["stale_updates_max"] is None
@@ -69,7 +69,7 @@ def test_an_observed_margin_is_that_of_the_weights_and_uses_their_own_bias():
     k = 1 + (w[-1] * c / length) ** 2 / c**2
     assert gamma > 0
     assert (report["gamma_source"], report["gamma"]) == ("observed", pytest.approx(gamma))
-    d = bound.stale_updates_sum / bound.mistakes
+    d = bound.stale_updates_sum / bound.updates
     assert report["mistake_bound"] == pytest.approx((1 + 2 * d) * (report["R"] ** 2 + c**2) * k / gamma**2)
     assert report["verdict"] == "within"
     assert report["why"] == "the margin is observed on the last 64 reveals only"
@@ -78,10 +78,10 @@ def test_an_observed_margin_is_that_of_the_weights_and_uses_their_own_bias():
 def test_an_observed_margin_that_the_stream_has_not_is_never_called_within():
     bound = Bound(None, 1.0, None)
     for number in range(500):  # contradictions at first
-        bound.observe(np.array([1.0]), (-1) ** number, updated=True, mistake=True, stale_updates=0)
+        bound.observe(np.array([1.0]), (-1) ** number, updated=True, score=0.0, stale_updates=0)
     for number in range(64):
         y = (-1) ** number
-        bound.observe(np.array([float(y)]), y, updated=False, mistake=False, stale_updates=0)
+        bound.observe(np.array([float(y)]), y, updated=False, score=0.0, stale_updates=0)
     report = bound.report(np.array([1.0]), None)
     assert (report["verdict"], report["gamma"], report["mistake_bound"], report["used"]) == (
         "unknown",
@@ -92,16 +92,47 @@ def test_an_observed_margin_that_the_stream_has_not_is_never_called_within():
     assert report["why"] == "the margin is observed on the last 64 reveals only, the stream has less"
 
 
+def test_an_observed_margin_above_the_ceiling_is_not_called_within_though_the_mistakes_are_few():
+    bound = Bound(None, 1.0, None)
+    xs = [[1.0, 0.0]] * 20 + [[0.0, 100.0]] + [[0.0, 10.0], [0.0, -10.0]] * 32
+    w = perceptron(np.array(xs), np.array([1, -1] * 10 + [-1] + [-1, 1] * 32), bound)
+    report = bound.report(w, None)
+    assert (report["gamma"], report["used"]) == (pytest.approx(10, 1e-3), pytest.approx(0.2, 1e-3))
+    assert report["margin_ceiling"] < 1e-6
+    assert report["verdict"] == "unknown"
+    assert report["why"] == "the margin is observed on the last 64 reveals only, the stream has less"
+
+
+def test_what_an_earlier_version_kept_goes_on_from_the_ceiling_of_its_weights():
+    rng = np.random.default_rng(9)
+    xs, ys, _, _ = separable(rng, 300, dimension=3, radius=2.0, offset=0.3, gap=0.1, hard=True)
+    bound = Bound(0.5, 2.0, 0.05)
+    w = perceptron(xs, ys, bound, c=0.5, eta=2.0, late=10)
+    old = bound.state()
+    for name in ("sum_norm_sq", "ceiling"):
+        del old[name]
+    old["mistakes"] = old["updates"]
+    restored = Bound.restore(old, w)
+    now = np.linalg.norm(w / 2.0) * sqrt(1 + restored.norm_sq_max / 0.25) / bound.updates
+    assert restored.report(w, None)["margin_ceiling"] == pytest.approx(now)
+    assert restored.sum_norm_sq == pytest.approx(bound.sum_norm_sq)
+    assert restored.report(w, None)["verdict"] == "within"
+    untouched = Bound(0.5, 2.0, 0.05).state()
+    for name in ("sum_norm_sq", "ceiling"):
+        del untouched[name]
+    assert Bound.restore(untouched, np.zeros(0)).state() == Bound(0.5, 2.0, 0.05).state()
+
+
 def test_without_a_margin_the_verdict_is_unknown():
     bound = Bound(1.0, 1.0, None)
     for y in (1, -1):
-        bound.observe(np.array([1.0]), y, updated=True, mistake=True, stale_updates=0)
+        bound.observe(np.array([1.0]), y, updated=True, score=0.0, stale_updates=0)
     for weights in ([0.0, 0.0], [1.0, 0.0]):
         report = bound.report(np.array(weights), None)
         assert report["verdict"] == "unknown"
         assert report["why"] == "no margin is declared, and the weights do not separate the last 2 reveals"
         assert report["gamma"] is report["gamma_source"] is report["mistake_bound"] is None
-    bound.observe(np.zeros(512), 1, updated=False, mistake=False, stale_updates=0)
+    bound.observe(np.zeros(512), 1, updated=False, score=0.0, stale_updates=0)
     assert "too large" in bound.report(np.zeros(513), None)["why"]
 
 
@@ -109,12 +140,12 @@ def test_numbers_too_large_to_square_are_not_reported_as_infinite():
     bound = Bound(1.0, 1.0, 0.5)
     for y in (1, -1):
         with np.errstate(over="ignore"):
-            bound.observe(np.array([1e200]), y, updated=True, mistake=True, stale_updates=0)
+            bound.observe(np.array([1e200]), y, updated=True, score=0.0, stale_updates=0)
     report = bound.report(np.array([1e200, 1.0]), None)
-    assert (report["verdict"], report["R"], report["weight_norm"]) == ("unknown", None, None)
+    assert (report["verdict"], report["R"], report["weight_norm"]) == ("not_applicable", None, 1e200)
     tiny = Bound(1e-300, 1.0, 1e-300)
     for y in (1, -1):
-        tiny.observe(np.array([float(y)]), y, updated=False, mistake=False, stale_updates=0)
+        tiny.observe(np.array([float(y)]), y, updated=False, score=0.0, stale_updates=0)
     report = tiny.report(np.zeros(2), None)
     assert (report["verdict"], report["mistake_bound"], report["used"]) == ("within", None, None)
 
@@ -135,9 +166,9 @@ def test_stopping_and_going_on_equals_never_having_stopped(declared, c, stop, se
     unbroken, broken = Bound(c, 1.0, declared), Bound(c, 1.0, declared)
     for number, (x, y, mistake, stale) in enumerate(reveals):
         if number == stop:
-            broken = Bound.restore(broken.state())
+            broken = Bound.restore(broken.state(), np.zeros(0))
         for bound in (unbroken, broken):
-            bound.observe(x, y, updated=mistake, mistake=mistake, stale_updates=stale)
+            bound.observe(x, y, updated=mistake, score=0.1, stale_updates=stale)
     assert broken.state() == unbroken.state()
     w = rng.normal(size=4 + (c is not None))
     assert broken.report(w, None) == unbroken.report(w, None)

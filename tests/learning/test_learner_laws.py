@@ -201,6 +201,21 @@ def test_under_rule_mistake_a_correctly_served_example_changes_no_weight(way: st
         assert not model.weights(truth)[len(before) :].any()
 
 
+@every_classifier
+def test_an_example_of_zeros_moves_no_weight_and_is_no_update(learner: str, way: str) -> None:
+    model = make(learner, way, "dense-no-bias").run(rounds_for(way, "dense-no-bias", 30))
+    updates = model.classifier.updates
+    before = [model.weights(chosen).copy() for chosen in range(model.classes)]
+    for truth in range(model.classes):
+        for served in range(model.classes):
+            assert not model.classifier.learn(Vector(np.zeros(4)), truth, served)
+            assert not model.classifier.learn(Vector(np.zeros(0), np.zeros(0, dtype=int)), truth, served)
+    assert model.classifier.updates == updates
+    if learner != "averaged":  # whose mean goes on towards the weights that it has now
+        for chosen, weights in enumerate(before):
+            assert np.array_equal(model.weights(chosen), weights)
+
+
 def test_a_wrongly_served_example_updates_even_if_the_weights_have_become_right() -> None:
     model = Model({"algorithm": "perceptron"})
     assert model.reveal([1.0], 1, 0)

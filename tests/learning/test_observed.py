@@ -53,7 +53,7 @@ def test_the_window_is_the_last_examples_that_fit_and_its_least_score_is_right(
         indices = rng.choice(1000, size=length, replace=False).astype(np.intp) if sparse else None
         window.push(x, y, indices)
         examples.append((x, y, indices))
-        assert len(window.numbers) <= 4096
+        assert len(window) <= 4096
     kept = fitting(examples, 2 if sparse else 1)
     assert window.examples == len(kept)
     weights = rng.normal(size=weights_length)

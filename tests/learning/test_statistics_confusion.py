@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.learning.statistics.confusion import CELLS_MAX, Confusion
+from service.learning.statistics.confusion import CELLS_MAX, CLASSES_MAX, Confusion
 
 
 def divided(part, whole):
@@ -141,3 +141,20 @@ def test_fifty_classes_have_their_whole_matrix_however_many_pairs_occur():
     pairs = [(t, s) for t in range(50) for s in range(-1, 50)] * 2
     random.Random(6).shuffle(pairs)
     assert observed(pairs).report(50)["confusion"]["matrix"] == [[2] * 50] * 50
+
+
+def test_classes_past_the_last_that_can_be_told_apart_are_counted_with_it():
+    confusion = Confusion()
+    last, past = CLASSES_MAX - 1, CLASSES_MAX + 1
+    for truth, served in [(last, 0), (past, -1), (0, past), (past, past), (past, 0)]:
+        confusion.observe(truth, served)
+    report = Confusion.restore(confusion.state()).report(CLASSES_MAX + 2)
+    assert [report["classes"][c]["support"] for c in (0, last, past)] == [1, 4, 0]
+
+
+def test_the_commonest_confusions_are_only_those_that_occurred():
+    report = observed([(7, 7), (3, 1), (3, 1), (0, 60), (60, 60)]).report(61)
+    assert report["confusion"]["largest"] == [
+        {"true": 3, "served": 1, "count": 2},
+        {"true": 0, "served": 60, "count": 1},
+    ]

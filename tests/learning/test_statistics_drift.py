@@ -155,9 +155,8 @@ def test_many_at_once_are_the_same_as_one_by_one(delta):
         done = 0
         while done < len(values):
             part = values[done : done + rng.choice([1, 31, 32, 96, 100, 257, 1000, 2500])]
-            for number, value in enumerate(part, done + 1):
-                alone.observe(value, number)
-            together.observe_all(np.array(part), done)
+            rises = [number for number, value in enumerate(part, done + 1) if alone.observe(value, number)]
+            assert together.observe_all(np.array(part), done) == rises
             done += len(part)
             assert together.state() == alone.state()
             warnings += alone.warning

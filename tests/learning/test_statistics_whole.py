@@ -158,7 +158,7 @@ def test_an_old_model_takes_at_most_16_kilobytes_in_memory_and_in_its_snapshot()
             updated=wrong,
             stale_updates=rng.randrange(1000),
         )
-        bound.observe(x, 1, updated=wrong, mistake=wrong, stale_updates=number)
+        bound.observe(x, 1, updated=wrong, score=0.1, stale_updates=number)
 
     statistics, bound = Statistics(), Bound(1.0, 1.0, None)
     for number in range(180_000):  # more than two days, so that every window is full
@@ -167,7 +167,7 @@ def test_an_old_model_takes_at_most_16_kilobytes_in_memory_and_in_its_snapshot()
     del statistics, bound
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    statistics, bound = Statistics.restore(saved[0]), Bound.restore(saved[1])
+    statistics, bound = Statistics.restore(saved[0]), Bound.restore(saved[1], x)
     for number in range(180_000, 181_000):  # grown, not just as large as when restored
         observe(number)
     after, _ = tracemalloc.get_traced_memory()
@@ -193,7 +193,7 @@ def test_a_young_model_takes_about_one_and_a_half_kilobytes():
             statistics.observe(
                 0, int(wrong), at_us=at_us, predicted_at_us=at_us - 7_000_000, updated=wrong, stale_updates=0
             )
-            bound.observe(x, -1, updated=wrong, mistake=wrong, stale_updates=0)
+            bound.observe(x, -1, updated=wrong, score=0.1, stale_updates=0)
         kept.append((statistics, bound))
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

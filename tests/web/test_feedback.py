@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -59,13 +60,40 @@ def test_a_prediction_never_heard_of_is_unknown(service: Service) -> None:
         404,
         "unknown-prediction",
     )
-    recent = f"{2**47:012x}" + "0" * 20
+    recent = f"{2**47:012x}~" + "0" * 20
     assert service.refused("/feedback", {"prediction_id": recent, "label": 1}) == (404, "unknown-prediction")
 
 
 def test_an_id_of_the_service_that_is_too_old_has_expired(service: Service) -> None:
-    old = f"{1:012x}" + "0" * 20
+    old = f"{1:012x}~" + "0" * 20
     assert service.refused("/feedback", {"prediction_id": old, "label": 1}) == (410, "prediction-expired")
+
+
+LIKE_ONES_OF_0_1_0 = (f"{1:012x}" + "7" * 20, "003f" + uuid4().hex[4:], "0189c0ffee007abc8def0123456789ab")
+"""32 hexadecimal digits: an old time and chance, as version 0.1.0 made them; a version 4 and a version 7 UUID."""
+
+
+def test_an_id_of_ones_own_is_not_taken_for_an_old_one_of_the_services(service: Service, name: str) -> None:
+    """Nor is one that 0.1.0 made and that still waits in a journal: it is revealed like any other."""
+    for rounds, chosen in enumerate(LIKE_ONES_OF_0_1_0, start=1):
+        reveal = {"prediction_id": chosen, "label": 1}
+        assert service.refused("/feedback", reveal) == (404, "unknown-prediction")
+        served = service.predict(name, [1.0], id=chosen)
+        assert service.predict(name, [1.0], id=chosen) == served
+        assert service.post("/feedback", reveal)["rounds"] == rounds
+
+
+@pytest.mark.parametrize("path", ["/predict", "/learn"])
+def test_an_id_of_the_services_form_cannot_be_chosen(service: Service, name: str, path: str) -> None:
+    waiting = service.predict(name, [1.0])["prediction_id"]
+    for chosen in (waiting, f"{2**47:012x}~" + "0" * 20, "order~17"):
+        body = {"model": name, "features": [1.0], "id": chosen, "label": 1}
+        if path == "/predict":
+            del body["label"]
+        answer = service.client.post(path, json=body)
+        assert problem_of(answer) == (422, "invalid-request")
+        assert [error["field"] for error in answer.json()["errors"]] == ["id"]
+    assert service.reveal(waiting, 1)["rounds"] == 1
 
 
 @pytest.mark.parametrize("label", [2, "1", True, 0, "spam"])

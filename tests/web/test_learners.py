@@ -109,6 +109,25 @@ def test_names_enter_the_dictionary_when_they_are_revealed(service: Service, nam
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_feature_may_be_called_bias(service: Service, name: str, bias: bool) -> None:
+    service.create(name, features="named", bias=bias, bias_value=7.0)
+    service.learn(name, {"a": 1.0, "bias": 2.0, "c": 3.0}, -1)
+    weights = service.get(f"/models/{name}/weights")
+    assert weights["names"] == ["a", "bias", "c"]
+    assert weights["classes"][0] == {
+        "label": None, "weights": [-1.0, -2.0, -3.0], "bias": -7.0 if bias else None,
+    }  # fmt: skip
+    largest = service.get(f"/models/{name}/weights?largest=3")["classes"][0]["weights"]
+    assert [each["feature"] for each in largest] == ["c", "bias", "a"]
+    linear = service.get(f"/models/{name}/export?format=sklearn")
+    assert linear["feature_names_in_"] == ["a", "bias", "c"]
+    assert (linear["coef_"], linear["intercept_"]) == ([[-1.0, -2.0, -3.0]], [-49.0 if bias else 0.0])
+    explained = service.predict(name, {"bias": 1.0}, explain=9)["explanation"]
+    terms = [(term["feature"], term["value"]) for term in explained]
+    assert terms == [("bias", 7.0), ("bias", 1.0)][not bias :]
+
+
 @pytest.mark.parametrize(
     ("settings", "field"),
     [

@@ -16,9 +16,12 @@ import httpx
 import pytest
 from msgspec import structs
 
-from service.events import ModelCreated
+from service.engine.model import Model
+from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.journal.codec import decode_event, encode
+from service.journal.protocol import Recorded
 from tests.running import Service, problem_of
+from tests.waiting import eventually
 
 Start = Callable[..., Service]
 
@@ -106,9 +109,50 @@ def test_a_drift_is_a_line_with_its_model_and_its_round(start: Start) -> None:
     assert drifts >= 1
     service.stop()
     told = [line for line in lines_of(service) if line["message"].startswith("drift")]
-    assert 1 <= len(told) <= drifts and told[-1]["drifts"] == drifts
-    assert all(line["model"] == "wind" and 1000 < line["round"] <= 2000 for line in told)
-    assert all(line["level"] == "warning" for line in told)
+    assert [line["drifts"] for line in told] == list(range(1, drifts + 1))
+    assert all(line["level"] == "warning" and line["model"] == "wind" for line in told)
+
+
+def test_a_drift_is_told_with_the_round_that_it_was_found_at_also_within_a_block(start: Start) -> None:
+    service = start(log_format="json")
+    good, bad = (
+        {"features": [1.0], "label": 1},
+        [{"features": [1.0], "label": 1 - 2 * (i % 2)} for i in range(500)],
+    )
+    rounds = [good] * 900 + bad + [good] * 2500 + bad + [good] * 300
+    body = "\n".join(map(json.dumps, rounds)).encode()
+    headers = {"content-type": "application/x-ndjson"}
+    service.client.post("/stream?model=wind&answers=summary", content=body, headers=headers)
+    found = rises_one_by_one(service.recorded("wind"))
+    assert len(found) >= 2
+    assert service.stats("wind")["drift"]["last_round"] == found[-1]
+
+    def trail() -> list[int]:
+        events = service.get("/models/wind/events?limit=1000")["events"]
+        return [event["round"] for event in events if event["kind"] == "drift"]
+
+    eventually(lambda: trail() == found, otherwise=f"{trail()} instead of {found}")
+    service.stop()
+    told = [line for line in lines_of(service) if line["message"].startswith("drift")]
+    assert [line["round"] for line in told] == found
+    assert [line["drifts"] for line in told] == list(range(1, len(found) + 1))
+
+
+def rises_one_by_one(recorded: list[Recorded]) -> list[int]:
+    """At which rounds the error is found to have risen, if none of them is learned together with another."""
+    created = recorded[0].event
+    assert isinstance(created, ModelCreated)
+    model, found = Model(created), []
+    for event in (each.event for each in recorded[1:]):
+        alone: list[AnyEvent] = [event]
+        if isinstance(event, RoundsLearned):
+            sent = zip(event.labels, features_of(event), strict=True)
+            alone = [RoundLearned("wind", event.at, None, label, features) for label, features in sent]
+        for each in alone:
+            model.apply(each)
+            if model.statistics.drift_count > len(found):
+                found.append(model.revealed)
+    return found
 
 
 def test_an_overload_is_told_once_a_second_however_many_clients_it_meets(start: Start) -> None:

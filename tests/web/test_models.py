@@ -101,7 +101,7 @@ def test_bad_queries_are_refused(service: Service) -> None:
 
 def test_a_deleted_model_is_gone_with_all_it_had(service: Service, name: str) -> None:
     waiting = service.predict(name, [1.0])["prediction_id"]
-    revealed = service.predict(name, [1.0])["prediction_id"]
+    revealed = service.predict(name, [1.0], id=f"{name}-chosen")["prediction_id"]
     service.reveal(revealed, -1)
     assert service.client.delete(f"/models/{name}").status_code == 204
     assert service.client.delete(f"/models/{name}").status_code == 404

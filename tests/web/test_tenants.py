@@ -213,7 +213,7 @@ def test_the_feed_tells_of_one_s_own_changes_only(town: Town) -> None:
 def test_predictions_of_others_were_never_heard_of(town: Town) -> None:
     """Waiting, revealed, revealed with another label, chosen or made: all the same as an id of nobody's."""
     stranger = "0" * 4 + town.waiting[4:]  # of the same form, but nobody's
-    fresh = town.waiting[:12] + "0" * 20
+    fresh = town.waiting[:13] + "0" * 20
     for prediction_id in (town.waiting, town.revealed, town.chosen, "order-18", "nobody-s", fresh):
         for label in (1, -1, "no such label"):
             answer = town.zeta.reveal(prediction_id, label)
@@ -247,7 +247,8 @@ def test_expired_predictions_of_others_were_never_heard_of_either(start: Start) 
 def test_two_tenants_may_choose_the_same_id_and_never_find_out(town: Town) -> None:
     zeta, acme = town.zeta, town.acme
     other_features = [7.0]
-    for prediction_id in (town.chosen, "order-18", town.waiting, town.revealed, "drift:acme-secret:1:0:1"):
+    as_in_0_1_0 = town.waiting.replace("~", "")
+    for prediction_id in (town.chosen, "order-18", as_in_0_1_0, "drift:acme-secret:1:0:1"):
         served = good(zeta.predict("zeta-ids", other_features, id=prediction_id))
         assert served["prediction_id"] == prediction_id
         assert good(zeta.predict("zeta-ids", other_features, id=prediction_id)) == served
@@ -271,6 +272,20 @@ def test_two_tenants_may_choose_the_same_id_and_never_find_out(town: Town) -> No
     assert "acme-/order-18" in {event.get("prediction_id") for event in kept}
     assert refusal(town.owner.predict("zeta-ids", [1.0], id="acme-/x")) == (422, "invalid-request")
     assert good(acme.predict(SECRET, [1.0, 4.0], id=town.chosen))["prediction_id"] == town.chosen
+
+
+def test_ids_of_the_services_form_are_refused_alike_whoever_has_them(town: Town) -> None:
+    for prediction_id in (town.waiting, town.revealed, town.waiting[:13] + "0" * 20):
+        answer = town.zeta.predict("zeta-ids", [7.0], id=prediction_id)
+        assert refusal(answer) == (422, "invalid-request")
+        assert answer.json()["errors"][0]["field"] == "id" and "acme" not in answer.text
+
+
+def test_a_prediction_that_0_1_0_made_for_a_tenant_is_revealed_by_it(town: Town) -> None:
+    """Its id is one of 32 hexadecimal digits, kept without the tenant's prefix."""
+    made = good(town.owner.predict("zeta-older", [1.0], id=f"{1:012x}" + "5" * 20))["prediction_id"]
+    assert refusal(town.acme.reveal(made, 1)) == (404, "unknown-prediction")
+    assert good(town.zeta.reveal(made, 1))["rounds"] == 1
 
 
 def test_who_has_no_limit_shares_predictions_with_those_who_have(town: Town) -> None:

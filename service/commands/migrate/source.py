@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from service.commands.console import CommandFailed
-from service.engine.live import Live
+from service.engine.live import DAMAGE, Live
 from service.engine.outcomes import COLUMNS
 from service.errors import StartError
 from service.events import ModelCreated, ModelImported, Prediction
@@ -52,6 +52,8 @@ def opened(directory: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(open_reader(path)) as connection:
             yield connection
+    except sqlite3.Error as error:
+        raise CommandFailed(f"{path} cannot be read: {error}; novikoff doctor tells more") from error
     finally:
         lock.release()
 
@@ -61,6 +63,15 @@ def models_in(connection: sqlite3.Connection) -> list[str]:
 
 
 def read(connection: sqlite3.Connection, name: str) -> Moved:
+    try:
+        return _read(connection, name)
+    except DAMAGE as error:
+        raise CommandFailed(
+            f"the history of {name!r} is damaged: {error}; novikoff doctor tells more"
+        ) from error
+
+
+def _read(connection: sqlite3.Connection, name: str) -> Moved:
     stored = reading.load(connection, name)
     assert stored is not None
     live = Live.awaken(stored)

@@ -84,11 +84,10 @@ def parquet_records(stream: BinaryIO) -> Iterator[Record]:
         raise CommandFailed("Parquet needs pyarrow: pip install 'novikoff[arrow]'") from None
     seekable = stream if stream.seekable() else io.BytesIO(stream.read())
     try:
-        table = parquet.ParquetFile(seekable)
+        for batch in parquet.ParquetFile(seekable).iter_batches():
+            yield from batch.to_pylist()
     except Exception as error:
-        raise CommandFailed(f"this is not a Parquet file: {error}") from None
-    for batch in table.iter_batches():
-        yield from batch.to_pylist()
+        raise CommandFailed(f"this is not a Parquet file, or a damaged one: {error}") from None
 
 
 FORMATS: dict[str, Callable[[BinaryIO], Iterator[Record]]] = {

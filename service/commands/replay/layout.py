@@ -55,6 +55,8 @@ def choose(record: Record, label: str | None, features: Sequence[str]) -> Layout
     Traceback (most recent call last):
     service.commands.console.CommandFailed: there is no `c`; there are a, b
     """
+    if not record:
+        raise CommandFailed("the first example is empty")
     chosen = label
     if chosen is None:
         by_name = {name.lower(): name for name in reversed(record)}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -18,9 +22,19 @@ SUFFIXES = {
 }  # fmt: skip
 
 
+@contextmanager
+def readable(file: str) -> Iterator[None]:
+    """What goes wrong with the bytes of a file is told with its name."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise CommandFailed(f"{file} cannot be read: {why}") from None
+
+
 def open_examples(file: str) -> BinaryIO:
     """The bytes of a file, `-` being standard input; what is gzipped is unpacked, whatever its name."""
-    try:
+    with readable(file):
         if file == "-":
             given = sys.stdin.buffer
             # A buffer around a buffer would wait until it is full.
@@ -30,8 +44,6 @@ def open_examples(file: str) -> BinaryIO:
         if _is_packed(stream):
             stream.close()
             return cast(BinaryIO, gzip.open(file))
-    except OSError as error:
-        raise CommandFailed(f"{file} cannot be read: {error.strerror}") from None
     return stream
 
 

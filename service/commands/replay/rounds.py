@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import msgspec
 
-from service.client import AsyncClient, Outcome, Refused
+from service.client import AsyncClient, Ended, Outcome, Refused
 from service.client.answers import Label
 from service.client.calls import Features, Line
 from service.commands.console import CommandFailed
@@ -51,14 +51,17 @@ class Rounds:
                 rows.append(example.row)
                 yield {"features": self._shaped(example), "label": example.label}
 
-        async for answer in self._client.stream(lines(), model=self._model):
-            row = rows.popleft()
-            if isinstance(answer, Refused):
-                raise CommandFailed(
-                    f"row {row}: {answer}; rows sent together with it were learned all the same"
-                )
-            assert isinstance(answer, Outcome)
-            yield answer
+        try:
+            async for answer in self._client.stream(lines(), model=self._model):
+                row = rows.popleft()
+                if isinstance(answer, Refused):
+                    raise CommandFailed(
+                        f"row {row}: {answer}; rows sent together with it were learned all the same"
+                    )
+                assert isinstance(answer, Outcome)
+                yield answer
+        except Ended as ended:
+            raise _at(rows[0], ended) from None
 
     async def play(
         self, examples: Iterator[Example], is_stopped: Callable[[], bool]

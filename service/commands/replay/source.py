@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from service.client.answers import Label
 from service.commands.console import CommandFailed
 from service.commands.replay.formats import FORMATS, Record
 from service.commands.replay.layout import Layout, Raw, choose
-from service.commands.replay.opening import guess_format, open_examples
+from service.commands.replay.opening import guess_format, open_examples, readable
 from service.commands.replay.shape import is_plain
 
 PEEKED_ROWS = 1_000
@@ -41,8 +41,9 @@ class Source:
         self.file = file
         self._stream = open_examples(file)
         try:
-            self.format = format or guess_format(file, self._stream)
-            self._records = FORMATS[self.format](self._stream)
+            with readable(file):
+                self.format = format or guess_format(file, self._stream)
+            self._records = self._read(self._stream)
             self._peeked = list(islice(self._records, 1))
             if not self._peeked:
                 raise CommandFailed(f"{file} has no examples")
@@ -71,7 +72,11 @@ class Source:
             survey.rows = None
             return survey
         with closing(open_examples(self.file)) as stream:
-            return _survey(self._split(FORMATS[self.format](stream)))
+            return _survey(self._split(self._read(stream)))
+
+    def _read(self, stream: BinaryIO) -> Iterator[Record]:
+        with readable(self.file):
+            yield from FORMATS[self.format](stream)
 
     def _split(self, records: Iterator[Record]) -> Iterator[Example]:
         for row, record in enumerate(records, 1):

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,12 +32,13 @@ BATCH_BYTES = 8_388_608
 _json = msgspec.json.Encoder().encode
 
 
-class ApiError(Exception):
+class ApiError(JournalUnavailable):
     """JetStream refuses, and would refuse again."""
 
-    def __init__(self, code: int, description: str) -> None:
-        super().__init__(description)
-        self.code = code
+    def __init__(self, refusal: int, description: str) -> None:
+        super().__init__(f"the journal's cluster refuses: {description}")
+        self.refusal = refusal
+        """Its number among JetStream's errors."""
 
 
 class Message(NamedTuple):
@@ -61,8 +63,8 @@ class Api:
         self._seconds = seconds
         self._hurried = True
 
-    async def request(self, name: str, body: object = None) -> dict[str, Any]:
-        """Ask the leader; ApiError if it refuses."""
+    async def request(self, name: str, body: object = None, *, once: bool = False) -> dict[str, Any]:
+        """Ask the leader; ApiError if it refuses. `once`: whoever asks will ask again anyway."""
         payload = b"" if body is None else _json(body)
 
         async def ask() -> dict[str, Any]:
@@ -75,7 +77,7 @@ class Api:
                 raise _Busy(failure) if code in TRY_AGAIN or error.get("code") == 503 else failure
             return told
 
-        return await self._patiently(ask)
+        return await self._patiently(ask, once=once)
 
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject: from any server or, if that one has none, from the leader."""
@@ -90,15 +92,19 @@ class Api:
     async def last_of_leader(self, stream: str, subject: str) -> Message | None:
         return await self._from_leader(stream, {"last_by_subj": subject})
 
-    async def next_of_leader(self, stream: str, subjects: str, seq: int) -> Message | None:
+    async def next_of_leader(
+        self, stream: str, subjects: str, seq: int, *, once: bool = False
+    ) -> Message | None:
         """The first message at or after `seq`."""
-        return await self._from_leader(stream, {"seq": seq, "next_by_subj": subjects})
+        return await self._from_leader(stream, {"seq": seq, "next_by_subj": subjects}, once=once)
 
-    async def _from_leader(self, stream: str, wanted: dict[str, Any]) -> Message | None:
+    async def _from_leader(
+        self, stream: str, wanted: dict[str, Any], *, once: bool = False
+    ) -> Message | None:
         try:
-            found = (await self.request(f"STREAM.MSG.GET.{stream}", wanted))["message"]
+            found = (await self.request(f"STREAM.MSG.GET.{stream}", wanted, once=once))["message"]
         except ApiError as error:
-            if error.code == NO_MESSAGE:
+            if error.refusal == NO_MESSAGE:
                 return None
             raise
         return Message(found["subject"], found["seq"], base64.b64decode(found.get("data", "")))
@@ -160,24 +166,29 @@ class Api:
 
         return await self._patiently(ask)
 
-    async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> None:
-        """Forget messages, those below a sequence number if there is one."""
+    async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> int:
+        """Forget messages, those below a sequence number if there is one; how many there were."""
         body: dict[str, Any] = {"filter": subjects}
         if below is not None:
             body["seq"] = below
-        await self.request(f"STREAM.PURGE.{stream}", body)
+        return int((await self.request(f"STREAM.PURGE.{stream}", body)).get("purged", 0))
 
     async def last_seq(self, stream: str) -> int:
         return int((await self.request(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        deadline = monotonic() + self._seconds
+    async def end_of(self, stream: str) -> tuple[int, int]:
+        """Its last sequence number, and the time by its leader's clock; asked once, not patiently."""
+        told = await self.request(f"STREAM.INFO.{stream}", once=True)
+        return int(told["state"]["last_seq"]), round(datetime.fromisoformat(told["ts"]).timestamp() * 1e6)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
+        deadline = monotonic() + (0.0 if once else self._seconds)
         while True:
             if self._hurried:
                 self._link.check()
             try:
                 return await ask()
-            except (NatsError, TimeoutError, _Busy) as error:
+            except (NatsError, OSError, msgspec.DecodeError, _Busy) as error:
                 if monotonic() + RETRY_SECONDS > deadline:
                     why = str(error) or type(error).__name__
                     raise JournalUnavailable(f"the journal's cluster does not answer: {why}") from error

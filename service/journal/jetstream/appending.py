@@ -12,9 +12,10 @@ from heapq import heappop, heappush
 from time import monotonic
 from typing import Any
 
-from service.errors import JournalUnavailable, NovikoffError, UnknownModel
+from service.errors import JournalFull, JournalUnavailable, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, RoundLearned
 from service.journal.codec import encode
+from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.ids import Ids
@@ -39,6 +40,7 @@ class Appender:
         catalogue: Catalogue,
         ids: Ids,
         bodies: Bodies,
+        ballast: Ballast,
         *,
         seconds: float,
     ) -> None:
@@ -47,6 +49,7 @@ class Appender:
         self._catalogue = catalogue
         self._ids = ids
         self._bodies = bodies
+        self._ballast = ballast
         self._seconds = seconds
         self._position = 0
         self._awaited: dict[bytes, tuple[Future[Appended], float]] = {}
@@ -180,12 +183,21 @@ class Appender:
         if future.done():
             return
         error = attempt.exception()
-        if error is not None:
+        if isinstance(error, JournalFull) and isinstance(event, ModelDeleted):
+            self._spawn(self._delete_when_full(event, life, body, future, error), future)
+        elif error is not None:
             future.set_exception(error)
         elif attempt.result().is_new:
             future.set_result(attempt.result())
         else:  # the catalogue has come to what was there before: look again
             self._try_life_event(event, life, body, future, attempt.result().seq)
+
+    async def _delete_when_full(
+        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], error: JournalFull
+    ) -> None:
+        if not await self._ballast.give_up():
+            raise error
+        self._try_life_event(event, life, body, future, None)
 
     # What becomes of them
 
@@ -258,7 +270,7 @@ class Appender:
         async def run() -> None:
             try:
                 await work
-            except NovikoffError as error:
+            except Exception as error:  # of whatever kind: somebody waits for the future
                 if not future.done():
                     future.set_exception(error)
                     future.exception()

@@ -1,19 +1,33 @@
 """Events as the log has them: in their message or, if they are too large for one, beside it."""
 
+import asyncio
 import itertools
+import logging
 import os
 from functools import partial
 from typing import NamedTuple
 
+from service.errors import NovikoffError
 from service.events import AnyEvent
-from service.journal.codec import decode_event
 from service.journal.jetstream.api import Message
-from service.journal.jetstream.messages import TOKEN_BYTES, Blob, seal, unseal
+from service.journal.jetstream.messages import (
+    TOKEN_BYTES,
+    Blob,
+    Unreadable,
+    decode_event,
+    seal,
+    unseal,
+)
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
+from service.logs import Seldom
+
+log = logging.getLogger(__name__)
 
 _COUNT_BYTES = 6
+RETRY_SECONDS = 0.1
+TOLD_EVERY_SECONDS = 10.0
 
 
 class Opened(NamedTuple):
@@ -33,6 +47,7 @@ class Bodies:
         self._subjects = subjects
         self._writer = os.urandom(TOKEN_BYTES - _COUNT_BYTES)
         self._numbers = itertools.count()
+        self._told = Seldom(TOLD_EVERY_SECONDS)
 
     def new_token(self) -> bytes:
         return self._writer + next(self._numbers).to_bytes(_COUNT_BYTES, "big")
@@ -56,3 +71,16 @@ class Bodies:
             return Opened(token, decode_event(body), None)
         found = await self._parts.load(partial(self._subjects.blob, body.life, body.name), body.parts)
         return Opened(token, decode_event(found), body) if found is not None else None
+
+    async def open_in_the_end(self, message: Message) -> Opened | None:
+        """The same, however long the cluster takes: an event must not be left out. Unreadable if that is in vain."""
+        while True:
+            try:
+                return await self.open(message)
+            except Unreadable:
+                raise
+            except NovikoffError as error:
+                if (held_back := self._told.turn()) is not None:
+                    fields = {"others": held_back}
+                    log.warning("an event waits for its body: %s", error.detail, extra=fields)
+            await asyncio.sleep(RETRY_SECONDS)

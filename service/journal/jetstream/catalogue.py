@@ -1,7 +1,6 @@
 """The models of the fleet as this replica knows them: a dictionary entry each, whether loaded or not."""
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from heapq import nsmallest
@@ -9,6 +8,8 @@ from typing import Any, NamedTuple
 
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, ModelReset, PredictionsExpired
 from service.journal.jetstream.messages import Blob, StoredSummary, encode
+from service.journal.jetstream.sums import Sums
+from service.journal.jetstream.uncovered import Uncovered
 from service.journal.protocol import Listed, Page, Summary, Totals
 
 
@@ -36,7 +37,7 @@ class Entry:
         self.settings = settings
         self.birth_blob: Blob | None = None
         self.last_seq = life
-        """The newest event that the follower has seen of it."""
+        """The newest event of it that this replica has seen."""
         self.voided_through = 0
         self.summary = Summary(model, life, created_at, 0, 0, 0, 0, 0)
         self.through = 0
@@ -44,6 +45,13 @@ class Entry:
         self.stored_seq = 0
         self.stored_through = 0
         """Where the stored summary stands, and up to which event it is right."""
+
+    def void(self, event: AnyEvent) -> None:
+        """Note which predictions an event makes void."""
+        if isinstance(event, PredictionsExpired):
+            self.voided_through = max(self.voided_through, event.through)
+        elif isinstance(event, ModelReset):
+            self.voided_through = max(self.voided_through, event.at)
 
 
 class Death(NamedTuple):
@@ -73,10 +81,12 @@ class Catalogue:
         self._by_life: dict[int, Entry] = {}
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
-        self._deaths: dict[str, Death] = {}
-        # By life, the first event that no summary covers: here in memory, or stored in the cluster.
-        self._unsummarised: OrderedDict[int, int] = OrderedDict()
-        self._unstored: OrderedDict[int, int] = OrderedDict()
+        self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
+        self._deaths: dict[str, Death] = {}  # the newest of each name that does not live now
+        self._outlived: dict[int, Death] = {}  # those that a new life came after, by their place in the log
+        # What no summary covers: none here in memory, or none that is stored in the cluster.
+        self._unsummarised = Uncovered()
+        self._unstored = Uncovered()
 
     def get(self, model: str) -> Entry | None:
         return self._by_name.get(model)
@@ -93,10 +103,12 @@ class Catalogue:
         return death.seq if death is not None else 0
 
     def deaths_before(self, at: int) -> list[Death]:
-        """The deaths before a time of which no new life came."""
-        return [death for death in self._deaths.values() if death.at < at]
+        """The deaths before a time."""
+        known = (*self._outlived.values(), *self._deaths.values())
+        return [death for death in known if death.at < at]
 
     def forget_death(self, death: Death) -> None:
+        self._outlived.pop(death.seq, None)
         if self._deaths.get(death.model) is death:
             del self._deaths[death.model]
 
@@ -110,9 +122,10 @@ class Catalogue:
             if seq <= entry.life:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
+            self._sums.remove(entry.summary)
             self._deaths[event.model] = Death(event.model, seq, event.at, entry.life, entry.birth_blob)
-            self._unsummarised.pop(entry.life, None)
-            self._unstored.pop(entry.life, None)
+            self._unsummarised.drop(entry.life)
+            self._unstored.drop(entry.life)
             self._names = None
             return True
         assert isinstance(event, ModelCreated | ModelImported)
@@ -122,8 +135,12 @@ class Catalogue:
         entry = Entry(seq, event.model, event.at, settings)
         entry.birth_blob = blob
         self._by_name[event.model] = self._by_life[seq] = entry
-        self._deaths.pop(event.model, None)
-        self._unsummarised[seq] = self._unstored[seq] = seq
+        self._sums.add(entry.summary)
+        death = self._deaths.pop(event.model, None)
+        if death is not None:
+            self._outlived[death.seq] = death
+        self._unsummarised.add(seq, seq, event.at)
+        self._unstored.add(seq, seq, event.at)
         self._names = None
         return True
 
@@ -138,21 +155,16 @@ class Catalogue:
         entry = self._by_life.get(life)
         if entry is None or entry.model != event.model:
             return False
-        is_summarised = life not in self._unsummarised
-        self.note(entry, seq)
-        if isinstance(event, PredictionsExpired):
-            entry.voided_through = max(entry.voided_through, event.through)
-            if is_summarised:  # then it stays so: the model need not be loaded for this
-                self.take_summary(_after_expiry(entry.summary, event), seq)
-        elif isinstance(event, ModelReset):
-            entry.voided_through = max(entry.voided_through, event.at)
+        is_summarised = entry.last_seq <= entry.through
+        entry.void(event)
+        entry.last_seq = max(entry.last_seq, seq)
+        if seq > entry.through:
+            self._unsummarised.add(life, seq, event.at)
+        if seq > entry.stored_through:
+            self._unstored.add(life, seq, event.at)
+        if is_summarised and isinstance(event, PredictionsExpired):  # for this it need not be loaded
+            self.take_summary(_after_expiry(entry.summary, event), seq)
         return True
-
-    def note(self, entry: Entry, seq: int) -> None:
-        """There is an event of this model at `seq`."""
-        entry.last_seq = seq
-        self._unsummarised.setdefault(entry.life, seq)
-        self._unstored.setdefault(entry.life, seq)
 
     # Summaries
 
@@ -160,8 +172,7 @@ class Catalogue:
         """A summary made here, right up to an event."""
         entry = self._by_life.get(summary.life)
         if entry is not None and through >= entry.through:
-            entry.summary, entry.through = summary, through
-            _settle(self._unsummarised, entry, through)
+            self._set_summary(entry, summary, through)
 
     def take_stored_summary(self, life: int, seq: int, stored: StoredSummary) -> None:
         """A summary that some replica has stored."""
@@ -170,17 +181,23 @@ class Catalogue:
             return
         entry.stored_seq, entry.stored_through = seq, stored.through
         entry.voided_through = max(entry.voided_through, stored.voided_through)
-        _settle(self._unstored, entry, stored.through)
+        self._unstored.cover(life, stored.through, entry.last_seq)
         if stored.through > entry.through:
             s = stored
-            entry.summary = Summary(
+            summary = Summary(
                 entry.model, life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired
             )
-            entry.through = s.through
-            _settle(self._unsummarised, entry, s.through)
+            self._set_summary(entry, summary, s.through)
 
-    def unsummarised(self) -> list[str]:
-        return [self._by_life[life].model for life in self._unsummarised]
+    def _set_summary(self, entry: Entry, summary: Summary, through: int) -> None:
+        self._sums.remove(entry.summary)
+        self._sums.add(summary)
+        entry.summary, entry.through = summary, through
+        self._unsummarised.cover(entry.life, through, entry.last_seq)
+
+    def unsummarised(self, before: int | None) -> list[str]:
+        """Models with events, up to this time if there is one, that no summary covers."""
+        return [self._by_life[life].model for life in self._unsummarised.since(before)]
 
     def to_store(self) -> list[tuple[Entry, StoredSummary]]:
         """The summaries that are newer than what is stored."""
@@ -189,7 +206,7 @@ class Catalogue:
 
     def stored_through(self, position: int) -> int:
         """Up to which event every stored summary is right."""
-        return min(self._unstored.values(), default=position + 1) - 1
+        return self._unstored.first_seq(position + 1) - 1
 
     # Lists
 
@@ -221,15 +238,7 @@ class Catalogue:
         return Listed(name, entry.created_at, entry.settings, key)
 
     def totals(self, prefix: str) -> Totals:
-        found = [entry.summary for name, entry in self._by_name.items() if name.startswith(prefix)]
-        return Totals(
-            len(found),
-            sum(s.revealed for s in found),
-            sum(s.mistakes for s in found),
-            sum(s.updates for s in found),
-            sum(s.pending for s in found),
-            sum(s.expired for s in found),
-        )
+        return self._sums.of(prefix)
 
 
 def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:
@@ -239,11 +248,6 @@ def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:
         pending=max(0, summary.pending - event.count),
         expired=summary.expired + event.count,
     )
-
-
-def _settle(open_since: OrderedDict[int, int], entry: Entry, through: int) -> None:
-    if entry.last_seq <= through:
-        open_since.pop(entry.life, None)
 
 
 def _stored(entry: Entry) -> StoredSummary:

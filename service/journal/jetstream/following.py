@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import time
+from asyncio import Task
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
@@ -11,9 +12,11 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
+from service.background import end, keep_running, run_once
 from service.errors import JournalUnavailable
-from service.journal.jetstream.api import Api, ApiError, Message
+from service.journal.jetstream.api import Api, Message
 from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.contact import Contact
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +32,11 @@ FORGOTTEN_AFTER_SECONDS = 60
 
 
 class Follower:
-    """Hands each message of a stream to `take`, in order and once; `passed` hears how far it has come."""
+    """Hands each message of a stream to `take`, in order and once; `passed` hears how far it has come.
+
+    A message that cannot be taken ends the process: one that is left out would make this replica differ from
+    the others for ever. `contact` hears when the end of the stream was told.
+    """
 
     def __init__(
         self,
@@ -39,18 +46,31 @@ class Follower:
         subjects: list[str],
         take: Callable[[Message], Awaitable[None]],
         passed: Callable[[int], None] = lambda seq: None,
+        contact: Contact | None = None,
+        *,
+        all_of_stream: bool = False,
     ) -> None:
+        """`all_of_stream`: the stream has no other subjects.
+
+        A server counts what a filter lets through whenever a consumer is made: half a second with 700,000 subjects.
+        """
         self._link = link
         self._api = api
         self._stream = stream
         self._subjects = subjects
+        self._filter = [] if all_of_stream else subjects
         self._take = take
         self._passed = passed
+        self._contact = contact
         self._subscription: Subscription | None = None
         self._taking = asyncio.Lock()
         self._expected = 1  # the consumer's own count of the next message
         self._heard_at = 0.0
+        self._is_torn = False  # a message was lost, or none come any more: a fresh consumer is needed
         self._stuck_looks = 0
+        self._looking: Task[None] | None = None
+        self._stream_end = 0  # the last message of the stream, when it was last asked
+        self._empty_through = 0  # up to here there was nothing more to come: it was purged
         self.position = 0
         """The last message that was taken, or the end of the stream at the start."""
         self.lag = 0
@@ -61,7 +81,10 @@ class Follower:
     async def start(self, after: int) -> None:
         self.position = after
         await self._begin()
-        self._task = asyncio.create_task(self._watch())
+        self._tasks = [
+            keep_running(f"following {self._stream}", self._watch()),
+            keep_running(f"looking at the end of {self._stream}", self._watch_end()),
+        ]
 
     async def reach(self, seq: int, seconds: float) -> None:
         """Wait until this replica has come so far."""
@@ -72,8 +95,7 @@ class Follower:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await end([*self._tasks, *([self._looking] if self._looking is not None else [])])
         await self._end()
 
     async def _begin(self) -> None:
@@ -84,6 +106,7 @@ class Follower:
         client = self._link.client
         inbox = client.new_inbox()
         self._expected = 1
+        self._is_torn = False
 
         async def received(message: Msg) -> None:
             async with self._taking:  # a predecessor may still be busy with its last message
@@ -98,7 +121,7 @@ class Follower:
             "deliver_subject": inbox,
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self.position + 1,
-            "filter_subjects": self._subjects,
+            "filter_subjects": self._filter,
             "ack_policy": "none",
             "max_deliver": 1,
             "replay_policy": "instant",
@@ -134,15 +157,24 @@ class Follower:
         at = 5 if len(tokens) == 9 else 7  # newer servers tell the domain and the account first
         seq, count, stored_ns, pending = (int(token) for token in tokens[at : at + 4])
         if count != self._expected:
-            self._heard_at = 0.0  # one was lost on the way: begin again behind the last that came
-            self._expected = -1
+            self._is_torn = True  # one was lost on the way: begin again behind the last that came
             return
         self._expected += 1
         self.behind_seconds = time.time() - stored_ns / 1e9
-        await self._take(Message(message.subject, seq, message.data))
+        await self._take_or_stop(Message(message.subject, seq, message.data))
         self.position = seq
-        self.lag = pending
+        # What the server knew when it sent this may be long ago, if this process was stopped meanwhile.
+        self.lag = max(pending, self._stream_end - seq)
         self._passed(seq)
+
+    async def _take_or_stop(self, message: Message) -> None:
+        try:
+            await self._take(message)
+        except Exception as error:
+            log.critical(
+                "message %d of %s cannot be taken in: stopping", message.seq, self._stream, exc_info=error
+            )
+            os._exit(1)
 
     async def _control(self, message: Msg, headers: dict[str, str]) -> None:
         """A heartbeat, or a question whether we can follow."""
@@ -152,45 +184,69 @@ class Follower:
         stalled = headers.get("Nats-Consumer-Stalled")
         if stalled:
             await self._link.client.publish(stalled)
-        if int(headers.get("Nats-Last-Consumer", "0")) >= self._expected > 0:
-            self._heard_at = 0.0
+        if int(headers.get("Nats-Last-Consumer", "0")) >= self._expected:
+            self._is_torn = True
 
     async def _watch(self) -> None:
-        looked_at = monotonic()
+        """Replace a consumer that has lost a message or is not heard any more."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            try:
-                if self._link.is_up and monotonic() - self._heard_at > SILENCE_SECONDS:
-                    log.debug("nats: the follower of %s begins again after %d", self._stream, self.position)
+            if not self._link.is_up:
+                continue
+            if self._is_torn or monotonic() - self._heard_at > SILENCE_SECONDS:
+                log.debug("nats: the follower of %s begins again after %d", self._stream, self.position)
+                try:
                     await self._begin()
-                if monotonic() - looked_at > LOOK_SECONDS:
-                    looked_at = monotonic()
-                    await self._look()
-            except (JournalUnavailable, ApiError, NatsError, TimeoutError) as error:
-                log.debug("nats: the follower of %s waits: %s", self._stream, error)
+                except (JournalUnavailable, NatsError, OSError) as error:
+                    log.debug("nats: the follower of %s waits: %s", self._stream, error)
+
+    async def _watch_end(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self, seconds: float | None = None) -> None:
+        """Ask for the end of the stream, and wait for the answer at most so long; if there is none, never mind."""
+        if self._looking is None or self._looking.done():
+            self._looking = run_once(f"asking where {self._stream} ends", self._look())
+        await asyncio.wait([self._looking], timeout=seconds)
 
     async def _look(self) -> None:
-        """Compare with the stream's end: a consumer on a server that lags is alive and brings nothing."""
-        before = self.position
-        last = await self._api.last_seq(self._stream)
-        if last <= before or self.position > before:
-            self._stuck_looks = 0
-            self.lag = max(0, last - self.position)
-            return
+        before, asked_at = self.position, self._contact.tick() if self._contact is not None else 0.0
+        try:
+            self._stream_end, cluster_us = await self._api.end_of(self._stream)
+            self.lag = max(0, self._stream_end - max(self.position, self._empty_through))
+            if self._contact is not None:
+                self._contact.heard(asked_at, cluster_us)
+            if self._stream_end <= before or self.position > before:
+                self._stuck_looks = 0
+            else:
+                await self._look_for_more(before)
+        except (JournalUnavailable, NatsError) as error:
+            log.debug("nats: where %s ends is not known: %s", self._stream, error)
+
+    async def _look_for_more(self, before: int) -> None:
+        """Nothing has come, and yet there is more: a consumer on a server that lags is alive and brings nothing."""
+        end = self._stream_end
         more = await self._next(before + 1)
         if self.position > before:
             return
         if more is None:  # the rest was purged; or so says one who no longer leads, so we stay where we are
             self._stuck_looks = 0
+            self._empty_through = end
             self.lag = 0
             return
-        self.lag = last - before
+        self._empty_through = 0
+        self.lag = end - before
         self._stuck_looks += 1
         if self._stuck_looks >= STUCK_LOOKS:
             self._stuck_looks = 0
-            await self._begin()
+            self._is_torn = True
 
     async def _next(self, seq: int) -> Message | None:
         """The first message that we ought to see next."""
-        found = [await self._api.next_of_leader(self._stream, subject, seq) for subject in self._subjects]
+        found = [
+            await self._api.next_of_leader(self._stream, subject, seq, once=True)
+            for subject in self._subjects
+        ]
         return min((one for one in found if one is not None), key=lambda one: one.seq, default=None)

@@ -42,34 +42,34 @@ class Ids:
         """What is kept under an id; two records are never alike, so that one's own can be told."""
         return encode(KnownId(life, prediction, os.urandom(8)))
 
-    async def keep(self, prediction_id: str, record: bytes, *, persistent: bool = False) -> tuple[int, bool]:
-        """Keep a record under an id that has none: where one stands now, and whether it is this one."""
+    async def keep(self, prediction_id: str, record: bytes) -> tuple[int, KnownId | None]:
+        """Keep a record under an id that has none: where one stands now, and the one before it if there is."""
         subject = self._subjects.id(prediction_id)
         expected = 0
         while True:
-            ack = await self._publisher.publish(subject, record, expected=expected, persistent=persistent)
+            ack = await self._publisher.publish(subject, record, expected=expected)
             if ack.stored:
-                return ack.seq, True
+                return ack.seq, None
             found = await self._api.last_of_leader(self._subjects.ids, subject)
             if found is None:
                 expected = 0  # it has grown old this very moment
             elif found.data == record:
-                return found.seq, True  # the answer to the first attempt was lost
-            elif await self._is_dead(decode_known_id(found.data).life):
+                return found.seq, None  # the answer to the first attempt was lost
+            elif await self._is_dead((holder := decode_known_id(found.data)).life):
                 expected = found.seq
             else:
-                return found.seq, False
+                return found.seq, holder
 
     async def claim(self, entry: Entry, prediction_id: str) -> None:
-        """Take an id for a round of this model; PredictionIdTaken if another model has it.
+        """Take an id for a round that is learned at once; PredictionIdTaken if it stands for anything else.
 
-        If this model has it, the log itself refuses a second round.
+        Several such rounds of one model may share the claim: the log takes the first and refuses the others,
+        as it does if a prediction with this id was revealed already.
         """
-        _, ours = await self.keep(prediction_id, self.record(entry.life, None))
-        if ours:
+        _, holder = await self.keep(prediction_id, self.record(entry.life, None))
+        if holder is None or (holder.life == entry.life and holder.prediction is None):
             return
-        found = await self._api.last_of_leader(self._subjects.ids, self._subjects.id(prediction_id))
-        if found is not None and decode_known_id(found.data).life != entry.life:
+        if await self._api.last(self._subjects.log, self._subjects.event(entry.life, prediction_id)) is None:
             raise PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")
 
     def remember(self, prediction_id: str, life: int) -> None:

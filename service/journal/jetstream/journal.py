@@ -1,25 +1,29 @@
+# long: a method for each promise that a journal makes
 """The journal on a cluster: any number of replicas append to one log, and each follows all of it."""
 
 import asyncio
 import logging
 import os
 import time
-from asyncio import Future, Task
+from asyncio import Future
 from contextlib import suppress
 
+from service.background import end, keep_running
 from service.errors import NovikoffError
 from service.events import AnyEvent, Prediction
-from service.journal.jetstream.api import Api, ApiError, Message
+from service.journal.jetstream.api import Api, Message
 from service.journal.jetstream.appending import Appender
-from service.journal.jetstream.bodies import Bodies, Opened
+from service.journal.jetstream.ballast import Ballast
+from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue import Catalogue, Death
 from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.contact import Contact
 from service.journal.jetstream.following import Follower
 from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.keeping import Keeper
 from service.journal.jetstream.loading import Loader
 from service.journal.jetstream.messages import decode_summary
-from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, starting
+from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, read_uncovered, starting
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.outstanding import Outstanding
 from service.journal.jetstream.parts import Parts
@@ -56,7 +60,9 @@ TAKE_OVER_SECONDS = 10.0
 """How often a replica looks for predictions that others have left waiting when they stopped."""
 
 TICK_SECONDS = 0.5
-RETRY_SECONDS = 0.1
+PROBE_SECONDS = 0.5
+"""How long a probe waits for the cluster to tell where the log ends."""
+
 LATE_SECONDS_MIN = 60.0
 
 
@@ -81,7 +87,7 @@ class JetStreamJournal:
         subjects = self._subjects = Subjects(options.prefix)
         link = self._link = Link(options.access)
         await link.open()
-        api = Api(link)
+        api = self._api = Api(link)
         self._publisher = publisher = Publisher(link, seconds=options.seconds)
         await publisher.start()
         self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
@@ -97,7 +103,10 @@ class JetStreamJournal:
         self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
         self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
         self._finds = Turns()
-        self._appender = Appender(publisher, subjects, catalogue, self._ids, bodies, seconds=options.seconds)
+        ballast = Ballast(api, publisher, subjects)
+        self._appender = Appender(
+            publisher, subjects, catalogue, self._ids, bodies, ballast, seconds=options.seconds
+        )
         self._loader = Loader(
             api,
             subjects,
@@ -113,23 +122,33 @@ class JetStreamJournal:
             publisher,
             subjects,
             catalogue,
+            ballast,
             self._position,
             deaths_kept_seconds=options.ids_kept_seconds,
         )
+        self._contact = Contact(options.seconds)
         self._follower = Follower(
-            link, api, subjects.log, [subjects.lives, subjects.events], self._take, self._appender.passed
+            link,
+            api,
+            subjects.log,
+            [subjects.lives, subjects.events],
+            self._take,
+            self._appender.passed,
+            self._contact,
+            all_of_stream=True,
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
         with starting():
-            end, state_end = await read_catalogue(api, subjects, bodies, catalogue)
+            end_of_log, state_end = await read_catalogue(api, subjects, bodies, catalogue)
             newest = await newest_time(api, subjects)
-            self._applied = end
-            self._appender.passed(end)
-            await self._follower.start(end)
+            self._applied = end_of_log
+            self._appender.passed(end_of_log)
+            await self._follower.start(end_of_log)
             await self._summaries.start(state_end)
+            await self._follower.look()
         api.hurry(options.seconds)
-        self._upkeep.start()
-        self._ticking: Task[None] = asyncio.create_task(self._tick())
+        self._upkeep.start(lambda: read_uncovered(api, subjects, bodies, catalogue, end_of_log))
+        self._ticking = keep_running("watching what is under way", self._tick())
         return newest
 
     async def close(self) -> None:
@@ -140,10 +159,9 @@ class JetStreamJournal:
         try:
             await self._waiting.leave()
             await self._upkeep.store_summaries()
-        except (NovikoffError, ApiError) as error:
+        except NovikoffError as error:
             log.warning("housekeeping is done later: %s", error)
-        self._ticking.cancel()
-        await asyncio.wait([self._ticking])
+        await end([self._ticking])
         await self._upkeep.stop()
         await self._follower.stop()
         await self._summaries.stop()
@@ -181,8 +199,9 @@ class JetStreamJournal:
 
     def save_snapshot(self, snapshot: Snapshot, *, is_whole: bool = True) -> None:
         """`is_whole`: the log has all events of the model; a model from elsewhere may come without."""
-        if self._catalogue.living(snapshot.life) is not None:
-            self._snapshots.save(snapshot.life, snapshot, is_whole=is_whole)
+        entry = self._catalogue.living(snapshot.life)
+        if entry is not None:
+            self._snapshots.save(entry.life, snapshot, entry.voided_through, is_whole=is_whole)
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         """They are known here at once, and stored in the cluster a little later."""
@@ -200,7 +219,7 @@ class JetStreamJournal:
 
     async def _take(self, message: Message) -> None:
         """The next event of the log: of this replica or another, of a loaded model or not."""
-        opened = await self._opened(message)
+        opened = await self._bodies.open_in_the_end(message)
         if opened is None:
             return
         token, event, blob = opened
@@ -218,20 +237,7 @@ class JetStreamJournal:
             self._appender.ignored(token)
             return
         self._applied = seq
-        try:
-            applied = self._apply(seq, event)
-        except Exception as error:
-            log.error("event %d of %s cannot be applied", seq, event.model, exc_info=error)
-            applied = None
-        self._appender.seen(token, seq, applied)
-
-    async def _opened(self, message: Message) -> Opened | None:
-        while True:
-            try:
-                return await self._bodies.open(message)
-            except NovikoffError as error:
-                log.debug("nats: event %d waits for its body: %s", message.seq, error)
-            await asyncio.sleep(RETRY_SECONDS)
+        self._appender.seen(token, seq, self._apply(seq, event))
 
     def _bury(self, death: Death, token: bytes) -> None:
         self._waiting.forget(death.life)
@@ -252,10 +258,13 @@ class JetStreamJournal:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
+            self._contact.tick()
             self._appender.give_up_late()
             if self._follower.behind_seconds > self._late_seconds:
                 # What is missing may have been trimmed, and then only a fresh start is sure to have it all.
-                log.critical("this replica is too far behind the log to follow it: stopping")
+                log.critical(
+                    "this replica is too far behind the log to follow it, or its clock is ahead: stopping"
+                )
                 os._exit(1)
 
     # Reading
@@ -269,6 +278,10 @@ class JetStreamJournal:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             found = await self._ids.find(prediction_id)
         return found
+
+    async def may_come(self, prediction_id: str) -> bool:
+        subject = self._subjects.id(prediction_id)
+        return await self._api.last_of_leader(self._subjects.ids, subject) is None
 
     async def load(self, model: str) -> Stored | None:
         entry = self._catalogue.get(model)
@@ -288,8 +301,9 @@ class JetStreamJournal:
         entry = self._catalogue.get(model)
         return await self._loader.events(entry, after=after, limit=limit) if entry is not None else []
 
-    async def unsummarised(self) -> list[str]:
-        return self._catalogue.unsummarised()
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
+        await self._upkeep.know_uncovered(self._options.seconds)
+        return self._catalogue.unsummarised(before)
 
     async def summary(self, model: str) -> Summary | None:
         entry = self._catalogue.get(model)
@@ -326,3 +340,17 @@ class JetStreamJournal:
     @property
     def lag_events(self) -> int:
         return self._follower.lag
+
+    def time_us(self) -> int:
+        return max(time.time_ns() // 1000, self._contact.cluster_now_us())
+
+    @property
+    def is_connected(self) -> bool:
+        return self._link.is_up and self.why_out_of_touch is None
+
+    @property
+    def why_out_of_touch(self) -> str | None:
+        return self._contact.why_lost()
+
+    async def look(self) -> None:
+        await self._follower.look(PROBE_SECONDS)

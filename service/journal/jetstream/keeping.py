@@ -3,7 +3,7 @@
 import asyncio
 from asyncio import Future, Task
 
-from service.errors import InvalidRequest, NovikoffError
+from service.errors import InvalidRequest
 from service.events import Prediction
 from service.journal.jetstream.ids import Ids
 from service.journal.jetstream.outstanding import Outstanding
@@ -53,10 +53,11 @@ class Keeper:
     async def _keep(self, life: int, prediction_id: str, record: bytes, future: Future[Appended]) -> None:
         kept = False
         try:
-            seq, kept = await self._ids.keep(prediction_id, record)
+            seq, holder = await self._ids.keep(prediction_id, record)
+            kept = holder is None
             if not future.done():
                 future.set_result(Appended(seq, kept))
-        except NovikoffError as error:
+        except Exception as error:  # of whatever kind: somebody waits for the future
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # nobody may be left to hear it

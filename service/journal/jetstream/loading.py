@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from service.errors import JournalUnavailable
+import msgspec
+
+from service.errors import ModelUnreadable
 from service.journal.jetstream.api import Api
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue import Catalogue, Entry
@@ -43,10 +45,13 @@ class Loader:
         """All events that the follower has seen of the model are in it, and possibly newer ones; None if it died."""
         seen = entry.last_seq  # what comes after this moment, the engine gets from the follower
         deadline = monotonic() + self._seconds
-        while (stored := await self._read(entry, seen)) is None and self._catalogue.living(entry.life):
-            if monotonic() > deadline:
-                raise JournalUnavailable("the cluster's servers are not of one mind just now")
-            await asyncio.sleep(RETRY_SECONDS)
+        try:
+            while (stored := await self._read(entry, seen)) is None and self._catalogue.living(entry.life):
+                if monotonic() > deadline:
+                    raise ModelUnreadable("the cluster's servers are not of one mind just now")
+                await asyncio.sleep(RETRY_SECONDS)
+        except (msgspec.MsgspecError, ValueError, LookupError) as error:
+            raise ModelUnreadable(f"the history of {entry.model!r} is damaged: {error}") from error
         return stored if self._catalogue.living(entry.life) else None
 
     async def _read(self, entry: Entry, seen: int) -> Stored | None:
@@ -68,6 +73,10 @@ class Loader:
         again, _ = await self._snapshots.pointer(life)
         if again.trimmed_through > seq:
             return None
+        if pointer.snapshots:
+            entry.voided_through = max(entry.voided_through, pointer.snapshots[-1].voided_through)
+        for recorded in tail:
+            entry.void(recorded.event)
         pending = await self._waiting.of(life, entry.voided_through)
         return Stored(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
 

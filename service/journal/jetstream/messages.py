@@ -1,10 +1,15 @@
 """What the cluster's messages hold."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from service.events import Prediction
+from service.errors import JournalUnavailable
+from service.events import AnyEvent, Prediction
+from service.journal import codec
+
+T = TypeVar("T")
 
 TOKEN_BYTES = 12
 INLINE, ELSEWHERE = 0, 1
@@ -40,7 +45,7 @@ def seal(token: bytes, body: bytes | Blob) -> bytes:
 def unseal(data: bytes) -> Envelope:
     token, body = data[1 : 1 + TOKEN_BYTES], data[1 + TOKEN_BYTES :]
     if data[0] == ELSEWHERE:
-        return Envelope(token, msgspec.msgpack.decode(body, type=Blob))
+        return Envelope(token, _decode_blob(body))
     return Envelope(token, body)
 
 
@@ -53,11 +58,12 @@ class KnownId(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A snapshot that is there."""
+    """A snapshot that is there; predictions up to the time `voided_through` were void when it was made."""
 
     seq: int
     version: int
     parts: int
+    voided_through: int = 0
 
 
 class PageKept(msgspec.Struct, frozen=True, array_like=True):
@@ -96,10 +102,30 @@ class StoredSummary(msgspec.Struct, frozen=True, array_like=True):
     expired: int
 
 
-decode_known_id = msgspec.msgpack.Decoder(KnownId).decode
-decode_pointer = msgspec.msgpack.Decoder(Pointer).decode
-decode_summary = msgspec.msgpack.Decoder(StoredSummary).decode
-decode_ids = msgspec.msgpack.Decoder(dict[str, int]).decode
+class Unreadable(JournalUnavailable):
+    """The cluster has something that this version cannot read, and trying again will not help."""
+
+
+def _readable(decode: Callable[[bytes], T], what: str) -> Callable[[bytes], T]:
+    """The same decoder, whose failures are errors of the journal."""
+
+    def decode_or_tell(data: bytes) -> T:
+        try:
+            return decode(data)
+        except msgspec.DecodeError as error:
+            raise Unreadable(
+                f"the cluster has {what} that this version cannot read: a newer one has written it, or it is damaged"
+            ) from error
+
+    return decode_or_tell
+
+
+decode_event: Callable[[bytes], AnyEvent] = _readable(codec.decode_event, "an event")
+decode_known_id = _readable(msgspec.msgpack.Decoder(KnownId).decode, "an id")
+decode_pointer = _readable(msgspec.msgpack.Decoder(Pointer).decode, "a list of snapshots")
+decode_summary = _readable(msgspec.msgpack.Decoder(StoredSummary).decode, "a summary")
+decode_ids = _readable(msgspec.msgpack.Decoder(dict[str, int]).decode, "a list of predictions")
+_decode_blob = _readable(msgspec.msgpack.Decoder(Blob).decode, "an event")
 
 
 def encode(content: Any) -> bytes:

@@ -16,7 +16,8 @@ import msgspec
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from service.errors import JournalUnavailable
+from service.background import keep_running
+from service.errors import JournalFull, JournalUnavailable
 from service.journal.jetstream.connecting import Link
 from service.logs import Seldom
 
@@ -24,6 +25,13 @@ log = logging.getLogger(__name__)
 
 WRONG_LAST_SEQUENCE = 10071
 COMPETITOR_IN_FLIGHT = 10164
+NO_ROOM = frozenset({10002, 10023, 10047})
+"""The account's limit is reached, or the server's, or that of what it may set aside."""
+
+NOT_STORED = 10077
+_no_room_words = re.compile(r"maximum (bytes|messages)")
+"""What a server says with `NOT_STORED` if a limit of the stream itself is the reason."""
+
 
 ANSWER_SECONDS = 3.0
 """After so long without an answer a message is sent again."""
@@ -32,6 +40,13 @@ ROOM_BYTES = 4_096
 """What a message needs beside its body."""
 
 BACKOFF_SECONDS = 0.1
+FULL_BACKOFF_SECONDS = 1.0
+FULL_SENT_A_SECOND = 1_000
+"""While the store is full, what has to be stored in the end is sent again so seldom."""
+
+FULL_SECONDS = 5.0
+"""A store that has refused nothing for so long is not full any more. A small message may fit where others do not."""
+
 COMPETITOR_SECONDS = 0.02
 TICK_SECONDS = 0.05
 
@@ -73,6 +88,7 @@ class Publisher:
         self._later: list[_Outgoing] = []
         self._failures_told = Seldom()
         self._is_failing = False
+        self._was_full_at = -FULL_SECONDS
         self.failures = 0
 
     @property
@@ -83,7 +99,10 @@ class Publisher:
         client = self._link.client
         self._inbox = client.new_inbox()
         await client.subscribe(f"{self._inbox}.*", cb=self._answered)
-        self._tasks = [asyncio.create_task(self._send()), asyncio.create_task(self._tick())]
+        self._tasks = [
+            keep_running("sending to the cluster", self._send()),
+            keep_running("repeating what was sent", self._tick()),
+        ]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -156,7 +175,13 @@ class Publisher:
         if not message.data:  # nobody leads the stream just now
             self._again(outgoing, BACKOFF_SECONDS)
             return
-        told: dict[str, Any] = _decode(message.data)
+        try:
+            self._judge(outgoing, _decode(message.data))
+        except Exception as error:  # the client's library would say nothing, and somebody waits
+            self._tell(f"its cluster's answer cannot be understood: {error!r}")
+            self._again(outgoing, BACKOFF_SECONDS)
+
+    def _judge(self, outgoing: _Outgoing, told: dict[str, Any]) -> None:
         error = told.get("error")
         if error is None:
             self._finish(outgoing, Ack(told["seq"], True))
@@ -165,12 +190,23 @@ class Publisher:
             self._finish(outgoing, Ack(int(found[1]) if found else 0, False))
         elif error.get("err_code") == COMPETITOR_IN_FLIGHT:
             self._again(outgoing, COMPETITOR_SECONDS)
+        elif _is_full(error):
+            self._refuse_full(outgoing, error["description"])
         else:
             self._tell(error.get("description", "unknown error"))
             self._again(outgoing, BACKOFF_SECONDS)
 
+    def _refuse_full(self, outgoing: _Outgoing, why: str) -> None:
+        self._was_full_at = monotonic()
+        why = f"its cluster has no room: {why}"
+        if outgoing.deadline is None:
+            self._tell(why)
+            self._again(outgoing, FULL_BACKOFF_SECONDS + len(self._later) / FULL_SENT_A_SECOND)
+        else:
+            self._fail(outgoing, why, JournalFull)
+
     def _finish(self, outgoing: _Outgoing, ack: Ack) -> None:
-        if self._is_failing:
+        if self._is_failing and ack.stored and monotonic() - self._was_full_at > FULL_SECONDS:
             self._is_failing = False
             log.info("the journal can be written again")
         if not outgoing.future.done():
@@ -215,10 +251,12 @@ class Publisher:
             self._fail(outgoing, "no server of its cluster can be reached")
         return outgoing.future.done()
 
-    def _fail(self, outgoing: _Outgoing, why: str) -> None:
+    def _fail(
+        self, outgoing: _Outgoing, why: str, kind: type[JournalUnavailable] = JournalUnavailable
+    ) -> None:
         self._tell(why)
         if not outgoing.future.done():
-            outgoing.future.set_exception(JournalUnavailable(f"the journal cannot be written: {why}"))
+            outgoing.future.set_exception(kind(f"the journal cannot be written: {why}"))
             outgoing.future.exception()  # whoever has gone meanwhile need not be told
 
     def _tell(self, why: str) -> None:
@@ -226,3 +264,13 @@ class Publisher:
         self._is_failing = True
         if (held_back := self._failures_told.turn()) is not None:
             log.error("the journal cannot be written: %s", why, extra={"events": 1, "others": held_back})
+
+
+def _is_full(error: dict[str, Any]) -> bool:
+    """Whether a refusal says that there is no room.
+
+    >>> _is_full({"err_code": 10023}), _is_full({"err_code": 10077, "description": "maximum bytes exceeded"})
+    (True, True)
+    """
+    code = error.get("err_code")
+    return code in NO_ROOM or (code == NOT_STORED and bool(_no_room_words.search(error["description"])))

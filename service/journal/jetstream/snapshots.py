@@ -10,8 +10,9 @@ import time
 from asyncio import Task
 from functools import partial
 
+from service.background import run_once
 from service.errors import NovikoffError
-from service.journal.jetstream.api import Api, ApiError
+from service.journal.jetstream.api import Api
 from service.journal.jetstream.messages import Kept, PageKept, Pointer, decode_pointer, encode
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.publishing import Publisher
@@ -45,22 +46,22 @@ class Snapshots:
         self._parts = Parts(api, publisher, subjects.state)
         self._events_kept_max = events_kept_max
         self._events_kept_us = round(events_kept_seconds * 1e6)
-        self._queues: dict[int, list[Snapshot]] = {}
+        self._queues: dict[int, list[tuple[Snapshot, int]]] = {}
         self._tasks_by_life: dict[int, Task[None]] = {}
         self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
         self._unsaved_outcomes: dict[int, bytes] = {}
         self._incomplete: set[int] = set()  # models whose logs begin in the middle, until that is stored
 
-    def save(self, life: int, snapshot: Snapshot, *, is_whole: bool = True) -> None:
-        """Save it some time; those of one model in their order."""
+    def save(self, life: int, snapshot: Snapshot, voided_through: int, *, is_whole: bool = True) -> None:
+        """Save it some time, with what is void by then; those of one model in their order."""
         if not is_whole:
             self._incomplete.add(life)
         queue = self._queues.get(life)
         if queue is not None:
-            queue.append(snapshot)
+            queue.append((snapshot, voided_through))
             return
-        self._queues[life] = [snapshot]
-        task = self._tasks_by_life[life] = asyncio.create_task(self._save_all_of(life))
+        self._queues[life] = [(snapshot, voided_through)]
+        task = self._tasks_by_life[life] = run_once("saving snapshots", self._save_all_of(life))
         task.add_done_callback(partial(self._saved, life))
 
     def _saved(self, life: int, task: Task[None]) -> None:
@@ -81,20 +82,25 @@ class Snapshots:
 
     async def _save_all_of(self, life: int) -> None:
         queue = self._queues[life]
-        async with self._turn:
-            while queue:
-                snapshot = queue.pop(0)
-                outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
-                try:
-                    await self._save(life, snapshot, outcomes)
-                except (NovikoffError, ApiError) as error:
-                    # A page has to begin where one before it ended: the next one brings these along.
-                    self._unsaved_outcomes[life] = outcomes
-                    log.warning("no snapshot of %s: %s", snapshot.model, error)
-                if not queue:
-                    del self._queues[life]
+        try:
+            async with self._turn:
+                while queue:
+                    await self._save_or_tell(life, *queue.pop(0))
+        finally:
+            del self._queues[life]
 
-    async def _save(self, life: int, snapshot: Snapshot, outcomes: bytes) -> None:
+    async def _save_or_tell(self, life: int, snapshot: Snapshot, voided_through: int) -> None:
+        outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
+        try:
+            await self._save(life, snapshot, voided_through, outcomes)
+        except Exception as error:
+            # A page has to begin where one before it ended: the next one brings these along.
+            self._unsaved_outcomes[life] = outcomes
+            if not isinstance(error, NovikoffError):
+                raise
+            log.warning("no snapshot of %s: %s", snapshot.model, error)
+
+    async def _save(self, life: int, snapshot: Snapshot, voided_through: int, outcomes: bytes) -> None:
         s = self._subjects
         while True:
             pointer, revision = await self.pointer(life)
@@ -106,7 +112,8 @@ class Snapshots:
             )
             now = time.time_ns() // 1000
             page = PageKept(snapshot.seq, snapshot.version, pages, now, state_seq)
-            snapshots = [*pointer.snapshots, Kept(snapshot.seq, snapshot.version, parts)]
+            kept = Kept(snapshot.seq, snapshot.version, parts, voided_through)
+            snapshots = [*pointer.snapshots, kept]
             moved = Pointer(
                 snapshots[-SNAPSHOTS_KEPT:],
                 [*pointer.pages, page][-PAGES_MAX:],

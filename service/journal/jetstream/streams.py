@@ -42,7 +42,7 @@ async def make_or_check(api: Api, wanted: list[dict[str, Any]]) -> None:
         try:
             found = await api.request(f"STREAM.INFO.{stream['name']}")
         except ApiError as error:
-            if error.code != STREAM_NOT_FOUND:
+            if error.refusal != STREAM_NOT_FOUND:
                 raise _unusable(stream, error) from error
             try:
                 found = await api.request(f"STREAM.CREATE.{stream['name']}", stream)
@@ -68,4 +68,4 @@ def compare(wanted: dict[str, Any], found: dict[str, Any]) -> None:
 
 
 def _unusable(stream: dict[str, Any], error: ApiError) -> ClusterUnusable:
-    return ClusterUnusable(f"the stream {stream['name']} cannot be had: {error}")
+    return ClusterUnusable(f"the stream {stream['name']} cannot be had: {error.detail}")

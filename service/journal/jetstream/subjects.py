@@ -40,6 +40,7 @@ class Subjects:
         ]
         self.summaries = f"{prefix}.sum.*"
         self.mark = f"{prefix}.mark.summarised"
+        self.ballast = f"{prefix}.mark.ballast"
         self.format = f"{prefix}.mark.format"
         """The version of all this; see `format.py`."""
 

@@ -99,13 +99,16 @@ class Statistics:
 
     def observe_rows(
         self, truths: npt.NDArray[np.int64], served: npt.NDArray[np.int64], updated: Flags, *, at_us: int
-    ) -> None:
-        """Take in whole rounds, one after the other at the same time: what `observe` would make of each."""
+    ) -> list[int]:
+        """Take in whole rounds, one after the other at the same time: what `observe` would make of each.
+
+        The numbers of the reveals at which the error was found to have risen.
+        """
         mistaken = truths != served
         revealed, count = self.revealed, len(truths)
         mistakes = np.cumsum(mistaken) + self.mistakes
         self._curve.pass_by(revealed, mistakes)
-        self._drift.observe_all(mistaken, revealed)
+        rises = self._drift.observe_all(mistaken, revealed)
         self._clock.observe(at_us, int(mistakes[-1]) - self.mistakes, count)
         self._delay.observe(0, 0, count)
         push_all(self._recent, revealed, mistaken)
@@ -125,6 +128,7 @@ class Statistics:
         else:
             for truth, answer in zip(truths.tolist(), served.tolist(), strict=True):
                 self._confusion.observe(truth, answer)
+        return rises
 
     @property
     def ewma_error_rate(self) -> float | None:
@@ -143,6 +147,11 @@ class Statistics:
     def drift_count(self) -> int:
         """How often the error rose."""
         return self._drift.count
+
+    @property
+    def drift_round(self) -> int | None:
+        """The number of the reveal at which the last rise was found."""
+        return self._drift.last_round
 
     @property
     def drift_state(self) -> str:

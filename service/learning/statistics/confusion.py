@@ -91,7 +91,12 @@ class Confusion:
         self.majority_right = 0
 
     def observe(self, truth: int, served: int) -> None:
-        """Count one reveal; `served` is -1 where no label could be. Classes are below `CLASSES_MAX`."""
+        """Count one reveal; `served` is -1 where no label could be.
+
+        Nobody gets more than `CLASSES_MAX` classes, but labels that are new at the same moment may get a few
+        past it. An event that is in the journal must be counted, so those go with the last class.
+        """
+        truth, served = min(truth, CLASSES_MAX - 1), min(served, CLASSES_MAX - 1)
         near = truth < NEAR_CLASSES
         support = self._add_near(truth * truth + truth) if near else self._add_far(truth, truth)
         if served != truth:
@@ -182,7 +187,7 @@ class Confusion:
                 right[row] -= count
             if column != NONE:
                 answers[column] += count
-            if NONE not in (row, column):
+            if count and NONE not in (row, column):
                 wrong.append((-count, row, column))
         answers = [wrongly + rightly for wrongly, rightly in zip(answers, right, strict=True)]
         matrix = None

@@ -82,9 +82,10 @@ class Drift:
         self.rounds = rounds = self.rounds + 1
         return not rounds % BLOCK_ROUNDS and self._look(revealed)
 
-    def observe_all(self, mistakes: npt.NDArray[np.bool_], revealed: int) -> None:
-        """Take in reveals, the first of which is number `revealed` + 1."""
+    def observe_all(self, mistakes: npt.NDArray[np.bool_], revealed: int) -> list[int]:
+        """Take in reveals, the first of which is number `revealed` + 1; those at which the error has risen."""
         done = 0
+        rises: list[int] = []
         doubtful = self._doubtful(mistakes)
         while done < len(mistakes):
             part = mistakes[done : done + BLOCK_ROUNDS - self.rounds % BLOCK_ROUNDS]
@@ -94,9 +95,11 @@ class Drift:
             self.rounds += count
             done += count
             if self.rounds % BLOCK_ROUNDS == 0:
-                self._look(revealed + done, next(doubtful))
+                if self._look(revealed + done, next(doubtful)):
+                    rises.append(revealed + done)
                 if not self.rounds:
                     doubtful = self._doubtful(mistakes[done:])
+        return rises
 
     def _doubtful(self, mistakes: npt.NDArray[np.bool_]) -> Iterator[bool]:
         """For each test to come with these reveals, as long as none finds a change: whether it might find one.

@@ -90,18 +90,15 @@ export class ConfusionCard {
     });
   }
 
-  #list({ labels, largest }) {
-    const mistakes = (largest ?? [])
-      .map((cell) => ({ truth: cell.true ?? cell.truth, served: cell.served, times: cell.count }))
-      .filter(({ truth, served }) => truth !== served);
-    const rows = mistakes
+  #list({ largest }) {
+    const rows = largest
       .slice(0, LARGEST_MAX)
-      .map(({ truth, served, times }) =>
+      .map(({ true: truth, served, count: times }) =>
         h(
           "tr",
           {},
-          head(labels[truth], "row"),
-          h("td", {}, text(labels[served])),
+          head(truth, "row"),
+          h("td", {}, text(served)),
           h("td", { class: "number" }, count(times)),
         ),
       );

@@ -51,7 +51,7 @@ export function exampleFor({ settings, dimension }, weights) {
   if (kind === "dense") return Array.from({ length: dimension ?? 2 }, someNumber).join(", ");
   const names = weights
     .map(({ feature }) => feature)
-    .filter((name) => typeof name === "string" && name !== "bias");
+    .filter((name) => typeof name === "string");
   const example = {};
   for (const name of names.sort(() => Math.random() - 0.5).slice(0, 4)) {
     const [field, value] = splitOnce(name, "=");

@@ -175,6 +175,7 @@ class Fleet {
     }
     if (!this.#list.isConnected) this.#main.replaceChildren(this.#list);
     this.#table.show(page.models);
+    this.#table.showUnreadable(page.unreadable);
     this.#showTotals(page.totals);
     this.#showRange(page);
     if (this.#table.wantsCurves()) this.#loadCurves(query);
@@ -198,13 +199,14 @@ class Fleet {
     ]);
   }
 
-  #showRange({ totals, models, next }) {
+  #showRange({ totals, models, unreadable, next }) {
     const { page, search } = this.#place;
     const first = (page - 1) * PAGE + 1;
     const span = `${count(first)} to ${count(first + models.length - 1)} of ${plural(totals.models, "model")}`;
     const all = plural(totals.models, "model");
     const isPaged = page > 1 || next !== null;
-    this.#table.showNone(models.length ? "" : `No model’s name begins with “${search}”.`);
+    const isNone = !models.length && !unreadable.length;
+    this.#table.showNone(isNone ? `No model’s name begins with “${search}”.` : "");
     setText(this.#range, models.length && isPaged ? span : all);
     this.#back.disabled = page === 1;
     this.#forth.disabled = next === null;

@@ -24,6 +24,7 @@ export class FleetTable {
   #heads = new Map();
   #body = h("tbody", { role: "rowgroup" });
   #none = h("p", { class: "none", role: "status" });
+  #unreadable = h("ul", { class: "unreadable", "aria-label": "Models that cannot be read" });
   #pointedAt = -Infinity;
 
   constructor(onSort) {
@@ -43,6 +44,7 @@ export class FleetTable {
         this.#body,
       ),
       this.#none,
+      this.#unreadable,
     );
   }
 
@@ -63,6 +65,14 @@ export class FleetTable {
   showNone(text) {
     setText(this.#none, text);
     this.element.firstChild.hidden = text !== "";
+  }
+
+  /** Models without figures, and why there are none. */
+  showUnreadable(models) {
+    this.#unreadable.hidden = !models.length;
+    this.#unreadable.replaceChildren(
+      ...models.map(({ model, detail }) => h("li", {}, h("strong", {}, longName(model)), ` ${detail}`)),
+    );
   }
 
   /** These rows, in this order; but nothing moves under a pointer that is about to click. */

@@ -89,8 +89,10 @@ export function labelText(label) {
   return /^(|true|false|null|[-−+.\d]+)$/.test(label) ? `“${label}”` : label;
 }
 
-/** A feature as text: dense ones have a place, others a name. */
+/** A feature as text: dense ones have a place, others a name; null is the bias. */
 export function featureText(feature) {
+  if (feature === null) return "bias";
+  if (feature === "bias") return "“bias”";
   return typeof feature === "number" ? `x[${feature}]` : feature;
 }
 

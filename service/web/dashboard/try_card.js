@@ -101,7 +101,11 @@ export class TryCard {
   #explanation(terms) {
     if (!terms.length) return [];
     const bars = new WeightBars("What the score is made of", "Weight × value");
-    bars.show(terms.map(({ feature, contribution }) => ({ key: feature, feature, weight: contribution })));
+    // The service calls the bias "bias", as a feature may be called too.
+    const named = (feature) => (feature === "bias" ? null : feature);
+    bars.show(
+      terms.map(({ feature, contribution }, key) => ({ key, feature: named(feature), weight: contribution })),
+    );
     return [h("p", { class: "help" }, "Made of weight × value:"), bars.element];
   }
 
@@ -170,7 +174,7 @@ export class TryCard {
     const isMany = after.classes.length > 1;
     const rows = items.map((item) => ({
       ...item,
-      key: `${item.label} ${item.feature}`,
+      key: `${item.label} ${typeof item.feature} ${item.feature}`,
       note: isMany ? `for ${labelText(item.label)}` : null,
     }));
     bars.show(rows.map((item) => ({ ...item, weight: item.before })));

@@ -1,10 +1,9 @@
 // GET /models/{model}/weights in one shape, whatever the model:
-// {isWhole, classes: [{label, against, weights: [{feature, weight}]}]}. A feature is a place or a name.
+// {isWhole, classes: [{label, against, weights: [{feature, weight}]}]}. A feature is a place or a name;
+// that of the bias is null, since a name may be "bias" too.
 // `label` is what a positive weight speaks for; `against` what a negative one does, if there are but two.
 
 import { getJson, modelPath } from "./api.js";
-
-export const BIAS = "bias";
 
 /** The `most` weights of each class that are farthest from zero, the bias among them. */
 export async function loadWeights(model, most) {
@@ -20,7 +19,7 @@ function readWeights({ labels, classes }, most) {
     classes: classes.map(({ label, weights, bias }) => ({
       label: label ?? labels[1],
       against: label === null ? labels[0] : null,
-      weights: bias === null ? weights : [...weights, { feature: BIAS, weight: bias }],
+      weights: bias === null ? weights : [...weights, { feature: null, weight: bias }],
     })),
   };
 }

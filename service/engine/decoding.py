@@ -1,0 +1,32 @@
+"""What a decoder of JSON says of a body that is not right, in our words and with the field that it is about."""
+
+import re
+from typing import NoReturn
+
+import msgspec
+
+from service.errors import FieldError, InvalidRequest, MalformedJson
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What a decoder may say: the latter of a name, in an object, that is not UTF-8."""
+
+
+_PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
+_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
+
+
+def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError) -> NoReturn:
+    """A decoder's complaint as ours, with the field that it is about."""
+    if not isinstance(error, msgspec.ValidationError):
+        raise MalformedJson("the body is not valid JSON") from None
+    found = _PATH.fullmatch(str(error))
+    assert found is not None
+    message, path = found["message"], (found["path"] or "").removeprefix("$").lstrip(".")
+    named = _FIELD.fullmatch(message)
+    if named is not None:
+        field = f"{path}.{named['field']}".lstrip(".")[:200]
+        message = "is missing" if "missing" in message else "is not known here"
+    else:
+        field = path or "body"
+        message = message[:1].lower() + message[1:].replace("`", "")
+    raise InvalidRequest(f"{field}: {message}", (FieldError(field, message),)) from None

@@ -1,0 +1,46 @@
+"""The examples in the docstrings of the client do what they say, against a real service."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from river import datasets, evaluate, metrics
+
+import service.client as package
+from service.client import Client
+from tests.running import Service
+
+CODE = re.compile(r"\n\n((?: {4}.*\n?)+)")
+
+
+def docstrings() -> dict[str, str]:
+    """Those of the package, its modules, and the classes and functions that it offers, with the names of each."""
+    modules = [
+        package,
+        *(import_module(f"service.client.{each.name}") for each in iter_modules(package.__path__)),
+    ]
+    offered = [getattr(package, name) for name in package.__all__]
+    methods = [method for kind in offered if inspect.isclass(kind) for method in vars(kind).values()]
+    described: list[Any] = [*modules, *offered, *filter(inspect.isfunction, methods)]
+    return {each.__name__: inspect.getdoc(each) or "" for each in described}
+
+
+def examples() -> dict[str, str]:
+    found = {name: CODE.findall(text) for name, text in docstrings().items() if ">>>" not in text}
+    return {name: textwrap.dedent("".join(blocks)) for name, blocks in found.items() if blocks}
+
+
+def test_every_example_runs(start: Callable[..., Service]) -> None:
+    service = start()
+    assert {"service.client", "RemoteModel"} <= examples().keys()
+    with Client(service.url) as client:
+        for name, code in examples().items():
+            print(name, code, sep="\n")
+            known = {"client": client, "datasets": datasets, "evaluate": evaluate, "metrics": metrics}
+            exec(code.replace("http://127.0.0.1:8000", service.url), vars(package) | known)
+    assert service.stats("spam")["rounds"]["revealed"] == 1
+    assert service.stats("phishing")["rounds"]["revealed"] == datasets.Phishing().n_samples

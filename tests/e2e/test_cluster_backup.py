@@ -1,0 +1,133 @@
+"""Backups of a cluster, as docs/scaling.md describes them, bring back what was there."""
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+
+from tests.nats_backup import Backup, back_up, restore
+from tests.nats_servers import NatsCluster
+from tests.running import Service
+
+STREAMS = ("novikoff-state", "novikoff-ids", "novikoff-log")
+"""In the order of the documentation: nothing that is derived may be newer than the log."""
+
+
+@pytest.fixture
+def clusters(tmp_path: Path) -> Iterator[list[NatsCluster]]:
+    made: list[NatsCluster] = []
+    yield made
+    for cluster in made:
+        cluster.close()
+
+
+def start(cluster: NatsCluster, data: Path) -> Service:
+    return Service(data, snapshot_every_events=20, **cluster.settings("novikoff")).start()
+
+
+def fill(service: Service) -> dict[str, Any]:
+    """Some of everything; what there is afterwards."""
+    for i in range(70):
+        service.learn(f"m{i % 3}", [1.0, float(i % 7)], 1 if i % 2 else -1, id=f"round-{i}")
+    service.predict("m0", [1.0, 2.0], id="waits")
+    service.learn("deleted", [1.0], 1)
+    assert service.client.delete("/models/deleted").status_code == 204
+    return {f"m{i}": service.get(f"/models/m{i}/weights") for i in range(3)}
+
+
+def assert_restored(service: Service, weights: dict[str, Any]) -> None:
+    for model, before in weights.items():
+        assert service.get(f"/models/{model}/weights") == before
+        service.assert_replay_equals_live(model)
+    assert [line["model"] for line in service.get("/models")["models"]] == sorted(weights)
+    again = {"model": "m1", "features": [1.0, 0.0], "label": 1, "id": "round-49"}
+    answer = service.client.post("/learn", json=again)
+    assert answer.status_code == 200 and answer.headers["idempotent-replay"] == "true"
+    rounds = service.stats("m0")["rounds"]["revealed"]
+    assert service.reveal("waits", -1)["rounds"] == rounds + 1
+    assert service.learn("deleted", [1.0, 2.0], 1)["rounds"] == 1
+
+
+def test_directories_that_were_copied_while_the_servers_were_stopped(
+    clusters: list[NatsCluster], tmp_path: Path
+) -> None:
+    cluster = NatsCluster(tmp_path / "nats").start()
+    clusters.append(cluster)
+    service = start(cluster, tmp_path)
+    weights = fill(service)
+    service.stop()
+    for server in cluster.servers:
+        server.process.terminate()
+        server.process.wait()
+        shutil.copytree(server.directory / "store", tmp_path / "backup" / server.name)
+    cluster.start()
+    service.start()
+    service.learn("m0", [5.0, 5.0], 1)
+    service.learn("later", [1.0], 1)
+    service.stop()
+    for server in cluster.servers:
+        server.kill()
+        shutil.rmtree(server.directory / "store")
+        shutil.copytree(tmp_path / "backup" / server.name, server.directory / "store")
+    cluster.start()
+    service.start()
+    try:
+        assert_restored(service, weights)
+    finally:
+        service.close()
+
+
+def test_streams_that_were_copied_while_the_service_was_used(
+    clusters: list[NatsCluster], tmp_path: Path
+) -> None:
+    first = NatsCluster(tmp_path / "first").start()
+    clusters.append(first)
+    service = start(first, tmp_path)
+    weights = fill(service)
+    service.learn("busy", [1.0, 1.0], 1)
+    stopping = threading.Event()
+
+    def use() -> None:
+        used = 0
+        while not stopping.is_set():
+            service.learn("busy", [1.0, float(used % 5)], 1 if used % 2 else -1)
+            used += 1
+
+    using = threading.Thread(target=use)
+    using.start()
+    try:
+        backups = asyncio.run(back_up_all(first))
+    finally:
+        stopping.set()
+        using.join()
+    service.close()
+    first.close()
+    second = NatsCluster(tmp_path / "second").start()
+    clusters.append(second)
+    asyncio.run(restore_all(second, backups))
+    restored = start(second, tmp_path)
+    try:
+        restored.assert_replay_equals_live("busy")
+        assert restored.client.delete("/models/busy").status_code == 204
+        assert_restored(restored, weights)
+    finally:
+        restored.close()
+
+
+async def back_up_all(cluster: NatsCluster) -> list[Backup]:
+    client = await nats.connect(cluster.servers[0].url)
+    backups = [await back_up(client, stream) for stream in STREAMS]
+    await client.close()
+    return backups
+
+
+async def restore_all(cluster: NatsCluster, backups: list[Backup]) -> None:
+    client = await nats.connect(cluster.servers[0].url)
+    for backup in backups:
+        await restore(client, backup)
+    await client.close()

@@ -1,0 +1,92 @@
+"""How many classes and weights a model may come to have, whoever brings them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from service.errors import InvalidSettings
+from service.learning.statistics.confusion import CLASSES_MAX
+from service.settings import load_settings
+from tests.running import Service, problem_of
+
+Start = Callable[..., Service]
+
+
+def lines_of(service: Service, content: bytes) -> list[dict[str, Any]]:
+    answer = service.client.post("/stream", content=content, headers={"content-type": "application/x-ndjson"})
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_there_are_never_more_classes_than_the_statistics_tell_apart(start: Start) -> None:
+    with pytest.raises(InvalidSettings, match=r"NOVIKOFF_CLASSES_MAX.*4095"):
+        load_settings(classes_max=CLASSES_MAX + 1)
+    service = start(classes_max=CLASSES_MAX, items_max=2 * CLASSES_MAX, body_bytes_max=1 << 22)
+    too_many = {"model": "x", "labels": list(range(CLASSES_MAX + 1))}
+    assert service.refused("/models", too_many) == (422, "invalid-request")
+    service.create("m", labels=None, multiclass="multiclass")
+    rounds = [{"model": "m", "features": [1.0], "label": label} for label in range(CLASSES_MAX)]
+    lines_of(service, b"\n".join(json.dumps(each).encode() for each in rounds))
+    one_more = {"model": "m", "features": [1.0], "label": "one more"}
+    assert service.refused("/learn", one_more) == (422, "unknown-label")
+    assert lines_of(service, json.dumps(one_more).encode())[0]["error"]["code"] == "unknown-label"
+    service.learn("m", [1.0], CLASSES_MAX - 1)
+    assert service.stats("m")["rounds"]["revealed"] == CLASSES_MAX + 1
+
+
+def test_classes_that_are_new_in_one_fit_or_one_stream_count_together(start: Start) -> None:
+    service = start(classes_max=3, weights_max=8)
+    examples = [{"features": [float(at)], "label": at} for at in range(4)]
+    service.create("fitted", labels=None)
+    answer = service.client.post("/models/fitted/fit", json={"algorithm": "online", "examples": examples})
+    assert problem_of(answer) == (422, "invalid-request")
+    assert answer.json()["errors"][0]["field"] == "examples[3].label"
+    service.create("streamed", labels=None)
+    rounds = [{"model": "streamed", "features": [0.0] * 4, "label": label} for label in range(3)]
+    told = lines_of(service, b"\n".join(json.dumps(each).encode() for each in rounds))
+    assert [line.get("error", {}).get("code") for line in told] == [None, None, "unknown-label"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fits"),
+    [
+        ({"learner": {"algorithm": "perceptron"}}, 1024),
+        ({"learner": {"algorithm": "averaged"}}, 512),
+        ({"learner": {"algorithm": "arow"}}, 512),
+        ({"learner": {"algorithm": "scw", "covariance": "full"}}, 31),  # 31 + 31 * 31 = 992
+        ({"labels": list("abcd")}, 256),
+        ({"labels": list("abcdefgh"), "multiclass": "one_vs_one"}, 36),  # 28 pairs
+        ({"labels": list("abcd"), "learner": {"algorithm": "averaged"}, "multiclass": "one_vs_one"}, 85),
+    ],
+)
+def test_weights_are_all_numbers_of_all_learners_also_once_the_first_example_tells_how_many(
+    start: Start, settings: dict[str, Any], fits: int
+) -> None:
+    service = start(weights_max=1_024)
+    service.create("declared", features={"dimension": fits}, **settings)
+    too_many = {"model": "x", "features": {"dimension": fits + 1}, **settings}
+    assert service.refused("/models", too_many) == (422, "invalid-request")
+    label = settings.get("labels", [-1])[0]
+    service.create("first", **settings)
+    for path, more in (("/predict", {}), ("/learn", {"label": label})):
+        answer = service.client.post(path, json={"model": "first", "features": [1.0] * (fits + 1), **more})
+        assert problem_of(answer) == (422, "invalid-request")
+        assert answer.json()["errors"][0]["field"] == "features"
+        assert "1024" in answer.json()["errors"][0]["message"]
+    line = json.dumps({"model": "first", "features": [1.0] * (fits + 1), "label": label}).encode()
+    assert lines_of(service, line)[0]["error"]["code"] == "invalid-request"
+    examples = [{"features": [float(at)] * (fits + 1), "label": label} for at in range(2)]
+    answer = service.client.post("/models/first/fit", json={"examples": examples})
+    assert problem_of(answer) == (422, "invalid-request")
+    assert service.get("/models/first")["dimension"] is None
+    service.learn("first", [1.0] * fits, label)
+
+
+def test_a_pair_of_classes_counts_where_classes_appear(start: Start) -> None:
+    service = start(weights_max=60)
+    service.create("m", labels=None, multiclass="one_vs_one", features={"dimension": 10})
+    for label in "abcd":  # six pairs
+        service.learn("m", [1.0] * 10, label)
+    fifth = {"model": "m", "features": [1.0] * 10, "label": "e"}
+    assert service.refused("/learn", fifth) == (422, "unknown-label")

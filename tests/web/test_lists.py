@@ -1,0 +1,53 @@
+"""Lists of all models while they come and go."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from tests.running import NO_TLS, Service
+
+OVER_EVERY_JOURNAL = True
+
+
+def test_lists_are_answered_while_models_are_deleted_and_made_again(start: Callable[..., Service]) -> None:
+    """Also while most of them are not in memory, so that others are deleted while one is loaded."""
+    service = start(models_loaded_max=3)
+    names = [f"m{i:02}" for i in range(20)]
+    for model in ("stays", *names):
+        service.learn(model, [1.0], 1)
+    paths = ["/stats", "/stats?sort=rounds&fields=rounds", "/models", "/metrics"]
+
+    async def poll(client: httpx.AsyncClient, path: str, until: asyncio.Task[None]) -> int:
+        asked = 0
+        while not until.done():
+            answer = await client.get(path)
+            assert answer.status_code == 200, (path, answer.text)
+            if path != "/metrics":
+                assert "stays" in [line["model"] for line in answer.json()["models"]]
+                assert answer.json()["unreadable"] == []
+            asked += 1
+        return asked
+
+    async def delete_and_make(client: httpx.AsyncClient, models: list[str]) -> None:
+        for _ in range(4):
+            for model in models:
+                assert (await client.delete(f"/models/{model}")).status_code == 204
+                body = {"model": model, "features": [1.0], "label": 1}
+                assert (await client.post("/learn", json=body)).status_code == 200
+
+    async def all_at_once() -> None:
+        async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS) as client:
+            changes = asyncio.gather(*(delete_and_make(client, names[i::2]) for i in range(2)))
+            changing = asyncio.ensure_future(_finished(changes))
+            asked = await asyncio.gather(*(poll(client, path, changing) for path in paths))
+            await changing
+            assert all(asked), asked
+
+    asyncio.run(all_at_once())
+    assert [line["model"] for line in service.get("/stats")["models"]] == [*names, "stays"]
+
+
+async def _finished(changes: Any) -> None:
+    await changes
