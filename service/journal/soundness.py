@@ -12,7 +12,7 @@ from service.journal.schema import damaged, open_reader
 ENDS = {
     "model": ("id", "name"),
     "event": ("seq", "model, seq", "prediction_id"),
-    "pending": ("prediction_id", "model, at"),
+    "pending": ("prediction_id", "model, at", "at"),
     "snapshot": ("rowid", "model, seq"),
     "outcome": ("model, through",),
 }

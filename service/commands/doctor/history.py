@@ -12,7 +12,7 @@ from service.commands.doctor.outcomes import Page, examine_outcomes
 from service.engine.live import Live, born
 from service.engine.model import Model
 from service.events import ModelCreated, ModelImported
-from service.journal.codec import STATE_VERSION, decode_event, encode_state
+from service.journal.codec import STATE_VERSION, decode_event
 from service.journal.protocol import Recorded
 from service.journal.seals import unseal
 
@@ -138,18 +138,7 @@ def _replay(papers: Papers, snapshot: int | None) -> Replay | None:
 def _stop(replay: Replay, seq: int, papers: Papers) -> None:
     replay.versions[seq] = replay.live.model.version
     if seq in papers.snapshots:
-        replay.states[seq] = _comparable(replay.live.model)
-
-
-def _comparable(model: Model) -> bytes:
-    """A model's state, but for what version 0.1.0 kept nothing of: see `Bound.restore`.
-
-    What has once gone on from a snapshot of that version knows less of the bound than all events tell.
-    """
-    state = model.state()
-    for name in ("ceiling", "sum_norm_sq"):
-        (state["bound"] or {}).pop(name, None)
-    return encode_state(state)
+        replay.states[seq] = replay.live.model.to_bytes()
 
 
 def _gaps(papers: Papers, replay: Replay) -> list[str]:
@@ -179,7 +168,7 @@ def _examine_snapshots(papers: Papers, replay: Replay) -> Iterator[Finding]:
         else:
             yield Finding(papers.name, words, BACKUP)
     for seq, state in replay.states.items():
-        if state != _comparable(papers.snapshots[seq]):
+        if state != papers.snapshots[seq].to_bytes():
             words = f"the snapshot after event {seq} is not what the events up to it make"
             if papers.is_whole:
                 drop = statement("DELETE FROM snapshot WHERE model = ? AND seq = ?", papers.number, seq)
