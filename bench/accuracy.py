@@ -20,7 +20,9 @@ from sklearn import set_config
 from sklearn.linear_model import Perceptron, SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
-from service.learning import catalogue, feature_kinds, ways
+from service.learning.classes import strategies
+from service.learning.features import kinds as feature_kinds
+from service.learning.learners import algorithms
 
 Rounds = list[tuple[list[float], int]]
 
@@ -37,10 +39,12 @@ class Ours:
     def __init__(
         self, learner: dict[str, Any], classes: int, way: str | None = None, **features: Any
     ) -> None:
-        learner = catalogue.complete(learner)
+        learner = algorithms.complete(learner)
         settings = feature_kinds.complete({"standardize": True, **features})
         self._features = feature_kinds.build(settings, 1.0)
-        self._classifier = ways.build(learner, ways.complete(way, classes, learner), classes=classes, tie=1)
+        self._classifier = strategies.build(
+            learner, strategies.complete(way, classes, learner), classes=classes, tie=1
+        )
 
     def predict(self, x: list[float]) -> int:
         example = self._features.read(x)
@@ -91,7 +95,7 @@ def _one_vs_rest(classifier: Any, classes: int) -> Any:
 
 
 CONTESTANTS: dict[str, Callable[[int, int], Online | None]] = {
-    **{name: lambda k, d, name=name: Ours({"algorithm": name}, k) for name in catalogue.ALGORITHMS},  # type: ignore[misc]
+    **{name: lambda k, d, name=name: Ours({"algorithm": name}, k) for name in algorithms.ALGORITHMS},  # type: ignore[misc]
     "arow, full covariance": lambda k, d: Ours({"algorithm": "arow", "covariance": "full"}, k),
     "scw, full covariance": lambda k, d: Ours({"algorithm": "scw", "covariance": "full"}, k),
     "perceptron, `multiclass`": lambda k, d: Ours({}, k, "multiclass") if k > 2 else None,

@@ -15,8 +15,8 @@ from itertools import count
 from pathlib import Path
 
 from service.events import ModelCreated, Prediction, RoundRevealed
-from service.journal.jetstream.connecting import Access
 from service.journal.jetstream.journal import JetStreamJournal
+from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Summary
 from tests.nats_servers import NatsCluster, NatsServer

@@ -14,11 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from service.events import ModelCreated, RoundRevealed
-from service.journal.jetstream.connecting import Access
 from service.journal.jetstream.journal import JetStreamJournal
+from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Journal
-from service.journal.sqlite import SqliteJournal
+from service.journal.sqlite.journal import SqliteJournal
 from tests.nats_servers import NatsCluster
 
 FLIGHTS = {1: 1_000, 50: 10_000, 500: 20_000}

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from service.learning.bound import Bound
-from service.learning.observed import Observed
+from service.learning.bound.mistake_bound import Bound
+from service.learning.bound.observed_margin import Observed
 from service.learning.statistics import Statistics
 from service.learning.statistics.confusion import Confusion
 from service.learning.statistics.curve import Curve

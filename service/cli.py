@@ -26,9 +26,9 @@ from service.commands.transfer import export_model, import_model
 from service.errors import StartError
 from service.listening import is_loopback, listen
 from service.settings import Settings, load_settings
-from service.web.http_protocol import protocol
-from service.web.rounds import QUICK_PATHS
-from service.web.slow_clients import SWEEP_SECONDS, SlowClients
+from service.web.http.protocol import protocol
+from service.web.http.slow_clients import SWEEP_SECONDS, SlowClients
+from service.web.routes.rounds import QUICK_PATHS
 
 TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from service.errors import InvalidSettings
 from service.journal.protocol import Journal
-from service.journal.sqlite import SqliteJournal
+from service.journal.sqlite.journal import SqliteJournal
 from service.settings import Settings
 
 EVENTS_KEPT_SECONDS_MIN = 600.0
@@ -29,10 +29,10 @@ def make_journal(settings: Settings) -> Journal:
 def _on_cluster(settings: Settings) -> Journal:
     if not all(map(find_spec, ("nats", "nkeys"))):
         raise InvalidSettings("a journal on NATS needs the extra `nats`: pip install 'novikoff[nats]'")
-    from service.journal.jetstream.connecting import Access
     from service.journal.jetstream.journal import JetStreamJournal
+    from service.journal.jetstream.link.connecting import Access
+    from service.journal.jetstream.link.syncing import monitors_of
     from service.journal.jetstream.options import Options
-    from service.journal.jetstream.syncing import monitors_of
 
     servers = tuple(settings.journal.split(","))
     for server in servers:

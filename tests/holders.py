@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from service.web.keys import make_key
+from service.web.access.keys import make_key
 from tests.running import NO_TLS, Service, problem_of
 
 Start = Callable[..., Service]

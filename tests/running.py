@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import msgspec
 
-from service.engine.model import Model
+from service.engine.model.model import Model
 from service.events import ModelCreated
-from service.journal import reading
 from service.journal.protocol import Recorded
-from service.journal.schema import open_reader
+from service.journal.sqlite import reading
+from service.journal.sqlite.schema import open_reader
 from service.journals import make_journal
 from service.settings import Settings
-from service.web.weights import weights_of
+from service.web.routes.weights import weights_of
 from tests.forking import Forked, environment, fork
 
 START_SECONDS = 60

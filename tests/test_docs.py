@@ -10,11 +10,13 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from service.errors import NovikoffError
-from service.learning import catalogue, feature_kinds, ways
+from service.learning.classes import strategies
+from service.learning.features import kinds as feature_kinds
+from service.learning.learners import algorithms
 from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
-from service.web.model_settings import ModelSettings
 from service.web.problems import PROBLEMS
+from service.web.routes.model_settings import ModelSettings
 from tests.pages import PAGES, README, ROOT, blocks_of, rows_of, section
 from tests.running import Service
 
@@ -112,9 +114,12 @@ def parameters(owners: Mapping[str, Mapping[str, Parameter]]) -> list[list[str]]
 @pytest.mark.parametrize(
     ("heading", "expected"),
     [
-        ("Learners", [[f"`{one.name}`", one.summary] for one in catalogue.ALGORITHMS.values()]),
-        ("Parameters", parameters({one.name: one.parameters for one in catalogue.ALGORITHMS.values()})),
-        ("Several classes", [[f"`{w.name}`", w.summary, f"{w.classes_max:,}"] for w in ways.WAYS.values()]),
+        ("Learners", [[f"`{one.name}`", one.summary] for one in algorithms.ALGORITHMS.values()]),
+        ("Parameters", parameters({one.name: one.parameters for one in algorithms.ALGORITHMS.values()})),
+        (
+            "Several classes",
+            [[f"`{w.name}`", w.summary, f"{w.classes_max:,}"] for w in strategies.STRATEGIES.values()],
+        ),
         ("Options", parameters(feature_kinds.KINDS)),
         ("Fourier features", parameters({"fourier": feature_kinds.FOURIER})),
     ],

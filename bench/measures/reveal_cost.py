@@ -12,10 +12,10 @@ from bench import examples
 from bench.figures import Bench, Figure, ratio_under
 from bench.samples import Thing, in_turn
 from service.engine.engine import Engine, Rules
-from service.engine.model import Model
+from service.engine.model.model import Model
 from service.events import ModelCreated, RoundRevealed
-from service.journal.sqlite import SqliteJournal
-from service.web.model_settings import ModelLimits, ModelSettings
+from service.journal.sqlite.journal import SqliteJournal
+from service.web.routes.model_settings import ModelLimits, ModelSettings
 
 SETTINGS = ModelSettings().complete(ModelLimits(1000, 1000, 512, 10**8))
 AT_ONCE = 32

@@ -13,7 +13,7 @@ from service.client.asynchronous import AsyncClient
 from service.client.calls import make_id
 from service.client.problems import BadOption, Ended, NotUnderstood, Refused, Unreachable
 from service.client.remote_model import RemoteModel
-from service.client.waiting import Client
+from service.client.sync import Client
 
 __all__ = [
     "AsyncClient",

@@ -8,7 +8,7 @@ from typing import Any
 from service.client.answers import Label
 from service.client.calls import Features
 from service.client.problems import Refused
-from service.client.waiting import Client
+from service.client.sync import Client
 
 WAITING_MAX = 10_000
 GONE = frozenset({"unknown-prediction", "prediction-expired"})

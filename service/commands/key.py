@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from service.commands.console import CommandFailed, err, failures_told, out
-from service.web.keys import BadKeys, make_key
+from service.web.access.keys import BadKeys, make_key
 
 
 class RoleName(StrEnum):

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from service.engine.blocks import Blocks
 from service.engine.clock import Clock
-from service.engine.examples import Examples
-from service.engine.fleet import Fleet
-from service.engine.housekeeping import Housekeeping
-from service.engine.jobs import Jobs
-from service.engine.models import Models
-from service.engine.rounds import Rounds
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.housekeeping import Housekeeping
+from service.engine.fleet.models import Models
+from service.engine.jobs.jobs import Jobs
+from service.engine.rounds.blocks import Blocks
+from service.engine.rounds.examples import Examples
+from service.engine.rounds.rounds import Rounds
 from service.events import AnyEvent
 from service.journal.protocol import Journal
 

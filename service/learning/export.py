@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.binary import Binary
-from service.learning.classifier import Classifier
-from service.learning.dense import Dense
-from service.learning.features import Features
-from service.learning.hashed import Hashed
-from service.learning.named import Named
-from service.learning.one_vs_one import OneVsOne
+from service.learning.classes.binary import Binary
+from service.learning.classes.classifier import Classifier
+from service.learning.classes.one_vs_one import OneVsOne
+from service.learning.features.contract import Features
+from service.learning.features.dense import Dense
+from service.learning.features.hashed import Hashed
+from service.learning.features.named import Named
+from service.learning.features.pipeline import Pipeline
+from service.learning.features.standardize import Centred, Scaled
 from service.learning.parameters import BadParameter
-from service.learning.pipeline import Pipeline
-from service.learning.standardize import Centred, Scaled
 from service.learning.vectors import Array
 
 

@@ -9,10 +9,10 @@ import pydantic
 import pytest
 
 from service.client import answers
-from service.web.models import ModelAnswer, ModelLine, ModelPage
-from service.web.rounds import Contribution, FeedbackAnswer, LearnAnswer, PredictAnswer
-from service.web.stats_schema import StatsAnswer, StatsPage
-from service.web.weights import ClassWeights, NamedWeight, WeightsAnswer
+from service.web.routes.models import ModelAnswer, ModelLine, ModelPage
+from service.web.routes.rounds import Contribution, FeedbackAnswer, LearnAnswer, PredictAnswer
+from service.web.routes.stats_schema import StatsAnswer, StatsPage
+from service.web.routes.weights import ClassWeights, NamedWeight, WeightsAnswer
 from tests.running import Service
 
 MANY = 60

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.client import Client
-from service.engine.outcomes import COLUMNS
+from service.engine.model.outcomes import COLUMNS
 from service.journal.seals import SEAL_BYTES, seal
 from tests.commands.examples import make_examples
 from tests.commands.running import failed, novikoff, worked

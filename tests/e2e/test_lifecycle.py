@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from service.journal.codec import decode_event, encode
-from service.journal.schema import SCHEMA_VERSION
+from service.journal.sqlite.schema import SCHEMA_VERSION
 from tests.forking import environment
 from tests.running import Service, problem_of
 

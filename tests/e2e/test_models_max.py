@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.models import MADE_AT_ONCE
+from service.engine.fleet.models import MADE_AT_ONCE
 from tests.nats_servers import NatsServer
 from tests.running import Service, problem_of
 from tests.sending import at_once

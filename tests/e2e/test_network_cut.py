@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.engine.clock import make_prediction_id
-from service.engine.under_way import UNDER_WAY_US
+from service.engine.rounds.under_way import UNDER_WAY_US
 from tests.nats_servers import NatsServer
 from tests.running import Service, problem_of
 from tests.tcp_proxy import TcpProxy

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.fleet import Fleet
+from service.engine.fleet.fleet import Fleet
 from service.events import ModelCreated, RoundLearned
-from service.web.model_settings import ModelLimits, ModelSettings
+from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
 from tests.running import Service
 

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from service.journal.codec import STATE_VERSION
-from service.journal.jetstream.api import Api
-from service.journal.jetstream.connecting import Access, Link
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.subjects import Subjects
 from service.journal.seals import seal, unseal
 from tests.running import Service, problem_of

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.engine.block_fold import table_of
-from service.engine.model import Model
-from service.engine.outcomes import BlockOutcome
+from service.engine.model.block_fold import table_of
+from service.engine.model.model import Model
+from service.engine.model.outcomes import BlockOutcome
 from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundsLearned, features_of
-from service.learning.runs import AHEAD_MAX
+from service.learning.classes.runs import AHEAD_MAX
 from service.learning.vectors import Rows, Vector, Vectors, dot
-from service.web.model_settings import ModelLimits, ModelSettings
+from service.web.routes.model_settings import ModelLimits, ModelSettings
 
 ROUNDS = 600
 """More than are ever scored together, and enough for drifts, full windows and a halved curve."""

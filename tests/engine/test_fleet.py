@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from service.engine.clock import Clock
-from service.engine.examples import Examples
-from service.engine.fleet import Fleet
-from service.engine.live import Live
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
+from service.engine.rounds.examples import Examples
 from service.errors import InvalidRequest, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelReset
-from service.web import eager
-from service.web.model_settings import ModelLimits, ModelSettings
+from service.web.http import eager
+from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
 from tests.waiting import eventually_async
 

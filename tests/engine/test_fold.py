@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.explanation import explain
-from service.engine.model import Model
-from service.engine.transfer import _digest, _plain, export_model, import_model
+from service.engine.model.model import Model
+from service.engine.rounds.explanation import explain
+from service.engine.transfer.transfer import _digest, _plain, export_model, import_model
 from service.events import (
     AnyEvent,
     DimensionFixed,
@@ -19,7 +19,7 @@ from service.events import (
     RoundRevealed,
 )
 from service.journal.codec import STATE_VERSION, encode_state
-from service.web.model_settings import ModelLimits, ModelSettings
+from service.web.routes.model_settings import ModelLimits, ModelSettings
 
 number = st.floats(-1e6, 1e6, allow_nan=False)
 features = st.lists(number, min_size=3, max_size=3).map(lambda values: np.array(values).tobytes())

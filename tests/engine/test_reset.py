@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from service.engine.model import Model
+from service.engine.model.model import Model
 from service.events import DimensionFixed, ModelCreated, ModelReset, RoundLearned, RoundRevealed
 from service.journal.codec import encode_state
-from service.web.model_settings import ModelLimits, ModelSettings
-from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, WAYS, rounds_for
+from service.web.routes.model_settings import ModelLimits, ModelSettings
+from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, rounds_for
 
 CASES = [
     (learner, way, features)
@@ -19,7 +19,7 @@ CASES = [
 
 
 def new_model(learner: str, way: str, features: str) -> Model:
-    multiclass, declared, _ = WAYS[way]
+    multiclass, declared, _ = STRATEGIES[way]
     kind, bias_value = FEATURES[features]
     settings = ModelSettings(
         learner=LEARNERS[learner],

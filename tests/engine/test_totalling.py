@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from service.engine.engine import Engine, Rules
-from service.engine.totalling import PACE_SECONDS
+from service.engine.fleet.totalling import PACE_SECONDS
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Totals
-from service.journal.sqlite import SqliteJournal
-from service.web.feed import Feed
-from service.web.model_settings import ModelLimits, ModelSettings
-from service.web.tenants import TenantModels
+from service.journal.sqlite.journal import SqliteJournal
+from service.web.access.tenants import TenantModels
+from service.web.routes.feed import Feed
+from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import jetstream_options
 
 OVER_EVERY_JOURNAL = True

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.live import awakened
-from service.engine.model import Model
+from service.engine.fleet.live import awakened
+from service.engine.model.model import Model
 from service.errors import ModelUnreadable
 from service.events import ModelCreated
 from service.journal.protocol import Stored
 from service.journal.seals import Damaged, seal, unseal
-from service.web.model_settings import ModelLimits, ModelSettings
+from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.fuzz.effort import effort
 from tests.running import Service, problem_of
 

@@ -12,7 +12,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.specs.openapi.checks import ignored_auth, negative_data_rejection, positive_data_acceptance
 
-from service.web.keys import make_key
+from service.web.access.keys import make_key
 from tests.fuzz.conftest import fuzzed_service
 from tests.fuzz.effort import effort
 from tests.running import Service
@@ -66,7 +66,7 @@ def attack(operation: schemathesis.APIOperation, mode: GenerationMode, headers: 
 
     But what fits the document may not fit the model: other features than its first example had, say. And a
     bad line of a stream is told in its place. That no route lets anybody in without a key is for
-    `tests/web/test_keys.py`: here the key goes with every request, also when schemathesis means to leave it out.
+    `tests/web/access/test_keys.py`: here the key goes with every request, also when schemathesis means to leave it out.
     """
     excluded: list[schemathesis.CheckFunction] = [positive_data_acceptance, not_a_server_error, ignored_auth]
     if operation.path == "/stream":

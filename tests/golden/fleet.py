@@ -32,7 +32,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "scw": {"algorithm": "scw"},
     "scw-full": {"algorithm": "scw", "covariance": "full"},
 }
-WAYS: dict[str, dict[str, Any]] = {
+STRATEGIES: dict[str, dict[str, Any]] = {
     "two": {},
     "all": {"multiclass": "one_vs_all", "labels": None},
     "one": {"multiclass": "one_vs_one", "labels": None},
@@ -51,7 +51,7 @@ VARIANTS = ("margin", "arow-full", "scw-full")
 COMBINATIONS = [
     (learner, way, kind)
     for learner in LEARNERS
-    for way in WAYS
+    for way in STRATEGIES
     for kind in KINDS
     if (way != "matrix" or learner in ("perceptron", "margin"))
     and (kind == "dense" or learner not in VARIANTS)
@@ -111,7 +111,7 @@ def fill_combinations(service: Service, fleet: Fleet, combinations: list[tuple[s
     """A model for each, with some rounds of every sort."""
     for number, (learner, way, kind) in enumerate(combinations):
         model = f"{learner}.{way}.{kind}"
-        service.create(model, learner=LEARNERS[learner], features=KINDS[kind], **WAYS[way])
+        service.create(model, learner=LEARNERS[learner], features=KINDS[kind], **STRATEGIES[way])
         fleet.models.append(model)
         rounds = examples(model, kind, way, 14)
         aside = Fleet()  # what is not asked about later, which would take long
@@ -160,7 +160,7 @@ def _reset(service: Service, fleet: Fleet) -> None:
 def _fitted(service: Service, fleet: Fleet) -> None:
     for learner, way, kind in (("averaged", "two", "standardize"), ("pa1", "all", "named")):
         model = f"fitted.{way}.{kind}"
-        service.create(model, learner=LEARNERS[learner], features=KINDS[kind], **WAYS[way])
+        service.create(model, learner=LEARNERS[learner], features=KINDS[kind], **STRATEGIES[way])
         fleet.models.append(model)
         known = [{"features": x, "label": y} for x, y in examples(model, kind, way, 30)]
         job = service.post(f"/models/{model}/fit", {"examples": known})["id"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from service.journal.codec import decode_state, encode_state
-from service.journal.schema import SCHEMA_VERSION
 from service.journal.seals import seal, unseal
+from service.journal.sqlite.schema import SCHEMA_VERSION
 from tests.commands.running import novikoff
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from service.journal.jetstream.api import Api
-from service.journal.jetstream.connecting import Access, Link
 from service.journal.jetstream.format import FORMAT_VERSION
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.subjects import Subjects
 from tests.forking import run
 from tests.golden.archives import FILES, unpack

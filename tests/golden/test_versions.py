@@ -2,11 +2,11 @@
 
 import pytest
 
-from service.engine import state_steps
-from service.journal import migrations
+from service.engine.model import state_steps
 from service.journal.codec import STATE_VERSION, NewerState, decode_state, encode_state
 from service.journal.jetstream import format as stream_format
-from service.journal.schema import SCHEMA_VERSION
+from service.journal.sqlite import migrations
+from service.journal.sqlite.schema import SCHEMA_VERSION
 
 
 def test_there_is_a_step_from_each_version_to_the_next() -> None:

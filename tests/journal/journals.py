@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from service.journal.jetstream.connecting import Access
 from service.journal.jetstream.journal import JetStreamJournal
+from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Journal
-from service.journal.sqlite import SqliteJournal
+from service.journal.sqlite.journal import SqliteJournal
 from tests.nats_servers import NatsServer
 
 LIFE = 1

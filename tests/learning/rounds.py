@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from service.journal.codec import decode_state, encode_state
-from service.learning import catalogue, feature_kinds, ways
+from service.learning.classes import strategies
+from service.learning.features import kinds as feature_kinds
+from service.learning.learners import algorithms
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "perceptron": {"algorithm": "perceptron"},
@@ -22,7 +24,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "scw-full": {"algorithm": "scw", "C": 0.5, "covariance": "full"},
 }
 
-WAYS: dict[str, tuple[str | None, int, int]] = {
+STRATEGIES: dict[str, tuple[str | None, int, int]] = {
     # the way, how many classes are declared, how many there are
     "binary": (None, 2, 2),
     "one_vs_all": ("one_vs_all", 3, 3),
@@ -36,7 +38,7 @@ WAYS: dict[str, tuple[str | None, int, int]] = {
 PAIRS = [
     (learner, way)
     for learner in LEARNERS
-    for way in WAYS
+    for way in STRATEGIES
     if not way.startswith("multiclass") or learner.startswith("perceptron")
 ]
 
@@ -55,7 +57,7 @@ class Model:
     ) -> None:
         settings = feature_kinds.complete(features, bias=bias_value is not None)
         self.features = feature_kinds.build(settings, bias_value)
-        self.classifier = ways.build(catalogue.complete(learner), way, classes=classes, tie=tie)
+        self.classifier = strategies.build(algorithms.complete(learner), way, classes=classes, tie=tie)
         self.classifier.grow(self.features.size())
         self.classes = classes
         self.mistakes = 0
@@ -138,14 +140,14 @@ FEATURES: dict[str, tuple[dict[str, Any], float | None]] = {
 
 
 def make(learner: str, way: str, features: str = "dense") -> Model:
-    name, classes, _ = WAYS[way]
+    name, classes, _ = STRATEGIES[way]
     settings, bias_value = FEATURES[features]
     return Model(LEARNERS[learner], name, classes, settings, bias_value)
 
 
 @cache
 def rounds_for(way: str, features: str = "dense", count: int = 60, seed: int = 1) -> list[tuple[Any, int]]:
-    classes = WAYS[way][2]
+    classes = STRATEGIES[way][2]
     if features.startswith("dense"):
         return list(dense_rounds(count, classes, seed=seed))
     return list(named_rounds(count, classes, seed=seed))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
-from service.learning.catalogue import BadParameter
 from service.learning.export import export_sklearn
-from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, WAYS, Model, dense_rounds, make, rounds_for
+from service.learning.learners.algorithms import BadParameter
+from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, Model, dense_rounds, make, rounds_for
 
 LABELS = ["ham", "spam", "eggs", "toast"]
 EXPORTABLE = ["dense", "dense-no-bias", "named", "named-capped"]
@@ -95,7 +95,7 @@ def test_what_is_not_linear_in_the_input_is_refused(way: str, features: str, why
     assert features in FEATURES
     model = make("perceptron", way, features).run(rounds_for(way, features, 20))
     with pytest.raises(BadParameter, match=why):
-        export_sklearn(model.features, model.classifier, LABELS[: WAYS[way][2]])
+        export_sklearn(model.features, model.classifier, LABELS[: STRATEGIES[way][2]])
 
 
 def test_a_model_that_knows_too_little_is_refused() -> None:

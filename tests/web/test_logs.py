@@ -16,7 +16,7 @@ import httpx
 import pytest
 from msgspec import structs
 
-from service.engine.model import Model
+from service.engine.model.model import Model
 from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.journal.codec import decode_event, encode
 from service.journal.protocol import Recorded

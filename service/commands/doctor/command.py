@@ -16,8 +16,8 @@ from service.commands.doctor.history import examine_model
 from service.commands.doctor.rebuilding import rebuild
 from service.commands.doctor.tables import examine_tables
 from service.errors import StartError
-from service.journal.lock import DirectoryLock
-from service.journal.schema import open_reader, open_writer
+from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.schema import open_reader, open_writer
 from service.settings import Settings
 
 STYLE = {Weight.problem: "bold red", Weight.note: "yellow"}

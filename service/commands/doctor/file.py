@@ -5,7 +5,7 @@ from pathlib import Path
 
 from service.commands.doctor.findings import Finding
 from service.commands.doctor.rebuilding import can_be_rebuilt
-from service.journal.schema import APPLICATION_ID, SCHEMA_VERSION
+from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 
 COMPLAINTS_MAX = 20
 BACKUP = "Restore a backup."

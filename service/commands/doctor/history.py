@@ -9,8 +9,8 @@ import msgspec
 from service.commands.doctor.file import BACKUP
 from service.commands.doctor.findings import Finding, Weight, statement
 from service.commands.doctor.outcomes import Page, examine_outcomes
-from service.engine.live import Live, born
-from service.engine.model import Model
+from service.engine.fleet.live import Live, born
+from service.engine.model.model import Model
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import STATE_VERSION, decode_event
 from service.journal.protocol import Recorded

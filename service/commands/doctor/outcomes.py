@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.commands.doctor.findings import Finding, Repair
-from service.engine.live import Live
-from service.engine.outcomes import COLUMNS, Outcome, OutcomeLog
+from service.engine.fleet.live import Live
+from service.engine.model.outcomes import COLUMNS, Outcome, OutcomeLog
 from service.events import RoundLearned, RoundRevealed
 from service.journal.protocol import Recorded
 from service.journal.seals import Damaged, seal, unseal

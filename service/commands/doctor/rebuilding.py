@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from service.journal.schema import open_reader, open_writer
+from service.journal.sqlite.schema import open_reader, open_writer
 
 NEEDED = ("model", "event", "pending")
 DERIVED = ("snapshot", "outcome")

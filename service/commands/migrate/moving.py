@@ -7,8 +7,8 @@ import numpy as np
 
 from service.commands.console import CommandFailed
 from service.commands.migrate.source import Moved
-from service.engine.live import Live
-from service.engine.outcomes import OutcomeLog
+from service.engine.fleet.live import Live
+from service.engine.model.outcomes import OutcomeLog
 from service.events import ModelDeleted, Prediction, RoundRevealed
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Recorded, Snapshot

@@ -10,15 +10,15 @@ import msgspec
 import numpy as np
 
 from service.commands.console import CommandFailed
-from service.engine.live import DAMAGE, Live
-from service.engine.outcomes import COLUMNS
+from service.engine.fleet.live import DAMAGE, Live
+from service.engine.model.outcomes import COLUMNS
 from service.errors import StartError
 from service.events import ModelCreated, ModelImported, Prediction
-from service.journal import reading
-from service.journal.lock import DirectoryLock
 from service.journal.protocol import Recorded
-from service.journal.schema import open_reader, open_writer
 from service.journal.seals import unseal
+from service.journal.sqlite import reading
+from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.schema import open_reader, open_writer
 from service.learning.vectors import Array
 
 

@@ -17,12 +17,12 @@ from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, 
 from service.journal.codec import encode
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue import Catalogue, Entry
-from service.journal.jetstream.ids import Ids
+from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.journal.jetstream.link.publishing import Ack, Publisher
 from service.journal.jetstream.messages import Blob
-from service.journal.jetstream.publishing import Ack, Publisher
+from service.journal.jetstream.ordered_work import OrderedWork
+from service.journal.jetstream.predictions.ids import Ids
 from service.journal.jetstream.subjects import Subjects
-from service.journal.jetstream.turns import Turns
 from service.journal.protocol import NEW_LIFE, Appended
 from service.timings import Timings
 
@@ -57,7 +57,7 @@ class Appender:
         self._ahead: list[tuple[int, bytes, bool]] = []
         self._births: dict[str, Future[Appended]] = {}
         self._tasks: set[Task[None]] = set()
-        self._slow: dict[int, tuple[Turns, int]] = {}  # by life, with how many are under way
+        self._slow: dict[int, tuple[OrderedWork, int]] = {}  # by life, with how many are under way
         self.commits = Timings()
 
     def append(self, event: AnyEvent, life: int, future: Future[Appended]) -> None:
@@ -75,7 +75,7 @@ class Appender:
             claims = isinstance(event, RoundLearned) and event_id is not None
             # Whatever comes behind a slow one of the same model waits for it: they keep their order.
             if claims or entry.life in self._slow or not self._bodies.fits(body):
-                turns, under_way = self._slow.get(entry.life, (Turns(), 0))
+                turns, under_way = self._slow.get(entry.life, (OrderedWork(), 0))
                 self._slow[entry.life] = (turns, under_way + 1)
                 self._spawn(self._append_slowly(entry, event_id, body, claims, future), future)
             else:
@@ -87,7 +87,7 @@ class Appender:
 
     def _send(self, entry: Entry, event_id: str | None, body: bytes | Blob, future: Future[Appended]) -> None:
         token = self._bodies.new_token()
-        payload = self._bodies.seal(token, body)
+        payload = self._bodies.wrap(token, body)
         subject = self._subjects.event(entry.life, event_id)
         if event_id is None:
             ack = self._publisher.publish(subject, payload, name=token.hex())
@@ -172,7 +172,7 @@ class Appender:
     ) -> None:
         token = self._bodies.new_token()
         subject = self._subjects.life_of(event.model)
-        ack = self._publisher.publish(subject, self._bodies.seal(token, whole), expected=expected)
+        ack = self._publisher.publish(subject, self._bodies.wrap(token, whole), expected=expected)
         attempt: Future[Appended] = asyncio.get_running_loop().create_future()
         attempt.add_done_callback(partial(self._life_event_tried, event, life, body, future))
         self._await(token, attempt, ack)

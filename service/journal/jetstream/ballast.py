@@ -4,8 +4,8 @@ A delete is an event like any other, and a full store takes none. So there is on
 is given up for the sake of a delete, which then makes room by itself, and put back later.
 """
 
-from service.journal.jetstream.api import Api
-from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
 
 BALLAST_BYTES = 65_536

@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 from service.errors import NovikoffError
 from service.events import AnyEvent
-from service.journal.jetstream.api import Message
+from service.journal.jetstream.link.api import Message
+from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import (
     TOKEN_BYTES,
     Blob,
     Unreadable,
     decode_event,
-    seal,
-    unseal,
+    unwrap,
+    wrap,
 )
 from service.journal.jetstream.parts import Parts
-from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
 from service.logs import Seldom
 
@@ -61,12 +61,12 @@ class Bodies:
         return Blob(life, name, parts)
 
     @staticmethod
-    def seal(token: bytes, body: bytes | Blob) -> bytes:
-        return seal(token, body)
+    def wrap(token: bytes, body: bytes | Blob) -> bytes:
+        return wrap(token, body)
 
     async def open(self, message: Message) -> Opened | None:
         """The event of a message; None if its body went with its model."""
-        token, body = unseal(message.data)
+        token, body = unwrap(message.data)
         if isinstance(body, bytes):
             return Opened(token, decode_event(body), None)
         found = await self._parts.load(partial(self._subjects.blob, body.life, body.name), body.parts)

@@ -6,8 +6,8 @@ A replica that is too old for the streams refuses to start; one that is newer br
 from collections.abc import Awaitable, Callable
 
 from service.errors import ClusterUnusable, NewerSchema
-from service.journal.jetstream.api import Api
-from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
 
 FORMAT_VERSION = 2

@@ -11,28 +11,28 @@ from contextlib import suppress
 from service.background import end, keep_running
 from service.errors import NovikoffError
 from service.events import AnyEvent, Prediction
-from service.journal.jetstream.api import Api, Message
 from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue import Catalogue, Death
-from service.journal.jetstream.connecting import Link
-from service.journal.jetstream.contact import Contact
-from service.journal.jetstream.following import Follower
-from service.journal.jetstream.ids import Ids
-from service.journal.jetstream.keeping import Keeper
+from service.journal.jetstream.catalogue.catalogue import Catalogue, Death
+from service.journal.jetstream.link.api import Api, Message
+from service.journal.jetstream.link.connecting import Link
+from service.journal.jetstream.link.contact import Contact
+from service.journal.jetstream.link.following import Follower
+from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.loading import Loader
 from service.journal.jetstream.messages import decode_summary
 from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, read_uncovered, starting
 from service.journal.jetstream.options import Options
+from service.journal.jetstream.ordered_work import OrderedWork
 from service.journal.jetstream.outstanding import Outstanding
 from service.journal.jetstream.parts import Parts
-from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.predictions.ids import Ids
+from service.journal.jetstream.predictions.keeping import Keeper
+from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.snapshots import Snapshots
 from service.journal.jetstream.subjects import Subjects
-from service.journal.jetstream.turns import Turns
 from service.journal.jetstream.upkeep import Upkeep
-from service.journal.jetstream.waiting import Waiting
 from service.journal.protocol import (
     NEW_LIFE,
     Appended,
@@ -102,7 +102,7 @@ class JetStreamJournal:
         self._waiting = Waiting(api, publisher, subjects)
         self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
         self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
-        self._finds = Turns()
+        self._finds = OrderedWork()
         ballast = Ballast(api, publisher, subjects)
         self._appender = Appender(
             publisher, subjects, catalogue, self._ids, bodies, ballast, seconds=options.seconds

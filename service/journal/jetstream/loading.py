@@ -7,13 +7,13 @@ from time import monotonic
 import msgspec
 
 from service.errors import ModelUnreadable
-from service.journal.jetstream.api import Api
 from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue import Catalogue, Entry
+from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.opening import read_birth
+from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.snapshots import Snapshots
 from service.journal.jetstream.subjects import Subjects
-from service.journal.jetstream.waiting import Waiting
 from service.journal.protocol import Recorded, Stored
 
 RETRY_SECONDS = 0.05

@@ -32,9 +32,9 @@ class Envelope(NamedTuple):
     body: bytes | Blob
 
 
-def seal(token: bytes, body: bytes | Blob) -> bytes:
+def wrap(token: bytes, body: bytes | Blob) -> bytes:
     """
-    >>> unseal(seal(b"t" * 12, b"body"))
+    >>> unwrap(wrap(b"t" * 12, b"body"))
     Envelope(token=b'tttttttttttt', body=b'body')
     """
     if isinstance(body, Blob):
@@ -42,7 +42,7 @@ def seal(token: bytes, body: bytes | Blob) -> bytes:
     return bytes([INLINE]) + token + body
 
 
-def unseal(data: bytes) -> Envelope:
+def unwrap(data: bytes) -> Envelope:
     token, body = data[1 : 1 + TOKEN_BYTES], data[1 + TOKEN_BYTES :]
     if data[0] == ELSEWHERE:
         return Envelope(token, _decode_blob(body))

@@ -9,17 +9,17 @@ from typing import Any
 
 from service.errors import ClusterUnusable, JournalUnavailable
 from service.events import AnyEvent
-from service.journal.jetstream.api import Api
 from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue import Catalogue
-from service.journal.jetstream.connecting import Link
+from service.journal.jetstream.catalogue.catalogue import Catalogue
 from service.journal.jetstream.format import bring_up_to_date
-from service.journal.jetstream.messages import decode_event, decode_summary, unseal
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.connecting import Link
+from service.journal.jetstream.link.publishing import Publisher
+from service.journal.jetstream.link.streams import make_or_check, wanted_streams
+from service.journal.jetstream.link.syncing import check_synced
+from service.journal.jetstream.messages import decode_event, decode_summary, unwrap
 from service.journal.jetstream.options import Options
-from service.journal.jetstream.publishing import Publisher
-from service.journal.jetstream.streams import make_or_check, wanted_streams
 from service.journal.jetstream.subjects import Subjects
-from service.journal.jetstream.syncing import check_synced
 
 
 def prepare(options: Options) -> None:
@@ -122,7 +122,7 @@ async def newest_time(api: Api, subjects: Subjects) -> int:
     for kind in (subjects.lives, subjects.events):
         found = await api.next_of_leader(subjects.log, kind, state["last_seq"])
         if found is not None:
-            body = unseal(found.data).body
+            body = unwrap(found.data).body
             if isinstance(body, bytes):
                 event: AnyEvent = decode_event(body)
                 return event.at

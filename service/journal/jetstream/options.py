@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.journal.jetstream.connecting import Access
+from service.journal.jetstream.link.connecting import Access
 
 
 @dataclass(frozen=True, slots=True)

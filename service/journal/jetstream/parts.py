@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from service.errors import JournalUnavailable
-from service.journal.jetstream.api import Api
-from service.journal.jetstream.publishing import Publisher
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.publishing import Publisher
 
 PART_BYTES = 524_288
 

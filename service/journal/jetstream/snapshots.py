@@ -12,10 +12,10 @@ from functools import partial
 
 from service.background import run_once
 from service.errors import NovikoffError
-from service.journal.jetstream.api import Api
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import Kept, PageKept, Pointer, decode_pointer, encode
 from service.journal.jetstream.parts import Parts
-from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Snapshot
 

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 
 from service.background import end, keep_running, run_once
 from service.errors import JournalUnavailable, NovikoffError
-from service.journal.jetstream.api import Api
 from service.journal.jetstream.ballast import Ballast
-from service.journal.jetstream.catalogue import Catalogue, Death
+from service.journal.jetstream.catalogue.catalogue import Catalogue, Death
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import encode
-from service.journal.jetstream.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
 
 log = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .confusion import Confusion, ratio
-from .curve import Curve
-from .delay import Delay
-from .drift import DELTA, Drift
-from .windows import Clock, Flags, mistakes_of_last, push, push_all
+from service.learning.statistics.confusion import Confusion, ratio
+from service.learning.statistics.curve import Curve
+from service.learning.statistics.delay import Delay
+from service.learning.statistics.drift import DELTA, Drift
+from service.learning.statistics.windows import Flags, TimeWindows, mistakes_of_last, push, push_all
 
 EWMA_ALPHA = 0.01
 LAST_ROUNDS = {"last_100": 100, "last_1000": 1000, "last_10000": 10_000}
@@ -65,7 +65,7 @@ class Statistics:
         self._ewma = 0.0
         self._ewma_weight = 0.0
         self._recent = bytearray()
-        self._clock = Clock()
+        self._clock = TimeWindows()
         self._confusion = Confusion()
         self._delay = Delay()
         self._drift = Drift(delta)
@@ -207,7 +207,7 @@ class Statistics:
         statistics.updates = state["updates"]
         statistics._ewma, statistics._ewma_weight = state["ewma"]
         statistics._recent = bytearray(state["recent"])
-        statistics._clock = Clock.restore(state["clock"])
+        statistics._clock = TimeWindows.restore(state["clock"])
         statistics._confusion = Confusion.restore(state["confusion"])
         statistics._delay = Delay.restore(state["delay"])
         statistics._drift = Drift.restore(state["drift"])

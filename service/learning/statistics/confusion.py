@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .cells import COUNT_BITS, COUNT_MASK, KIND_BITS, add, no_cells
+from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, KIND_BITS, add, no_cells
 
 Flags = npt.NDArray[np.bool_]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from .cells import COUNT_BITS, COUNT_MASK, add, no_cells
+from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, add, no_cells
 
 DELAY_MAX_MS = (1 << 35) - 1
 QUANTILES = {"p50": 50, "p90": 90, "p99": 99}

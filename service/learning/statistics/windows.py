@@ -100,7 +100,7 @@ def add(series: array[int] | None, bucket: int, tally: int) -> array[int]:
     return series
 
 
-class Clock:
+class TimeWindows:
     """Rounds and mistakes of the last minute, hour and day, in buckets of 1 second, 1 minute and 30 minutes.
 
     A window is the bucket that holds the moment asked about and the 59 (59, 47) before it: never older than
@@ -184,7 +184,7 @@ class Clock:
         return [self.second, self.tally, *(part.tolist() if part else [] for part in series)]
 
     @classmethod
-    def restore(cls, state: list[Any]) -> Clock:
+    def restore(cls, state: list[Any]) -> TimeWindows:
         """What `state` was taken from."""
         clock = cls()
         clock.second, clock.tally = state[:2]

@@ -1,0 +1,109 @@
+"""The life of a model: made, looked up, reset, deleted."""
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any
+
+from service.engine.clock import Clock
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
+from service.engine.fleet.totalling import Totalling
+from service.engine.model.model import Model
+from service.engine.names import check_name
+from service.engine.rounds.checks import Sent
+from service.errors import ModelExists, TooManyModels, UnknownModel
+from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
+from service.journal.protocol import Journal, Listed, Page, Recorded
+
+MADE_AT_ONCE = 8
+"""How many models a replica makes at the same time where others make some too.
+
+Each replica counts those that the log has and those that it is making itself, not what others are just making.
+So there can be at most this many too many for each of the others.
+"""
+
+
+class Models:
+    """What can be done with whole models."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        fleet: Fleet,
+        clock: Clock,
+        *,
+        default_settings: dict[str, dict[str, Any]],
+        models_max: int,
+    ) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._clock = clock
+        self._default_settings = default_settings
+        self._models_max = models_max
+        self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
+        self.totals = Totalling(journal, fleet)
+
+    async def get(self, name: str) -> Live:
+        return await self._fleet.get(name)
+
+    async def get_or_create(self, name: str, first: Sent) -> Live:
+        """The model, made for such an example if there is none and the service may make it."""
+        try:
+            return await self._fleet.get(name)
+        except UnknownModel:
+            if not self._default_settings:
+                raise
+        check_name("model", name)
+        settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
+        # Another request may have been quicker: then its model is ours too.
+        await self._add(ModelCreated(name, self._clock.now(), settings))
+        return await self._fleet.get(name)
+
+    async def create(self, name: str, settings: dict[str, Any]) -> Live:
+        """A new model; an existing one is never changed."""
+        if not await self._add(ModelCreated(name, self._clock.now(), settings)):
+            raise _exists(name)
+        return await self._fleet.get(name)
+
+    async def adopt(self, name: str, model: Model) -> Live:
+        """A model from elsewhere under this name; an existing one is never changed."""
+        event = ModelImported(name, self._clock.now(), model.settings, model.to_bytes())
+        if not await self._add(event):
+            raise _exists(name)
+        return await self._fleet.get(name)
+
+    async def reset(self, name: str) -> Live:
+        live = await self._fleet.get(name)
+        await self._fleet.append(live, ModelReset(name, self._clock.now()))
+        return live
+
+    async def delete(self, name: str) -> None:
+        await self._fleet.delete(ModelDeleted(name, self._clock.now()))
+
+    async def _add(self, event: ModelCreated | ModelImported) -> bool:
+        """Make a model durable if there is room; whether it is new."""
+        async with self._turn:
+            if self._fleet.census.count >= self._models_max and not await self._is_known(event.model):
+                raise TooManyModels(f"there are {self._models_max} models, and no more are made")
+            return (await self._fleet.make(event)).is_new
+
+    async def _is_known(self, name: str) -> bool:
+        try:
+            await self._fleet.get(name)
+        except UnknownModel:
+            return False
+        return True
+
+    async def page(self, page: Page) -> list[Listed]:
+        if page.sort != "name":
+            await self._fleet.summarise()
+        return await self._journal.models(page)
+
+    async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
+        """A model's retained events, oldest first."""
+        await self._fleet.get(name)
+        return await self._journal.events(name, after=after, limit=limit)
+
+
+def _exists(name: str) -> ModelExists:
+    return ModelExists(f"there is a model {name!r} already; delete it to make another")

@@ -1,0 +1,72 @@
+"""Waiting until a model has come to a version: what another replica has learned arrives a little later."""
+
+import asyncio
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from service.engine.fleet.live import Live
+from service.errors import UnknownModel, VersionNotReached
+
+WAIT_SECONDS = 5.0
+
+
+class Versions:
+    """Wakes those who wait for a model to change."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Future[None]]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._waiting
+
+    def changed(self, name: str) -> None:
+        for future in self._waiting.pop(name, ()):
+            if not future.done():
+                future.set_result(None)
+
+    async def reach(
+        self, get: Callable[[str], Awaitable[Live]], name: str, version: int, seconds: float
+    ) -> None:
+        """Wait until a model has come to a version; VersionNotReached if that takes longer. `get` loads it."""
+        deadline = monotonic() + seconds
+        while True:
+            # The look comes second, so that a model that is born right after it is not missed.
+            with self._next_change(name) as change:
+                live = await _pinned(get, name)
+                try:
+                    if live is not None and live.model.version >= version:
+                        return
+                    await asyncio.wait_for(change, max(0.0, deadline - monotonic()))
+                except TimeoutError:
+                    raise VersionNotReached(
+                        f"the model {name!r} has not come to version {version} here; try again later"
+                    ) from None
+                finally:
+                    if live is not None:
+                        live.pins -= 1
+
+    @contextmanager
+    def _next_change(self, name: str) -> Iterator[Future[None]]:
+        """A future that is done when a model has changed, from now on."""
+        future: Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, []).append(future)
+        try:
+            yield future
+        finally:
+            waiting = self._waiting.get(name, [])
+            if future in waiting:
+                waiting.remove(future)
+            if not waiting:
+                self._waiting.pop(name, None)
+
+
+async def _pinned(get: Callable[[str], Awaitable[Live]], name: str) -> Live | None:
+    """The model, if there is one, which stays loaded until it is unpinned."""
+    try:
+        live = await get(name)
+    except UnknownModel:
+        return None
+    live.pins += 1
+    return live

@@ -1,0 +1,1 @@
+"""Batch training as jobs, each in a process of its own."""

@@ -1,0 +1,127 @@
+"""The body of a fit: examples and options, read and checked against the model.
+
+To read and check 64 MB takes seconds. Small bodies are read by the service itself, which is quick to say what is wrong
+with them; large ones by the process of the fit, so that nobody else has to wait.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from service.engine.decoding import UNDECODABLE, raise_problem
+from service.engine.model.model import Model
+from service.engine.rounds.checks import LabelChecks, LabelSent, Sent, check_dimension, plain_label
+from service.errors import InvalidRequest, UnknownLabel
+from service.events import Label
+from service.learning.batch import fitting
+from service.learning.features.contract import BadFeatures
+from service.learning.parameters import BadParameter
+
+READ_HERE_BYTES_MAX = 262_144
+"""A few milliseconds."""
+
+Examples = list[tuple[Any, Label]]
+
+
+class Example(msgspec.Struct, forbid_unknown_fields=True):
+    features: Sent
+    label: LabelSent
+
+
+class FitBody(msgspec.Struct):
+    """Examples, or `"source": "history"`; everything else is an option of the fit."""
+
+    examples: list[Example] | None = None
+    source: str | None = None
+
+
+class Unread(msgspec.Struct):
+    """A body as it was sent. `options` are those of lines, for which there is no other place."""
+
+    body: bytes
+    is_lines: bool
+    options: dict[str, Any]
+
+    def read(self) -> "Fit":
+        """What is in it; RequestError if that is not right."""
+        if self.is_lines:
+            return Fit(_lines(self.body), complete(self.options))
+        examples, options = _document(self.body)
+        return Fit(examples, complete(options))
+
+
+class Fit(NamedTuple):
+    """Examples as they were sent, None for those of the model's history; and all options."""
+
+    examples: list[tuple[Sent, Label]] | None
+    options: dict[str, Any]
+
+
+def complete(options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return fitting.complete(options)
+    except BadParameter as error:
+        raise InvalidRequest.at(error.field, error.message) from None
+
+
+def stored(model: Model, examples: list[tuple[Sent, Label]]) -> Examples:
+    """Examples that a client sent, in the form that the journal would have them."""
+    found: Examples = []
+    dimension = model.features.dimension
+    labels = LabelChecks(model)
+    for i, (sent, label) in enumerate(examples):
+        try:
+            example = model.features.read(sent)
+            if dimension is None:
+                dimension = len(example)
+                check_dimension(model, dimension)
+            if dimension and len(example) != dimension:
+                raise BadFeatures(
+                    "features", f"the first example has {dimension} numbers, this {len(example)}"
+                )
+            labels.check(label)
+        except BadFeatures as error:
+            raise InvalidRequest.at(f"examples[{i}].{error.field}", error.message) from None
+        except UnknownLabel as error:
+            raise InvalidRequest.at(f"examples[{i}].label", error.detail) from None
+        except InvalidRequest as error:
+            raise InvalidRequest.at(f"examples[{i}].features", error.fields[0].message) from None
+        found.append((model.features.encode(example), label))
+    check_any(found)
+    return found
+
+
+def check_any(examples: Examples) -> None:
+    if not examples:
+        raise InvalidRequest.at("examples", "there are none to learn from")
+
+
+def _document(body: bytes) -> tuple[list[tuple[Sent, Label]] | None, dict[str, Any]]:
+    try:
+        sent = msgspec.json.decode(body, type=FitBody)
+        options: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+    except UNDECODABLE as error:
+        raise_problem(error)
+    options.pop("examples", None)
+    options.pop("source", None)
+    if (sent.source is None) == (sent.examples is None):
+        raise InvalidRequest.at("examples", 'send either examples or "source": "history"')
+    if sent.source not in (None, "history"):
+        raise InvalidRequest.at("source", 'must be "history"')
+    return None if sent.examples is None else _checked(sent.examples), options
+
+
+def _lines(body: bytes) -> list[tuple[Sent, Label]]:
+    decode = msgspec.json.Decoder(Example).decode
+    examples = []
+    for number, line in enumerate(body.splitlines()):
+        if line.strip():
+            try:
+                examples.append(decode(line))
+            except UNDECODABLE as error:
+                raise InvalidRequest.at(f"examples[{number}]", str(error)[:200].replace("`", "")) from None
+    return _checked(examples)
+
+
+def _checked(examples: list[Example]) -> list[tuple[Sent, Label]]:
+    return [(e.features, plain_label(e.label, f"examples[{i}].label")) for i, e in enumerate(examples)]

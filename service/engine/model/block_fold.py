@@ -1,0 +1,83 @@
+"""Applying a block of whole rounds: the same as one by one, in few steps for many rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from service.engine.model.outcomes import BlockOutcome
+from service.events import Label, RoundsLearned, Table
+from service.learning.classes.runs import Classes, learn_rows
+from service.learning.vectors import Rows, Vectors
+
+if TYPE_CHECKING:
+    from service.engine.model.model import Model
+
+ALONE_MAX = 8
+"""So few rounds are learned faster one by one."""
+
+
+def learn_block(model: Model, event: RoundsLearned) -> BlockOutcome:
+    """Let a model learn the rounds of a block, in their order."""
+    outcome = BlockOutcome(
+        model.labels, version=model.version, rounds=model.revealed, mistakes=model.mistakes
+    )
+    start = 0
+    for table in event.features:
+        labels = event.labels[start : start + table.rounds]
+        start += table.rounds
+        _learn_table(model, rows_in(table), labels, event.at, outcome)
+    return outcome
+
+
+def rows_in(table: Table) -> Rows:
+    values = np.frombuffer(table.values, dtype="<f8")
+    return Rows(values.reshape(table.rounds, -1) if len(values) else np.empty((table.rounds, 0)), table.names)
+
+
+def table_of(rows: Rows) -> Table:
+    return Table(rows.names, len(rows.values), rows.values.astype("<f8", copy=False).tobytes())
+
+
+def _learn_table(model: Model, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:
+    """A few rounds one by one until the rest can be learned together: what is new has to be learned first."""
+    examples: Iterator[Any] | None = None
+    for start in range(0, len(labels), ALONE_MAX):
+        if len(labels) - start > ALONE_MAX and _learn_together(
+            model, rows.after(start), labels[start:], at, outcome
+        ):
+            return
+        if examples is None:
+            examples = iter(model.features.examples_in(rows))
+        for label in labels[start : start + ALONE_MAX]:
+            drifts = model.statistics.drift_count
+            outcome.add(model.whole_round(next(examples), label, at))
+            if model.statistics.drift_count > drifts:
+                outcome.rises.append(model.revealed)
+
+
+def _learn_together(model: Model, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> bool:
+    """Learn rows whose names and classes are known, if they are."""
+    vectors = model.features.vectors(rows)
+    truths = model.labels.indices(labels) if vectors is not None else [-1]
+    if vectors is None or -1 in truths:
+        return False
+    _learn_vectors(model, vectors, np.array(truths), at, outcome)
+    return True
+
+
+def _learn_vectors(model: Model, vectors: Vectors, truths: Classes, at: int, outcome: BlockOutcome) -> None:
+    learned = learn_rows(model.classifier, vectors, truths)
+    model.version += len(truths)
+    outcome.rises += model.statistics.observe_rows(truths, learned.served, learned.updated, at_us=at)
+    mistaken = learned.served != truths
+    if model.bound is not None:
+        x = model.without_bias(vectors)
+        model.bound.observe_rows(
+            x.values, 2 * truths - 1, updated=learned.updated, scores=learned.scores, indices=x.indices
+        )
+    outcome.add_all(
+        learned.served.tolist(), learned.scores.tolist(), mistaken.tolist(), learned.updated.tolist()
+    )

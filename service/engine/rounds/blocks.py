@@ -1,0 +1,139 @@
+"""Many whole rounds as one event: what streams and replays are made of."""
+
+import asyncio
+from asyncio import Future
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from service.engine.clock import Clock
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
+from service.engine.model.block_fold import table_of
+from service.engine.model.outcomes import BlockOutcome
+from service.engine.rounds.checks import LabelChecks, Sent
+from service.engine.rounds.examples import Examples
+from service.engine.rounds.room import with_room
+from service.errors import NovikoffError, Unavailable
+from service.events import Label, RoundsLearned, Table
+from service.journal.protocol import Appended
+from service.learning.vectors import Array, Rows
+
+Errors = dict[int, NovikoffError]
+"""What is wrong with which rounds, by their place in the block."""
+
+UNDER_WAY_MAX = 2
+"""Arrays on their way to the disk: one that is written, and one that is applied or waits."""
+
+
+class Begun(NamedTuple):
+    """Rounds on their way to the journal; what was applied is a `BlockOutcome`."""
+
+    live: Live
+    appended: Future[Appended]
+
+
+class Blocks:
+    """Learns runs of whole rounds of one model, exactly as if they came one by one."""
+
+    def __init__(self, fleet: Fleet, models: Models, examples: Examples, clock: Clock) -> None:
+        self._fleet = fleet
+        self._models = models
+        self._examples = examples
+        self._clock = clock
+
+    @property
+    def keep_order(self) -> bool:
+        """Whether a block begun now is learned after those under way, and only if they are."""
+        return self._fleet.keeps_order
+
+    async def learn(
+        self, name: str, features: list[Sent], labels: list[Label]
+    ) -> tuple[Live, BlockOutcome | None, Errors]:
+        """What came of the good rounds, in their order, and what is wrong with the others."""
+        live = self._fleet.touch(name) or await self._models.get_or_create(name, features[0])
+        errors: Errors = {}
+        live.pins += 1  # it stays loaded, whoever else is loaded meanwhile
+        try:
+            rows = await self._read_each(live, features, labels, errors)
+            good = [label for at, label in enumerate(labels) if at not in errors]
+            appended = await self._submit(live, good, _tables_of(rows)) if good else None
+        finally:
+            live.pins -= 1
+        return live, appended.applied if appended is not None else None, errors
+
+    def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
+        """Start to learn rounds, if the model is loaded and all of them are good; else `learn` has to see."""
+        live = self._fleet.touch(name)
+        if live is None or not live.model.labels.has_all(labels):
+            return None
+        rows = self._examples.read_many(live, features)
+        return None if rows is None else Begun(live, self._submit(live, labels, _tables_of(rows)))
+
+    async def learn_arrays(
+        self, name: str, blocks: Iterable[tuple[Array, list[Label]]]
+    ) -> AsyncIterator[BlockOutcome]:
+        """The same for dense features in arrays; the first bad array, or one that cannot be kept, ends it.
+
+        While arrays are on their way to the disk the next one is prepared and, if order is kept, sent after them.
+        """
+        under_way: deque[Future[Appended]] = deque()
+        for block, labels in blocks:
+            live = self._fleet.touch(name) or await self._models.get_or_create(name, [])
+            live.pins += 1
+            try:
+                if not live.model.labels.has_all(labels):
+                    while under_way:
+                        yield (await under_way.popleft()).applied  # a class may be new there
+                checks = LabelChecks(live.model)
+                for label in set(labels):
+                    checks.check(label)
+                await self._examples.check_array(live, block)
+                tables = [table_of(Rows(block))]
+                while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
+                    yield (await under_way.popleft()).applied
+                under_way.append(await with_room(partial(self._submitted, live, labels, tables)))
+                await asyncio.sleep(0)  # let it go to the disk by itself, while the next one is prepared
+            finally:
+                live.pins -= 1
+        while under_way:
+            yield (await under_way.popleft()).applied
+
+    async def _read_each(
+        self, live: Live, features: list[Sent], labels: list[Label], errors: Errors
+    ) -> list[Rows]:
+        """The rounds one by one, to tell which of them are bad."""
+        good: list[Any] = []
+        checks = LabelChecks(live.model)
+        for at, (sent, label) in enumerate(zip(features, labels, strict=True)):
+            try:
+                example = await self._examples.read(live, sent)
+                checks.check(label)
+            except Unavailable:  # which is no fault of this round, and none after it may be learned before it
+                raise
+            except NovikoffError as error:
+                errors[at] = error
+            else:
+                good.append(example)
+        return live.model.features.rows_of(good) if good else []
+
+    async def _submitted(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+        return self._submit(live, labels, tables)
+
+    def _submit(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+        event = RoundsLearned(live.model.name, self._clock.now(), labels, tables)
+        appended = self._fleet.submit(live, event)
+        appended.add_done_callback(_noted)
+        return appended
+
+
+def _noted(appended: Future[Appended]) -> None:
+    """Whoever waited for it may have gone; then nobody else asks whether it failed."""
+    if not appended.cancelled():
+        appended.exception()
+
+
+def _tables_of(rows: list[Rows]) -> list[Table]:
+    return [table_of(part) for part in rows]

@@ -1,0 +1,260 @@
+"""The protocol: predict, reveal, learn. Append first, apply after, then answer."""
+
+from typing import Any
+
+from service.engine.clock import Clock, made_at, make_prediction_id
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
+from service.engine.model.outcomes import Round
+from service.engine.names import check_id
+from service.engine.rounds.checks import Sent, check_label
+from service.engine.rounds.examples import Examples
+from service.engine.rounds.expiry import Expiry
+from service.engine.rounds.explanation import Term, explain
+from service.engine.rounds.id_locks import IdLocks
+from service.engine.rounds.replays import Replays, label_served, taken
+from service.engine.rounds.under_way import check_in_touch, check_not_under_way
+from service.errors import PredictionExpired, RevealFirst, UnknownPrediction
+from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
+from service.journal.protocol import Journal, Recorded, WaitingPrediction
+
+
+class Rounds:
+    """Serves predictions from live models and turns labels into durable events."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        fleet: Fleet,
+        models: Models,
+        examples: Examples,
+        clock: Clock,
+        *,
+        pending_ttl_seconds: float,
+        pending_max: int,
+        pending_total_max: int,
+        wait_for_predictions: bool,
+    ) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._models = models
+        self._examples = examples
+        self._clock = clock
+        self._pending_max = pending_max
+        self._wait_for_predictions = wait_for_predictions
+        self._locks = IdLocks()
+        self._replays = Replays(journal, fleet)
+        self.expiry = Expiry(
+            journal,
+            fleet,
+            clock,
+            self._locks,
+            ttl_seconds=pending_ttl_seconds,
+            pending_max=pending_max,
+            pending_total_max=pending_total_max,
+        )
+
+    async def predict(
+        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
+    ) -> tuple[Prediction, list[Term]]:
+        """Serve a prediction and keep it until its label comes; with its largest `terms`."""
+        if prediction_id is None:
+            await check_in_touch(self._journal)
+            return await self._predict(name, sent, None, None, terms)
+        check_id(prediction_id)
+        await self._locks.acquire(prediction_id)
+        try:
+            earlier = await self._served_before(prediction_id)
+            return await self._predict(name, sent, prediction_id, earlier, terms)
+        finally:
+            self._locks.release(prediction_id)
+
+    async def _predict(
+        self, name: str, sent: Sent, prediction_id: str | None, earlier: Prediction | None, terms: int
+    ) -> tuple[Prediction, list[Term]]:
+        """`earlier` is what was served before under this id."""
+        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
+        live.pins += 1
+        try:
+            example = await self._examples.read(live, sent)
+            while earlier is None and self.expiry.is_full:
+                await self.expiry.make_room(live)
+            self._fleet.check_loaded(live)
+            return await self._serve(live, example, prediction_id, earlier, terms)
+        finally:
+            live.pins -= 1
+
+    async def _serve(
+        self, live: Live, example: Any, prediction_id: str | None, earlier: Prediction | None, terms: int
+    ) -> tuple[Prediction, list[Term]]:
+        model = live.model
+        name = model.name
+        features = model.features.encode(example)
+        if earlier is not None:
+            if earlier.model != name or earlier.features != features:
+                raise taken(earlier.prediction_id)
+            return earlier, explain(model, example, terms)
+        if live.pending and model.settings["protocol"] == "strict":
+            raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
+        # A reset by a replica whose clock is ahead voids what was predicted before it, and nothing after it.
+        at = max(self._clock.now(), live.voided_through + 1)
+        label, score = model.decide(model.features.vector(example))
+        explanation = explain(model, example, terms) if terms else []
+        chosen = prediction_id or make_prediction_id(at)
+        prediction = Prediction(chosen, name, at, features, label, score, model.version, model.updates)
+        others_may_choose_it = prediction_id is not None and self._journal.is_shared
+        if not await self._keep(live, prediction, wait=others_may_choose_it):
+            earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
+            if earlier is None or earlier.model != name or earlier.features != features:
+                raise taken(prediction.prediction_id)
+            return earlier, explanation
+        return prediction, explanation
+
+    async def reach(self, name: str, version: int) -> None:
+        """Wait until a model has come to a version that another replica has told of."""
+        await self._fleet.reach(name, version)
+
+    async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
+        """Learn the true label of a prediction, once. Models whose names begin otherwise have none."""
+        await self._locks.acquire(prediction_id)
+        try:
+            return await self._reveal(prediction_id, label, prefix)
+        finally:
+            self._locks.release(prediction_id)
+
+    async def _reveal(self, prediction_id: str, label: Label, prefix: str) -> Round:
+        live = self._fleet.owner.get(prediction_id)
+        if live is not None and live.model.name.startswith(prefix):
+            prediction = live.pending[prediction_id]
+        else:
+            found = await self._locate(prediction_id, prefix, expected=True)
+            if isinstance(found, Recorded):
+                return await self._replays.again(found, label)
+            live, prediction = found
+            self._clock.start_after(prediction.at)  # another replica's clock may be ahead
+        at = self._clock.now()
+        if self.expiry.is_due(prediction.at, at):
+            raise _expired(prediction_id)
+        check_label(live.model, label)
+        event = RoundRevealed(
+            prediction.model,
+            at,
+            prediction_id,
+            label,
+            prediction.at,
+            prediction.features,
+            prediction.served,
+            prediction.score,
+            prediction.version,
+            prediction.updates,
+        )
+        appended = await self._fleet.append(live, event)
+        if not appended.is_new:
+            return await self._replays.again(await self._replays.recorded(prediction_id), label)
+        return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
+
+    async def learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
+        """A whole round at once. With an id, a retry is not learned twice."""
+        if prediction_id is None:
+            return await self._learn(name, sent, label, None)
+        check_id(prediction_id)
+        await self._locks.acquire(prediction_id)
+        try:
+            if await self._awaits_label(prediction_id):
+                raise taken(prediction_id)
+            return await self._learn(name, sent, label, prediction_id)
+        finally:
+            self._locks.release(prediction_id)
+
+    async def _learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
+        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
+        live.pins += 1
+        try:
+            example = await self._examples.read(live, sent)
+            features = live.model.features.encode(example)
+            check_label(live.model, label)
+            event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
+            appended = await self._fleet.append(live, event)
+        finally:
+            live.pins -= 1
+        if not appended.is_new:
+            return await self._replays.learned_before(event)
+        predicted = label_served(live.model, event, appended.applied)
+        return Round(prediction_id, name, predicted, label, appended.applied, False)
+
+    async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
+        """Keep a prediction until its label comes; False if another replica has kept one under its id."""
+        durable = self._journal.put_pending(prediction, live.life, wait=wait or self._wait_for_predictions)
+        live.submitted = self._journal.submitted
+        live.keep(prediction)
+        self._fleet.owner[prediction.prediction_id] = live
+        self._fleet.changed(live)
+        if len(live.pending) > self._pending_max:
+            self.expiry.push_out(live)
+        if durable is None:
+            return True
+        is_kept = False
+        try:
+            is_kept = (await durable).is_new
+        finally:
+            if not is_kept:
+                live.pending.pop(prediction.prediction_id, None)
+                self._fleet.owner.pop(prediction.prediction_id, None)
+        return is_kept
+
+    async def _find(
+        self, prediction_id: str, prefix: str = "", *, expected: bool = False
+    ) -> WaitingPrediction | Recorded | None:
+        """What the journal has under an id, if that is a round of a model whose name begins so."""
+        found = await self._journal.find(prediction_id, expected=expected)
+        of = found.event if isinstance(found, Recorded) else found.prediction if found is not None else None
+        if isinstance(of, Prediction | RoundRevealed | RoundLearned) and of.model.startswith(prefix):
+            return found
+        return None
+
+    async def _locate(
+        self, prediction_id: str, prefix: str = "", *, expected: bool = False
+    ) -> tuple[Live, Prediction] | Recorded:
+        """Where a prediction is that no loaded model waits for: revealed before, or waiting elsewhere."""
+        found = await self._find(prediction_id, prefix, expected=expected)
+        if isinstance(found, WaitingPrediction):
+            prediction = found.prediction
+            live = await self._fleet.get(prediction.model)
+            if prediction_id in live.pending:
+                return live, live.pending[prediction_id]
+            if self._journal.is_shared and live.life == found.life and live.may_reveal(prediction):
+                return live, prediction  # another replica has served it
+            found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
+        if isinstance(found, Recorded):
+            return found
+        made, now = made_at(prediction_id), self._clock.now()
+        if found is not None or (made is not None and self.expiry.is_due(made, now)):
+            raise _expired(prediction_id)
+        if expected and made is not None:
+            await check_not_under_way(self._journal, prediction_id, now - made)
+        raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
+
+    async def _served_before(self, prediction_id: str) -> Prediction | None:
+        """The prediction that was served under an id that a client chose, if any."""
+        if prediction_id not in self._fleet.owner:
+            try:
+                found = await self._locate(prediction_id)
+            except UnknownPrediction:
+                return None
+            if not isinstance(found, Recorded):
+                return found[1]
+            event = found.event
+            if not isinstance(event, RoundRevealed):
+                raise taken(prediction_id)
+            return prediction_in(event)
+        return self._fleet.owner[prediction_id].pending[prediction_id]
+
+    async def _awaits_label(self, prediction_id: str) -> bool:
+        if prediction_id in self._fleet.owner:
+            return True
+        return isinstance(await self._journal.find(prediction_id), WaitingPrediction)
+
+
+def _expired(prediction_id: str) -> PredictionExpired:
+    return PredictionExpired(f"prediction {prediction_id!r} has expired: its label came too late")

@@ -1,0 +1,1 @@
+"""Models as files: exports of all that a model is, and ONNX."""

@@ -1,0 +1,1 @@
+"""Which models live on the cluster, and their summaries."""

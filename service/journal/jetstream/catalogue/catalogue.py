@@ -1,0 +1,264 @@
+"""The models of the fleet as this replica knows them: a dictionary entry each, whether loaded or not."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import replace
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, ModelReset, PredictionsExpired
+from service.journal.jetstream.catalogue.sums import Sums
+from service.journal.jetstream.catalogue.uncovered import Uncovered
+from service.journal.jetstream.messages import Blob, StoredSummary, encode
+from service.journal.protocol import Listed, Page, Summary, Totals
+
+
+class Entry:
+    """A living model: what its birth said, how far its events have come, and its summary."""
+
+    __slots__ = (
+        "birth_blob",
+        "created_at",
+        "last_seq",
+        "life",
+        "model",
+        "settings",
+        "stored_seq",
+        "stored_through",
+        "summary",
+        "through",
+        "voided_through",
+    )
+
+    def __init__(self, life: int, model: str, created_at: int, settings: dict[str, Any]) -> None:
+        self.life = life
+        self.model = model
+        self.created_at = created_at
+        self.settings = settings
+        self.birth_blob: Blob | None = None
+        self.last_seq = life
+        """The newest event of it that this replica has seen."""
+        self.voided_through = 0
+        self.summary = Summary(model, life, created_at, 0, 0, 0, 0, 0)
+        self.through = 0
+        """Up to which event the summary is right."""
+        self.stored_seq = 0
+        self.stored_through = 0
+        """Where the stored summary stands, and up to which event it is right."""
+
+    def void(self, event: AnyEvent) -> None:
+        """Note which predictions an event makes void."""
+        if isinstance(event, PredictionsExpired):
+            self.voided_through = max(self.voided_through, event.through)
+        elif isinstance(event, ModelReset):
+            self.voided_through = max(self.voided_through, event.at)
+
+
+class Death(NamedTuple):
+    """A death, and the life that it ended."""
+
+    model: str
+    seq: int
+    at: int
+    life: int
+    birth_blob: Blob | None
+
+
+SORT_KEYS: dict[str, Callable[[Summary], float]] = {
+    "rounds": lambda s: s.revealed,
+    "mistakes": lambda s: s.mistakes,
+    "updated_at": lambda s: s.updated_at,
+    "error_rate": lambda s: s.mistakes / s.revealed if s.revealed else -1.0,
+}
+"""What lists can be sorted by beside the name; largest first, equal ones by name."""
+
+
+class Catalogue:
+    """Which models live, in the log's order: the same on every replica that has come as far."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Entry] = {}
+        self._by_life: dict[int, Entry] = {}
+        self._settings: dict[bytes, dict[str, Any]] = {}
+        self._names: list[str] | None = None
+        self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
+        self._deaths: dict[str, Death] = {}  # the newest of each name that does not live now
+        self._outlived: dict[int, Death] = {}  # those that a new life came after, by their place in the log
+        # What no summary covers: none here in memory, or none that is stored in the cluster.
+        self._unsummarised = Uncovered()
+        self._unstored = Uncovered()
+
+    def get(self, model: str) -> Entry | None:
+        return self._by_name.get(model)
+
+    def living(self, life: int) -> Entry | None:
+        return self._by_life.get(life)
+
+    def last_life_event(self, model: str) -> int:
+        """Where the newest birth or death of this name stands; 0 if there was none."""
+        entry = self._by_name.get(model)
+        if entry is not None:
+            return entry.life
+        death = self._deaths.get(model)
+        return death.seq if death is not None else 0
+
+    def deaths_before(self, at: int) -> list[Death]:
+        """The deaths before a time."""
+        known = (*self._outlived.values(), *self._deaths.values())
+        return [death for death in known if death.at < at]
+
+    def forget_death(self, death: Death) -> None:
+        self._outlived.pop(death.seq, None)
+        if self._deaths.get(death.model) is death:
+            del self._deaths[death.model]
+
+    def take_life_event(self, seq: int, event: AnyEvent, blob: Blob | None = None) -> bool:
+        """A birth or a death; whether it counts."""
+        entry = self._by_name.get(event.model)
+        if isinstance(event, ModelDeleted):
+            if entry is None:
+                self._take_late_death(seq, event)
+                return False
+            if seq <= entry.life:
+                return False
+            del self._by_name[event.model], self._by_life[entry.life]
+            self._sums.remove(entry.summary)
+            self._deaths[event.model] = Death(event.model, seq, event.at, entry.life, entry.birth_blob)
+            self._unsummarised.drop(entry.life)
+            self._unstored.drop(entry.life)
+            self._names = None
+            return True
+        assert isinstance(event, ModelCreated | ModelImported)
+        if entry is not None:
+            return False
+        settings = self._settings.setdefault(encode(event.settings), event.settings)
+        entry = Entry(seq, event.model, event.at, settings)
+        entry.birth_blob = blob
+        self._by_name[event.model] = self._by_life[seq] = entry
+        self._sums.add(entry.summary)
+        death = self._deaths.pop(event.model, None)
+        if death is not None:
+            self._outlived[death.seq] = death
+        self._unsummarised.add(seq, seq, event.at)
+        self._unstored.add(seq, seq, event.at)
+        self._names = None
+        return True
+
+    def _take_late_death(self, seq: int, event: ModelDeleted) -> None:
+        """A second death, or that of a model whose birth was too large for a message and is forgotten already."""
+        first = self._deaths.get(event.model)
+        life, blob = (first.life, first.birth_blob) if first is not None else (seq, None)
+        self._deaths[event.model] = Death(event.model, seq, event.at, life, blob)
+
+    def take_event(self, life: int, seq: int, event: AnyEvent) -> bool:
+        """Any other event; whether its model lives."""
+        entry = self._by_life.get(life)
+        if entry is None or entry.model != event.model:
+            return False
+        is_summarised = entry.last_seq <= entry.through
+        entry.void(event)
+        entry.last_seq = max(entry.last_seq, seq)
+        if seq > entry.through:
+            self._unsummarised.add(life, seq, event.at)
+        if seq > entry.stored_through:
+            self._unstored.add(life, seq, event.at)
+        if is_summarised and isinstance(event, PredictionsExpired):  # for this it need not be loaded
+            self.take_summary(_after_expiry(entry.summary, event), seq)
+        return True
+
+    # Summaries
+
+    def take_summary(self, summary: Summary, through: int) -> None:
+        """A summary made here, right up to an event."""
+        entry = self._by_life.get(summary.life)
+        if entry is not None and through >= entry.through:
+            self._set_summary(entry, summary, through)
+
+    def take_stored_summary(self, life: int, seq: int, stored: StoredSummary) -> None:
+        """A summary that some replica has stored."""
+        entry = self._by_life.get(life)
+        if entry is None:
+            return
+        entry.stored_seq, entry.stored_through = seq, stored.through
+        entry.voided_through = max(entry.voided_through, stored.voided_through)
+        self._unstored.cover(life, stored.through, entry.last_seq)
+        if stored.through > entry.through:
+            s = stored
+            summary = Summary(
+                entry.model, life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired
+            )
+            self._set_summary(entry, summary, s.through)
+
+    def _set_summary(self, entry: Entry, summary: Summary, through: int) -> None:
+        self._sums.remove(entry.summary)
+        self._sums.add(summary)
+        entry.summary, entry.through = summary, through
+        self._unsummarised.cover(entry.life, through, entry.last_seq)
+
+    def unsummarised(self, before: int | None) -> list[str]:
+        """Models with events, up to this time if there is one, that no summary covers."""
+        return [self._by_life[life].model for life in self._unsummarised.since(before)]
+
+    def to_store(self) -> list[tuple[Entry, StoredSummary]]:
+        """The summaries that are newer than what is stored."""
+        entries = (self._by_life[life] for life in self._unstored)
+        return [(entry, _stored(entry)) for entry in entries if entry.through > entry.stored_through]
+
+    def stored_through(self, position: int) -> int:
+        """Up to which event every stored summary is right."""
+        return self._unstored.first_seq(position + 1) - 1
+
+    # Lists
+
+    def page(self, page: Page) -> list[Listed]:
+        if page.sort == "name":
+            return [self._listed(name, name) for name in self._names_after(page)]
+        key = SORT_KEYS[page.sort]
+        keyed = (
+            (-key(entry.summary), name)
+            for name, entry in self._by_name.items()
+            if name.startswith(page.prefix)
+        )
+        if page.after is not None:
+            last_key, last_name = page.after
+            keyed = (line for line in keyed if line > (-last_key, last_name))
+        return [self._listed(name, -key) for key, name in nsmallest(page.limit, keyed)]
+
+    def _names_after(self, page: Page) -> list[str]:
+        if self._names is None:
+            self._names = sorted(self._by_name)
+        at = bisect_left(self._names, page.prefix)
+        if page.after is not None:
+            at = max(at, bisect_right(self._names, page.after[1]))
+        found = self._names[at : at + page.limit]
+        return [name for name in found if name.startswith(page.prefix)]
+
+    def _listed(self, name: str, key: Any) -> Listed:
+        entry = self._by_name[name]
+        return Listed(name, entry.created_at, entry.settings, key)
+
+    def totals(self, prefix: str) -> Totals:
+        return self._sums.of(prefix)
+
+
+def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:
+    return replace(
+        summary,
+        updated_at=event.at,
+        pending=max(0, summary.pending - event.count),
+        expired=summary.expired + event.count,
+    )
+
+
+def _stored(entry: Entry) -> StoredSummary:
+    s = entry.summary
+    return StoredSummary(
+        entry.through,
+        entry.voided_through,
+        s.updated_at,
+        s.revealed,
+        s.mistakes,
+        s.updates,
+        s.pending,
+        s.expired,
+    )

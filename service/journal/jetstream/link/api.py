@@ -1,0 +1,208 @@
+"""What is asked of JetStream: reading, purging, and what streams there are."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from service.errors import JournalUnavailable
+from service.journal.jetstream.link.connecting import Link
+
+T = TypeVar("T")
+
+NO_MESSAGE = 10037
+STREAM_NOT_FOUND = 10059
+TRY_AGAIN = frozenset({10008, 10009, 10118})
+"""No leader just now, or the servers are still finding each other."""
+
+ANSWER_SECONDS = 2.0
+"""How long a server may be silent until it is asked again: a question can be lost with its connection."""
+
+START_SECONDS = 30.0
+RETRY_SECONDS = 0.1
+BATCH_MESSAGES = 1_000
+BATCH_BYTES = 8_388_608
+
+_json = msgspec.json.Encoder().encode
+
+
+class ApiError(JournalUnavailable):
+    """JetStream refuses, and would refuse again."""
+
+    def __init__(self, refusal: int, description: str) -> None:
+        super().__init__(f"the journal's cluster refuses: {description}")
+        self.refusal = refusal
+        """Its number among JetStream's errors."""
+
+
+class Message(NamedTuple):
+    subject: str
+    seq: int
+    data: bytes
+
+
+class Api:
+    """Questions to the cluster, repeated through elections, in the end JournalUnavailable.
+
+    While a service starts, nobody waits for it and it is patient; then `hurry` says for how long.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._seconds = START_SECONDS
+        self._hurried = False
+
+    def hurry(self, seconds: float) -> None:
+        """Repeat for so long, and not at all while there is no connection."""
+        self._seconds = seconds
+        self._hurried = True
+
+    async def request(self, name: str, body: object = None, *, once: bool = False) -> dict[str, Any]:
+        """Ask the leader; ApiError if it refuses. `once`: whoever asks will ask again anyway."""
+        payload = b"" if body is None else _json(body)
+
+        async def ask() -> dict[str, Any]:
+            answer = await self._link.client.request(f"$JS.API.{name}", payload, timeout=ANSWER_SECONDS)
+            told: dict[str, Any] = msgspec.json.decode(answer.data)
+            error = told.get("error")
+            if error is not None:
+                code = error.get("err_code", 0)
+                failure = ApiError(code, error.get("description", ""))
+                raise _Busy(failure) if code in TRY_AGAIN or error.get("code") == 503 else failure
+            return told
+
+        return await self._patiently(ask, once=once)
+
+    async def last(self, stream: str, subject: str) -> Message | None:
+        """The newest message of a subject: from any server or, if that one has none, from the leader."""
+
+        async def ask() -> Message | None:
+            direct = f"$JS.API.DIRECT.GET.{stream}.{subject}"
+            answer = await self._link.client.request(direct, timeout=ANSWER_SECONDS)
+            return None if _status(answer) else _message(answer)
+
+        return await self._patiently(ask) or await self.last_of_leader(stream, subject)
+
+    async def last_of_leader(self, stream: str, subject: str) -> Message | None:
+        return await self._from_leader(stream, {"last_by_subj": subject})
+
+    async def next_of_leader(
+        self, stream: str, subjects: str, seq: int, *, once: bool = False
+    ) -> Message | None:
+        """The first message at or after `seq`."""
+        return await self._from_leader(stream, {"seq": seq, "next_by_subj": subjects}, once=once)
+
+    async def _from_leader(
+        self, stream: str, wanted: dict[str, Any], *, once: bool = False
+    ) -> Message | None:
+        try:
+            found = (await self.request(f"STREAM.MSG.GET.{stream}", wanted, once=once))["message"]
+        except ApiError as error:
+            if error.refusal == NO_MESSAGE:
+                return None
+            raise
+        return Message(found["subject"], found["seq"], base64.b64decode(found.get("data", "")))
+
+    async def scan(
+        self, stream: str, subjects: str, *, after: int, limit: int = -1
+    ) -> AsyncIterator[Message]:
+        """The messages after `after`, in order, to the last one that the leader has."""
+        while limit:
+            wanted = BATCH_MESSAGES if limit < 0 else min(limit, BATCH_MESSAGES)
+            found, complete = await self._batch(stream, subjects, after + 1, wanted)
+            if complete and len(found) < wanted:
+                # Any server may have answered, and one that lags does not know what it lacks.
+                more = await self.next_of_leader(stream, subjects, found[-1].seq + 1 if found else after + 1)
+                if more is None:
+                    limit = len(found)
+                else:
+                    found.append(more)
+            for message in found:
+                yield message
+                after = message.seq
+            limit = limit - len(found) if limit >= 0 else limit
+
+    async def _batch(self, stream: str, subjects: str, seq: int, count: int) -> tuple[list[Message], bool]:
+        """Up to so many messages from any server, and whether that was all it has."""
+        body = _json({"seq": seq, "next_by_subj": subjects, "batch": count, "max_bytes": BATCH_BYTES})
+
+        async def ask() -> tuple[list[Message], bool]:
+            client = self._link.client
+            inbox = client.new_inbox()
+            found: list[Message] = []
+            done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            heard_at = monotonic()
+
+            async def take(message: Msg) -> None:
+                nonlocal heard_at
+                heard_at = monotonic()
+                status = _status(message)
+                if not status:
+                    found.append(_message(message))
+                elif not done.done():
+                    rest = int((message.headers or {}).get("Nats-Num-Pending", "0"))
+                    if status in ("204", "404"):
+                        done.set_result(rest == 0)
+                    else:
+                        done.set_exception(NatsError(f"status {status}"))
+
+            inbound = await client.subscribe(inbox, cb=take)
+            try:
+                await client.publish(f"$JS.API.DIRECT.GET.{stream}", body, reply=inbox)
+                while not done.done():
+                    if monotonic() - heard_at > ANSWER_SECONDS:
+                        raise TimeoutError
+                    await asyncio.wait([done], timeout=ANSWER_SECONDS)
+                return found, done.result()
+            finally:
+                if not client.is_closed:
+                    await inbound.unsubscribe()
+
+        return await self._patiently(ask)
+
+    async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> int:
+        """Forget messages, those below a sequence number if there is one; how many there were."""
+        body: dict[str, Any] = {"filter": subjects}
+        if below is not None:
+            body["seq"] = below
+        return int((await self.request(f"STREAM.PURGE.{stream}", body)).get("purged", 0))
+
+    async def last_seq(self, stream: str) -> int:
+        return int((await self.request(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
+
+    async def end_of(self, stream: str) -> tuple[int, int]:
+        """Its last sequence number, and the time by its leader's clock; asked once, not patiently."""
+        told = await self.request(f"STREAM.INFO.{stream}", once=True)
+        return int(told["state"]["last_seq"]), round(datetime.fromisoformat(told["ts"]).timestamp() * 1e6)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
+        deadline = monotonic() + (0.0 if once else self._seconds)
+        while True:
+            if self._hurried:
+                self._link.check()
+            try:
+                return await ask()
+            except (NatsError, OSError, msgspec.DecodeError, _Busy) as error:
+                if monotonic() + RETRY_SECONDS > deadline:
+                    why = str(error) or type(error).__name__
+                    raise JournalUnavailable(f"the journal's cluster does not answer: {why}") from error
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+class _Busy(Exception):
+    pass
+
+
+def _status(message: Msg) -> str:
+    return (message.headers or {}).get("Status", "")
+
+
+def _message(message: Msg) -> Message:
+    headers = message.headers or {}
+    return Message(headers["Nats-Subject"], int(headers["Nats-Sequence"]), message.data)

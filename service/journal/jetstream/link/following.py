@@ -1,0 +1,252 @@
+"""One consumer that follows a stream in its order, whatever happens to servers and connections."""
+
+import asyncio
+import logging
+import os
+import time
+from asyncio import Task
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from service.background import end, keep_running, run_once
+from service.errors import JournalUnavailable
+from service.journal.jetstream.link.api import Api, Message
+from service.journal.jetstream.link.connecting import Link
+from service.journal.jetstream.link.contact import Contact
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 0.5
+SILENCE_SECONDS = 2.0
+"""A consumer that is not heard for so long, its heart included, is replaced."""
+
+LOOK_SECONDS = 1.0
+"""How often the end of the stream is compared with what has come."""
+
+STUCK_LOOKS = 3
+FORGOTTEN_AFTER_SECONDS = 60
+
+
+class Follower:
+    """Hands each message of a stream to `take`, in order and once; `passed` hears how far it has come.
+
+    A message that cannot be taken ends the process: one that is left out would make this replica differ from
+    the others for ever. `contact` hears when the end of the stream was told.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        api: Api,
+        stream: str,
+        subjects: list[str],
+        take: Callable[[Message], Awaitable[None]],
+        passed: Callable[[int], None] = lambda seq: None,
+        contact: Contact | None = None,
+        *,
+        all_of_stream: bool = False,
+    ) -> None:
+        """`all_of_stream`: the stream has no other subjects.
+
+        A server counts what a filter lets through whenever a consumer is made: half a second with 700,000 subjects.
+        """
+        self._link = link
+        self._api = api
+        self._stream = stream
+        self._subjects = subjects
+        self._filter = [] if all_of_stream else subjects
+        self._take = take
+        self._passed = passed
+        self._contact = contact
+        self._subscription: Subscription | None = None
+        self._taking = asyncio.Lock()
+        self._expected = 1  # the consumer's own count of the next message
+        self._heard_at = 0.0
+        self._is_torn = False  # a message was lost, or none come any more: a fresh consumer is needed
+        self._stuck_looks = 0
+        self._looking: Task[None] | None = None
+        self._stream_end = 0  # the last message of the stream, when it was last asked
+        self._empty_through = 0  # up to here there was nothing more to come: it was purged
+        self.position = 0
+        """The last message that was taken, or the end of the stream at the start."""
+        self.lag = 0
+        """How many messages are known to be still to come."""
+        self.behind_seconds = 0.0
+        """How old the last message was when it was taken."""
+
+    async def start(self, after: int) -> None:
+        self.position = after
+        await self._begin()
+        self._tasks = [
+            keep_running(f"following {self._stream}", self._watch()),
+            keep_running(f"looking at the end of {self._stream}", self._watch_end()),
+        ]
+
+    async def reach(self, seq: int, seconds: float) -> None:
+        """Wait until this replica has come so far."""
+        deadline = monotonic() + seconds
+        while self.position < seq:
+            if monotonic() > deadline:
+                raise JournalUnavailable("this replica lags behind the others")
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        await end([*self._tasks, *([self._looking] if self._looking is not None else [])])
+        await self._end()
+
+    async def _begin(self) -> None:
+        """A fresh consumer from where we are."""
+        await self._end()
+        async with self._taking:
+            pass
+        client = self._link.client
+        inbox = client.new_inbox()
+        self._expected = 1
+        self._is_torn = False
+
+        async def received(message: Msg) -> None:
+            async with self._taking:  # a predecessor may still be busy with its last message
+                if subscription is self._subscription:
+                    await self._received(message)
+
+        subscription = self._subscription = await client.subscribe(inbox, cb=received)
+        self._heard_at = monotonic()
+        self._consumer = f"follow-{os.urandom(8).hex()}"
+        config = {
+            "name": self._consumer,
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.position + 1,
+            "filter_subjects": self._filter,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "replay_policy": "instant",
+            "flow_control": True,
+            "idle_heartbeat": round(HEARTBEAT_SECONDS * 1e9),
+            "inactive_threshold": FORGOTTEN_AFTER_SECONDS * 10**9,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        await self._api.request(
+            f"CONSUMER.CREATE.{self._stream}.{self._consumer}",
+            {"stream_name": self._stream, "config": config, "action": "create"},
+        )
+        self._heard_at = monotonic()
+
+    async def _end(self) -> None:
+        """Let go of the consumer; one that cannot be reached is forgotten by its server."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and self._link.is_up:
+            try:
+                await subscription.unsubscribe()
+                await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._consumer}")
+            except NatsError as error:
+                log.debug("nats: a consumer is left to itself: %s", error)
+
+    async def _received(self, message: Msg) -> None:
+        self._heard_at = monotonic()
+        headers = message.headers or {}
+        if headers.get("Status") == "100":
+            await self._control(message, headers)
+            return
+        tokens = message.reply.split(".")
+        at = 5 if len(tokens) == 9 else 7  # newer servers tell the domain and the account first
+        seq, count, stored_ns, pending = (int(token) for token in tokens[at : at + 4])
+        if count != self._expected:
+            self._is_torn = True  # one was lost on the way: begin again behind the last that came
+            return
+        self._expected += 1
+        self.behind_seconds = time.time() - stored_ns / 1e9
+        await self._take_or_stop(Message(message.subject, seq, message.data))
+        self.position = seq
+        # What the server knew when it sent this may be long ago, if this process was stopped meanwhile.
+        self.lag = max(pending, self._stream_end - seq)
+        self._passed(seq)
+
+    async def _take_or_stop(self, message: Message) -> None:
+        try:
+            await self._take(message)
+        except Exception as error:
+            log.critical(
+                "message %d of %s cannot be taken in: stopping", message.seq, self._stream, exc_info=error
+            )
+            os._exit(1)
+
+    async def _control(self, message: Msg, headers: dict[str, str]) -> None:
+        """A heartbeat, or a question whether we can follow."""
+        if message.reply:
+            await self._link.client.publish(message.reply)
+            return
+        stalled = headers.get("Nats-Consumer-Stalled")
+        if stalled:
+            await self._link.client.publish(stalled)
+        if int(headers.get("Nats-Last-Consumer", "0")) >= self._expected:
+            self._is_torn = True
+
+    async def _watch(self) -> None:
+        """Replace a consumer that has lost a message or is not heard any more."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            if not self._link.is_up:
+                continue
+            if self._is_torn or monotonic() - self._heard_at > SILENCE_SECONDS:
+                log.debug("nats: the follower of %s begins again after %d", self._stream, self.position)
+                try:
+                    await self._begin()
+                except (JournalUnavailable, NatsError, OSError) as error:
+                    log.debug("nats: the follower of %s waits: %s", self._stream, error)
+
+    async def _watch_end(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self, seconds: float | None = None) -> None:
+        """Ask for the end of the stream, and wait for the answer at most so long; if there is none, never mind."""
+        if self._looking is None or self._looking.done():
+            self._looking = run_once(f"asking where {self._stream} ends", self._look())
+        await asyncio.wait([self._looking], timeout=seconds)
+
+    async def _look(self) -> None:
+        before, asked_at = self.position, self._contact.tick() if self._contact is not None else 0.0
+        try:
+            self._stream_end, cluster_us = await self._api.end_of(self._stream)
+            self.lag = max(0, self._stream_end - max(self.position, self._empty_through))
+            if self._contact is not None:
+                self._contact.heard(asked_at, cluster_us)
+            if self._stream_end <= before or self.position > before:
+                self._stuck_looks = 0
+            else:
+                await self._look_for_more(before)
+        except (JournalUnavailable, NatsError) as error:
+            log.debug("nats: where %s ends is not known: %s", self._stream, error)
+
+    async def _look_for_more(self, before: int) -> None:
+        """Nothing has come, and yet there is more: a consumer on a server that lags is alive and brings nothing."""
+        end = self._stream_end
+        more = await self._next(before + 1)
+        if self.position > before:
+            return
+        if more is None:  # the rest was purged; or so says one who no longer leads, so we stay where we are
+            self._stuck_looks = 0
+            self._empty_through = end
+            self.lag = 0
+            return
+        self._empty_through = 0
+        self.lag = end - before
+        self._stuck_looks += 1
+        if self._stuck_looks >= STUCK_LOOKS:
+            self._stuck_looks = 0
+            self._is_torn = True
+
+    async def _next(self, seq: int) -> Message | None:
+        """The first message that we ought to see next."""
+        found = [
+            await self._api.next_of_leader(self._stream, subject, seq, once=True)
+            for subject in self._subjects
+        ]
+        return min((one for one in found if one is not None), key=lambda one: one.seq, default=None)

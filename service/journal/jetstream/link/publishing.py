@@ -1,0 +1,276 @@
+"""Messages on their way to the cluster: sent in order, repeated until the cluster has answered.
+
+A message whose answer is lost is sent again, so whoever publishes says which message it has to follow
+(`expected`) or names it (`name`): then the cluster itself refuses the second copy.
+"""
+
+import asyncio
+import logging
+import re
+from asyncio import Future
+from collections import OrderedDict, deque
+from time import monotonic
+from typing import Any, NamedTuple
+
+import msgspec
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from service.background import keep_running
+from service.errors import JournalFull, JournalUnavailable
+from service.journal.jetstream.link.connecting import Link
+from service.logs import Seldom
+
+log = logging.getLogger(__name__)
+
+WRONG_LAST_SEQUENCE = 10071
+COMPETITOR_IN_FLIGHT = 10164
+NO_ROOM = frozenset({10002, 10023, 10047})
+"""The account's limit is reached, or the server's, or that of what it may set aside."""
+
+NOT_STORED = 10077
+_no_room_words = re.compile(r"maximum (bytes|messages)")
+"""What a server says with `NOT_STORED` if a limit of the stream itself is the reason."""
+
+
+ANSWER_SECONDS = 3.0
+"""After so long without an answer a message is sent again."""
+
+ROOM_BYTES = 4_096
+"""What a message needs beside its body."""
+
+BACKOFF_SECONDS = 0.1
+FULL_BACKOFF_SECONDS = 1.0
+FULL_SENT_A_SECOND = 1_000
+"""While the store is full, what has to be stored in the end is sent again so seldom."""
+
+FULL_SECONDS = 5.0
+"""A store that has refused nothing for so long is not full any more. A small message may fit where others do not."""
+
+COMPETITOR_SECONDS = 0.02
+TICK_SECONDS = 0.05
+
+_decode = msgspec.json.Decoder().decode
+_sequence = re.compile(r"(\d+)$")
+
+
+class Ack(NamedTuple):
+    """Stored at `seq`; or not, since its subject has come to `seq` already."""
+
+    seq: int
+    stored: bool
+
+
+class _Outgoing:
+    __slots__ = ("deadline", "due", "future", "headers", "number", "payload", "sent_at", "subject")
+
+    def __init__(self, number: int, subject: str, payload: bytes, headers: dict[str, str]) -> None:
+        self.number = number
+        self.subject = subject
+        self.payload = payload
+        self.headers = headers
+        self.future: Future[Ack] = asyncio.get_running_loop().create_future()
+        self.deadline: float | None = None
+        self.sent_at = 0.0
+        self.due = 0.0
+
+
+class Publisher:
+    """Publishes in the order in which it is asked to. `seconds` is how long that may take."""
+
+    def __init__(self, link: Link, *, seconds: float) -> None:
+        self._link = link
+        self._seconds = seconds
+        self._numbers = 0
+        self._queue: deque[_Outgoing] = deque()
+        self._queued = asyncio.Event()
+        self._under_way: OrderedDict[int, _Outgoing] = OrderedDict()  # the one sent longest ago first
+        self._later: list[_Outgoing] = []
+        self._failures_told = Seldom()
+        self._is_failing = False
+        self._was_full_at = -FULL_SECONDS
+        self.failures = 0
+
+    @property
+    def payload_bytes_max(self) -> int:
+        return self._link.payload_bytes_max - ROOM_BYTES
+
+    async def start(self) -> None:
+        client = self._link.client
+        self._inbox = client.new_inbox()
+        await client.subscribe(f"{self._inbox}.*", cb=self._answered)
+        self._tasks = [
+            keep_running("sending to the cluster", self._send()),
+            keep_running("repeating what was sent", self._tick()),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        for outgoing in [*self._queue, *self._later, *self._under_way.values()]:
+            self._fail(outgoing, "the service stops")
+
+    def publish(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        expected: int | None = None,
+        name: str | None = None,
+        persistent: bool = False,
+    ) -> Future[Ack]:
+        """Store a message if the last one of its subject is `expected` (0: none), or if its name is new.
+
+        The future fails with JournalUnavailable when time is over, unless it is `persistent`: then the
+        message is sent again until it is stored or refused.
+        """
+        headers: dict[str, str] = {}
+        if expected is not None:
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(expected)
+        if name is not None:
+            headers["Nats-Msg-Id"] = name
+        self._numbers += 1
+        outgoing = _Outgoing(self._numbers, subject, payload, headers)
+        if not persistent:
+            outgoing.deadline = monotonic() + self._seconds
+            if self._link.is_down_for_long:
+                self._fail(outgoing, "no server of its cluster can be reached")
+                return outgoing.future
+        self._queue.append(outgoing)
+        self._queued.set()
+        return outgoing.future
+
+    async def _send(self) -> None:
+        client = self._link.client
+        while True:
+            if not self._queue or not client.is_connected:
+                self._queued.clear()
+                if not self._queue:
+                    await self._queued.wait()
+                else:
+                    await asyncio.sleep(TICK_SECONDS)
+                continue
+            outgoing = self._queue.popleft()
+            if outgoing.future.done():
+                continue
+            outgoing.sent_at = monotonic()
+            self._under_way[outgoing.number] = outgoing
+            try:
+                await client.publish(
+                    outgoing.subject,
+                    outgoing.payload,
+                    reply=f"{self._inbox}.{outgoing.number}",
+                    headers=outgoing.headers or None,
+                )
+            except NatsError as error:
+                log.debug("nats: not sent: %s", error)
+                self._again(outgoing, BACKOFF_SECONDS)
+
+    async def _answered(self, message: Msg) -> None:
+        number = int(message.subject.rpartition(".")[2])
+        outgoing = self._under_way.pop(number, None)
+        if outgoing is None:
+            return
+        if not message.data:  # nobody leads the stream just now
+            self._again(outgoing, BACKOFF_SECONDS)
+            return
+        try:
+            self._judge(outgoing, _decode(message.data))
+        except Exception as error:  # the client's library would say nothing, and somebody waits
+            self._tell(f"its cluster's answer cannot be understood: {error!r}")
+            self._again(outgoing, BACKOFF_SECONDS)
+
+    def _judge(self, outgoing: _Outgoing, told: dict[str, Any]) -> None:
+        error = told.get("error")
+        if error is None:
+            self._finish(outgoing, Ack(told["seq"], True))
+        elif error.get("err_code") == WRONG_LAST_SEQUENCE:
+            found = _sequence.search(error.get("description", ""))
+            self._finish(outgoing, Ack(int(found[1]) if found else 0, False))
+        elif error.get("err_code") == COMPETITOR_IN_FLIGHT:
+            self._again(outgoing, COMPETITOR_SECONDS)
+        elif _is_full(error):
+            self._refuse_full(outgoing, error["description"])
+        else:
+            self._tell(error.get("description", "unknown error"))
+            self._again(outgoing, BACKOFF_SECONDS)
+
+    def _refuse_full(self, outgoing: _Outgoing, why: str) -> None:
+        self._was_full_at = monotonic()
+        why = f"its cluster has no room: {why}"
+        if outgoing.deadline is None:
+            self._tell(why)
+            self._again(outgoing, FULL_BACKOFF_SECONDS + len(self._later) / FULL_SENT_A_SECOND)
+        else:
+            self._fail(outgoing, why, JournalFull)
+
+    def _finish(self, outgoing: _Outgoing, ack: Ack) -> None:
+        if self._is_failing and ack.stored and monotonic() - self._was_full_at > FULL_SECONDS:
+            self._is_failing = False
+            log.info("the journal can be written again")
+        if not outgoing.future.done():
+            outgoing.future.set_result(ack)
+
+    def _again(self, outgoing: _Outgoing, seconds: float) -> None:
+        self._under_way.pop(outgoing.number, None)
+        outgoing.due = monotonic() + seconds
+        self._later.append(outgoing)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            now = monotonic()
+            while self._under_way:
+                oldest = next(iter(self._under_way.values()))
+                if now - oldest.sent_at < ANSWER_SECONDS:
+                    break
+                self._again(oldest, 0.0)
+            later, self._later = self._later, []
+            for outgoing in later:
+                if outgoing.due > now:
+                    self._later.append(outgoing)
+                elif not self._is_over(outgoing, now):
+                    self._queue.append(outgoing)
+            if self._link.is_down_for_long and self._queue:
+                self._queue = deque(one for one in self._queue if not self._is_over(one, now))
+            if self._queue:
+                self._queued.set()
+
+    def _is_over(self, outgoing: _Outgoing, now: float) -> bool:
+        """Whether it is given up: its time is over, or it was never sent and cannot be."""
+        if outgoing.future.done():
+            return True
+        if outgoing.deadline is None:
+            return False
+        if now > outgoing.deadline:
+            self._fail(
+                outgoing, "its cluster does not answer; ask again with the same id to learn what came of it"
+            )
+        elif self._link.is_down_for_long and not outgoing.sent_at:
+            self._fail(outgoing, "no server of its cluster can be reached")
+        return outgoing.future.done()
+
+    def _fail(
+        self, outgoing: _Outgoing, why: str, kind: type[JournalUnavailable] = JournalUnavailable
+    ) -> None:
+        self._tell(why)
+        if not outgoing.future.done():
+            outgoing.future.set_exception(kind(f"the journal cannot be written: {why}"))
+            outgoing.future.exception()  # whoever has gone meanwhile need not be told
+
+    def _tell(self, why: str) -> None:
+        self.failures += 1
+        self._is_failing = True
+        if (held_back := self._failures_told.turn()) is not None:
+            log.error("the journal cannot be written: %s", why, extra={"events": 1, "others": held_back})
+
+
+def _is_full(error: dict[str, Any]) -> bool:
+    """Whether a refusal says that there is no room.
+
+    >>> _is_full({"err_code": 10023}), _is_full({"err_code": 10077, "description": "maximum bytes exceeded"})
+    (True, True)
+    """
+    code = error.get("err_code")
+    return code in NO_ROOM or (code == NOT_STORED and bool(_no_room_words.search(error["description"])))

@@ -1,0 +1,71 @@
+"""The streams of the journal: made if they are missing, compared if they are there."""
+
+from typing import Any
+
+from service.errors import ClusterUnusable
+from service.journal.jetstream.link.api import STREAM_NOT_FOUND, Api, ApiError
+from service.journal.jetstream.subjects import Subjects
+
+SAME_NAME_SECONDS = 120
+"""How long the cluster recognises a second copy of an event that has no id."""
+
+AGE_SECONDS_MIN = 0.1  # the cluster takes no less
+
+
+def wanted_streams(subjects: Subjects, *, replicas: int, ids_kept_seconds: float) -> list[dict[str, Any]]:
+    """What the streams have to be like."""
+    alike: dict[str, Any] = {
+        "storage": "file",
+        "retention": "limits",
+        "discard": "old",
+        "num_replicas": replicas,
+        "allow_direct": True,
+        "max_age": 0,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_msgs_per_subject": -1,
+        "duplicate_window": SAME_NAME_SECONDS * 10**9,
+    }
+    age = max(ids_kept_seconds, AGE_SECONDS_MIN)
+    window = min(SAME_NAME_SECONDS, age)
+    ids = {"max_age": round(age * 1e9), "duplicate_window": round(window * 1e9)}
+    return [
+        {**alike, "name": subjects.log, "subjects": [subjects.lives, subjects.events], "deny_delete": True},
+        {**alike, "name": subjects.ids, "subjects": [subjects.known_ids], "max_msgs_per_subject": 1, **ids},
+        {**alike, "name": subjects.state, "subjects": subjects.derived, "max_msgs_per_subject": 1},
+    ]
+
+
+async def make_or_check(api: Api, wanted: list[dict[str, Any]]) -> None:
+    """ClusterUnusable if a stream cannot be made, or is there and different."""
+    for stream in wanted:
+        try:
+            found = await api.request(f"STREAM.INFO.{stream['name']}")
+        except ApiError as error:
+            if error.refusal != STREAM_NOT_FOUND:
+                raise _unusable(stream, error) from error
+            try:
+                found = await api.request(f"STREAM.CREATE.{stream['name']}", stream)
+            except ApiError as refusal:
+                raise _unusable(stream, refusal) from refusal
+        compare(stream, found["config"])
+
+
+def compare(wanted: dict[str, Any], found: dict[str, Any]) -> None:
+    """ClusterUnusable, naming every difference."""
+    differences = [
+        f"{name} is {found.get(name)!r} instead of {value!r}"
+        for name, value in wanted.items()
+        if (
+            sorted(found.get(name) or []) != sorted(value) if name == "subjects" else found.get(name) != value
+        )
+    ]
+    if differences:
+        raise ClusterUnusable(
+            f"the stream {wanted['name']} is there, but {'; '.join(differences)}: give every replica the same"
+            " settings, edit the stream, or take another NOVIKOFF_NATS_PREFIX"
+        )
+
+
+def _unusable(stream: dict[str, Any], error: ApiError) -> ClusterUnusable:
+    return ClusterUnusable(f"the stream {stream['name']} cannot be had: {error.detail}")

@@ -1,0 +1,138 @@
+"""Which waiting predictions this replica has served, so that it can give them up when their time is over.
+
+Any replica reveals any prediction, by its id; but only the one that served it counts it as waiting, and
+as expired in the end. When a replica stops, it leaves lists of what waits for whoever loads the model next.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from service.events import AnyEvent, ModelReset, Prediction, PredictionsExpired, RoundRevealed
+from service.journal.jetstream.link.api import Api, ApiError
+from service.journal.jetstream.link.publishing import Publisher
+from service.journal.jetstream.messages import decode_ids, decode_known_id, encode
+from service.journal.jetstream.subjects import Subjects
+
+READ_AT_ONCE = 64
+LISTED_AT_ONCE = 5_000
+CLEANED_MIN = 10_000
+
+
+class Waiting:
+    """Ids of waiting predictions by the life of their model, and when each was served."""
+
+    def __init__(self, api: Api, publisher: Publisher, subjects: Subjects) -> None:
+        self._api = api
+        self._publisher = publisher
+        self._subjects = subjects
+        self._served: dict[int, dict[str, int]] = {}
+        # When each was served, for which life, and its id: a heap, from which those that wait no longer go later.
+        self._by_age: list[tuple[int, int, str]] = []
+        self._cleaned_to = 0
+
+    def add(self, life: int, prediction: Prediction) -> None:
+        self._add(life, prediction.prediction_id, prediction.at)
+
+    def _add(self, life: int, prediction_id: str, at: int) -> None:
+        self._served.setdefault(life, {})[prediction_id] = at
+        heappush(self._by_age, (at, life, prediction_id))
+        if len(self._by_age) > 2 * self._cleaned_to + CLEANED_MIN:
+            self._by_age = sorted(one for one in self._by_age if self._waits(one))
+            self._cleaned_to = len(self._by_age)
+
+    def _waits(self, one: tuple[int, int, str]) -> bool:
+        return one[2] in self._served.get(one[1], ())
+
+    def overdue(self, through: int, limit: int) -> list[tuple[int, int, int]]:
+        """The oldest that were served up to a time: for each life how many, and when the last of them was."""
+        by_age = self._by_age
+        oldest: list[tuple[int, int, str]] = []
+        while by_age and by_age[0][0] <= through and len(oldest) < limit:
+            one = heappop(by_age)
+            if self._waits(one):
+                oldest.append(one)
+        found: dict[int, tuple[int, int, int]] = {}
+        for one in oldest:
+            heappush(by_age, one)  # it waits until that it does not is recorded
+            at, life, _ = one
+            found[life] = (life, found[life][1] + 1 if life in found else 1, at)
+        return list(found.values())
+
+    def drop(self, life: int, prediction_id: str) -> None:
+        self._served.get(life, {}).pop(prediction_id, None)
+
+    def take_event(self, life: int, event: AnyEvent) -> None:
+        """What is revealed or void waits no longer."""
+        served = self._served.get(life)
+        if served is None:
+            return
+        if isinstance(event, RoundRevealed):
+            served.pop(event.prediction_id, None)
+        elif isinstance(event, PredictionsExpired):
+            self._served[life] = {name: at for name, at in served.items() if at > event.through}
+        elif isinstance(event, ModelReset):
+            self._served[life] = {name: at for name, at in served.items() if at > event.at}
+        if not self._served[life]:
+            del self._served[life]
+
+    def forget(self, life: int) -> None:
+        self._served.pop(life, None)
+
+    async def of(self, life: int, voided_through: int) -> list[Prediction]:
+        """The predictions that wait, oldest first, with those that a replica before us has left."""
+        await self.take_over(life)
+        served = self._served.get(life, {})
+        found = await self._read(name for name, at in served.items() if at > voided_through)
+        return sorted(found, key=lambda prediction: prediction.at)
+
+    async def _read(self, prediction_ids: Iterable[str]) -> list[Prediction]:
+        turn = asyncio.Semaphore(READ_AT_ONCE)
+
+        async def read(prediction_id: str) -> Prediction | None:
+            async with turn:
+                found = await self._api.last(self._subjects.ids, self._subjects.id(prediction_id))
+            return decode_known_id(found.data).prediction if found is not None else None
+
+        found = await asyncio.gather(*map(read, prediction_ids))
+        return [prediction for prediction in found if prediction is not None]
+
+    async def take_over(self, of: int | None) -> None:
+        """Lists that were left, of one life or of all: each goes to the one replica that manages to remove it."""
+        s = self._subjects
+        async for message in self._api.scan(s.state, s.waiting_of(of), after=0):
+            try:
+                await self._api.request(
+                    f"STREAM.MSG.DELETE.{s.state}", {"seq": message.seq, "no_erase": True}
+                )
+            except ApiError:
+                continue  # another one was first
+            life = s.life_in(message.subject)
+            for prediction_id, at in decode_ids(message.data).items():
+                self._add(life, prediction_id, at)
+
+    async def leave(self) -> None:
+        """Leave lists of all that waits."""
+        lists = [
+            (life, dict(listed))
+            for life, served in self._served.items()
+            for listed in _cut(list(served.items()), LISTED_AT_ONCE)
+        ]
+        subject = self._subjects.waiting
+        await asyncio.gather(
+            *(
+                self._publisher.publish(subject(life, os.urandom(8).hex()), encode(listed), expected=0)
+                for life, listed in lists
+            )
+        )
+        self._served.clear()
+        self._by_age.clear()
+
+
+def _cut(items: list[tuple[str, int]], size: int) -> list[list[tuple[str, int]]]:
+    """
+    >>> _cut([("a", 1), ("b", 2), ("c", 3)], 2)
+    [[('a', 1), ('b', 2)], [('c', 3)]]
+    """
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,0 +1,242 @@
+"""Group commit: whatever has gathered becomes durable in one go.
+
+While one group is on its way to the disk the next one gathers, so groups grow with the load by
+themselves: a lone client waits for one commit, fifty share one.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import sys
+from asyncio import Future
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from service.errors import Overloaded
+from service.events import AnyEvent
+from service.journal.protocol import Appended
+from service.journal.sqlite.records import (
+    DeathRecord,
+    Group,
+    Opening,
+    PendingRecord,
+    Record,
+    Written,
+    decode_written,
+    message,
+)
+from service.logs import Seldom
+from service.timings import Timings
+
+log = logging.getLogger(__name__)
+
+GROUP_MAX = 2_000
+"""The most records in one commit, so that no client waits behind an endless group."""
+
+GROUPS_UNDER_WAY_MAX = 2
+"""One on its way to the disk, and one that waits in the pipe for its turn."""
+
+PIPE_BYTES = 1_048_576
+"""Whole groups fit into the pipe, so that one can be read from it while the loop is busy with the one before."""
+
+HELD_SECONDS = 0.005
+"""How long predictions that nobody waits for may gather. Those revealed meanwhile are never written: the
+reveal has all that is in them."""
+
+
+class Item(NamedTuple):
+    """A record, who waits for it, the event in it, and the prediction that need not be written with it."""
+
+    record: Record
+    future: Future[Appended] | None
+    event: AnyEvent | None = None
+    instead_of: PendingRecord | None = None
+
+
+Numbered = tuple[int, Item]
+"""An item and its number among all that were submitted."""
+
+
+def _voids_predictions(record: Record) -> bool:
+    """Whether predictions made before it must be written before it."""
+    return isinstance(record, DeathRecord) or getattr(record, "voids", None) is not None
+
+
+class Answers(asyncio.Protocol):
+    """Takes apart what the writing process says: each answer is handed on, and None when it has died."""
+
+    def __init__(self, take: Callable[[bytes | None], None]) -> None:
+        self._take = take
+        self._received = b""
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received + data
+        while len(received) >= 4 and len(received) >= (end := 4 + int.from_bytes(received[:4], "big")):
+            answer, received = received[4:end], received[end:]
+            self._take(answer)
+        self._received = received
+
+    def eof_received(self) -> None:
+        self._take(None)
+
+
+class GroupCommit:
+    """Sends groups of records to the writing process, and hands what became of them to `done`.
+
+    Groups and the records in them keep the order in which they were submitted, but for predictions that
+    nobody waits for: those may come a little later than what follows them.
+    """
+
+    def __init__(self, done: Callable[[list[Item], Written], None], *, queue_max: int) -> None:
+        self._done = done
+        self.queue_max = queue_max
+        self._held: dict[str, Numbered] = {}
+        self._queue: list[Numbered] = []
+        self._under_way: list[list[Numbered]] = []
+        self._being_applied: list[Numbered] = []
+        self._flushing: asyncio.Handle | None = None
+        self._releasing: asyncio.Handle | None = None
+        self._settling: list[tuple[int, Future[None]]] = []
+        self._loop = asyncio.get_running_loop()
+        self.submitted = 0
+        self.waiting = 0
+        self.commits = Timings()
+        self.failures = 0
+        self._is_failing = False
+        self._failures_told = Seldom()
+
+    @property
+    def finished(self) -> int:
+        """All records up to this number are on disk and applied, have failed, or need not be written."""
+        oldest = self.submitted + 1
+        for number, _ in islice(self._held.values(), 1):
+            oldest = number
+        for numbered in (self._queue, self._being_applied, *self._under_way):
+            oldest = min(oldest, min((number for number, _ in numbered), default=oldest))
+        return oldest - 1
+
+    async def start(self, opening: Opening, lock_file: int) -> None:
+        their_groups, groups = os.pipe()
+        answers, their_answers = os.pipe()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):  # it works with less, too
+                fcntl.fcntl(groups, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "service.journal.sqlite.writer_process",
+            stdin=their_groups, stdout=their_answers, pass_fds=[lock_file],
+            start_new_session=True,  # a signal to the group, such as Ctrl-C, is for the service alone
+        )  # fmt: skip
+        os.close(their_groups)
+        os.close(their_answers)
+        connect = self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(groups, "wb", 0))
+        self._pipe, _ = await connect
+        self._send = self._pipe.write
+        self._send(message(opening))
+        reader = partial(Answers, self._take)
+        self._answers, _ = await self._loop.connect_read_pipe(reader, os.fdopen(answers, "rb", 0))
+
+    def submit(self, item: Item) -> None:
+        """Queue an item; Overloaded, and nothing queued, when the queue is full."""
+        if self.waiting >= self.queue_max:
+            raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
+        self.submitted += 1
+        self.waiting += 1
+        record = item.record
+        if isinstance(record, PendingRecord) and item.future is None:
+            self._held[record.prediction_id] = (self.submitted, item)
+            if self._releasing is None:
+                self._releasing = self._loop.call_later(HELD_SECONDS, self._release)
+            return
+        if self._held and _voids_predictions(record):
+            self._gather_held()
+        self._queue.append((self.submitted, item))
+        if self._flushing is None and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
+            self._flushing = self._loop.call_soon(self._flush)
+
+    def withdraw(self, prediction_id: str) -> PendingRecord | None:
+        """Take a prediction back that has not been sent to the disk yet."""
+        held = self._held.pop(prediction_id, None)
+        if held is None:
+            return None
+        self.waiting -= 1
+        record = held[1].record
+        assert isinstance(record, PendingRecord)
+        return record
+
+    def _release(self) -> None:
+        self._releasing = None
+        self._gather_held()
+        self._flush()
+
+    def _gather_held(self) -> None:
+        self._queue += self._held.values()
+        self._held.clear()
+
+    def _flush(self) -> None:
+        self._flushing = None
+        while self._queue and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
+            group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
+            self._under_way.append(group)
+            self._send(message(Group(self.failures, [item.record for _, item in group])))
+
+    async def settle(self) -> None:
+        """Wait until everything submitted before is on disk, or has failed."""
+        if self.waiting:
+            settled: Future[None] = self._loop.create_future()
+            self._settling.append((self.submitted, settled))
+            await settled
+
+    async def stop(self) -> None:
+        """Commit what is queued, then end the process."""
+        await self.settle()
+        self._answers.close()
+        self._pipe.close()
+        await self._process.wait()
+
+    def _take(self, answer: bytes | None) -> None:
+        """Go on after a commit; None says that there will be no more."""
+        if answer is None:
+            log.critical("the process that writes the journal has died: stopping")
+        else:
+            try:
+                self._finish(decode_written(answer))
+                return
+            except Exception as error:
+                log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
+        # What was under way may be on disk or not, applied or not, and only a fresh start can tell.
+        os._exit(1)
+
+    def _finish(self, written: Written) -> None:
+        self._being_applied = self._under_way.pop(0)
+        group = [item for _, item in self._being_applied]
+        self.waiting -= len(group)
+        if written.failure is None:
+            self.commits.observe(written.seconds)
+            if self._is_failing:
+                self._is_failing = False
+                log.info("the journal can be written again")
+        else:
+            self._failed(len(group), written.failure)
+        if self._queue and self._flushing is None:
+            self._flush()
+        self._done(group, written)
+        self._being_applied = []
+        self._settle_those_done()
+
+    def _settle_those_done(self) -> None:
+        finished = self.finished if self._settling else 0
+        while self._settling and self._settling[0][0] <= finished:
+            _, settled = self._settling.pop(0)
+            if not settled.done():
+                settled.set_result(None)
+
+    def _failed(self, events: int, why: str) -> None:
+        self.failures += 1
+        self._is_failing = True
+        if (held_back := self._failures_told.turn()) is not None:
+            fields = {"events": events, "others": held_back}
+            log.error("the journal cannot be written: %s", why, extra=fields)

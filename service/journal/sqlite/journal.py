@@ -1,0 +1,298 @@
+"""The embedded journal: one SQLite file, one service, group commit."""
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from asyncio import Future
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple, Unpack
+
+import msgspec
+
+from service.errors import JournalUnavailable, ModelUnreadable, Overloaded, UnknownModel
+from service.events import (
+    AnyEvent,
+    Prediction,
+    RoundRevealed,
+)
+from service.journal.codec import encode
+from service.journal.protocol import (
+    NEW_LIFE,
+    Appended,
+    Apply,
+    Listed,
+    Overdue,
+    Page,
+    Recorded,
+    Snapshot,
+    Stored,
+    Summary,
+    Totals,
+    WaitingPrediction,
+)
+from service.journal.seals import Damaged, seal
+from service.journal.sqlite import reading
+from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
+from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.patience import Patience, QueueCounts
+from service.journal.sqlite.recording import record_of
+from service.journal.sqlite.records import (
+    MODEL_UNKNOWN,
+    NEW,
+    Opening,
+    PendingRecord,
+    Record,
+    SnapshotRecord,
+    SummariesRecord,
+    Written,
+)
+from service.journal.sqlite.schema import open_reader, open_writer
+from service.journal.sqlite.soundness import check_soundness
+from service.journal.sqlite.unshared import Unshared
+from service.logs import Seldom
+from service.timings import Timings
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+READERS = 2
+
+log = logging.getLogger(__name__)
+
+
+class SqliteJournal(Unshared):
+    """See `Journal` for what it promises."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        durability: str,
+        queue_events_max: int,
+        queue_seconds_max: float,
+        events_kept_max: int,
+        expired_remembered_max: int,
+    ) -> None:
+        """Take the directory; StartError if it is in use or cannot be used."""
+        self._path = directory.absolute() / "journal.sqlite"
+        self._lock = DirectoryLock(directory)
+        self._lock.acquire()
+        try:
+            open_writer(self._path, durability).close()
+            check_soundness(self._path)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._opening = Opening(str(self._path), durability, events_kept_max, expired_remembered_max)
+        self._queue_events_max = queue_events_max
+        self._queue_seconds_max = queue_seconds_max
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
+        # Ids are looked up one after the other, so that requests that wait for it keep their order.
+        self._finder = ThreadPoolExecutor(1, thread_name_prefix="journal-finder")
+        self._lookups = QueueCounts(queue_events_max)
+        self._reader = threading.local()
+        self._reader_connections: list[sqlite3.Connection] = []
+        self._unsaved: list[PendingRecord] = []
+        self._failures_told = Seldom()
+
+    async def open(self, apply: Apply) -> int:
+        self._apply = apply
+        self._loop = asyncio.get_running_loop()
+        self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
+        await self._writer.start(self._opening, self._lock.file)
+        self._patience = [
+            Patience(queue, seconds_max=self._queue_seconds_max) for queue in (self._writer, self._lookups)
+        ]
+        for patience in self._patience:
+            patience.start()
+        return await self._read(reading.newest_time)
+
+    async def close(self) -> None:
+        for patience in self._patience:
+            await patience.stop()
+        self._readers.shutdown()
+        self._finder.shutdown()
+        for connection in self._reader_connections:
+            connection.close()
+        await self._writer.stop()  # the last one to close the file leaves it in one piece
+        self._lock.release()
+
+    def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
+        withdrawn = self._writer.withdraw(event.prediction_id) if isinstance(event, RoundRevealed) else None
+        return self._submit(record_of(event, life), event, withdrawn)
+
+    def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
+        record = PendingRecord(prediction.prediction_id, life, prediction.at, encode(prediction))
+        if wait:
+            return self._submit(record)
+        self._writer.submit(Item(record, None))
+        return None
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        s = snapshot
+        try:
+            record = SnapshotRecord(s.life, s.seq, s.version, seal(s.state), seal(s.outcomes))
+            self._writer.submit(Item(record, None))
+        except Overloaded as error:
+            log.warning("no snapshot of %s: %s", s.model, error)
+
+    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
+        rows = [
+            (s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.life) for s in summaries
+        ]
+        return self._submit(SummariesRecord(rows, through))
+
+    def _submit(
+        self, record: Record, event: AnyEvent | None = None, instead_of: PendingRecord | None = None
+    ) -> Future[Appended]:
+        future: Future[Appended] = self._loop.create_future()
+        try:
+            self._writer.submit(Item(record, future, event, instead_of))
+        except Overloaded:
+            if instead_of is not None:
+                self._keep_later(instead_of)
+            raise
+        return future
+
+    @property
+    def waiting(self) -> int:
+        return self._writer.waiting
+
+    @property
+    def keeps_order(self) -> bool:
+        # So few are in the group under way or in the next, which is not written if that one fails.
+        return self._writer.waiting < GROUP_MAX
+
+    @property
+    def submitted(self) -> int:
+        return self._writer.submitted
+
+    @property
+    def finished(self) -> int:
+        return self._writer.finished
+
+    @property
+    def commits(self) -> Timings:
+        return self._writer.commits
+
+    @property
+    def failures(self) -> int:
+        return self._writer.failures
+
+    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
+        return await self._read(reading.overdue, after, through, limit)
+
+    async def find(
+        self, prediction_id: str, *, expected: bool = False
+    ) -> WaitingPrediction | Recorded | None:
+        turns = self._lookups
+        # Whoever looks up an id is about to write: if there is no room for that, let it be told before the wait.
+        if turns.waiting >= turns.queue_max or self._writer.waiting >= self._writer.queue_max:
+            raise Overloaded(f"{turns.waiting} ids wait to be looked up; try again later")
+        turns.submitted += 1
+        try:
+            found = await self._read(reading.find, prediction_id, executor=self._finder)
+            if found is None and expected:
+                await self.settle()  # it may have been given up before it was on disk
+                found = await self._read(reading.find, prediction_id, executor=self._finder)
+            return found
+        finally:
+            turns.finished += 1
+
+    async def load(self, model: str) -> Stored | None:
+        await self.settle()
+        try:
+            return await self._read(reading.load, model)
+        except JournalUnavailable as error:
+            raise ModelUnreadable(error.detail) from error
+
+    async def outcomes(self, model: str, seq: int) -> bytes | None:
+        await self.settle()
+        return await self._read(reading.outcomes, model, seq)
+
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
+        return await self._read(reading.unsummarised)
+
+    async def summary(self, model: str) -> Summary | None:
+        await self.settle()
+        return await self._read(reading.summary, model)
+
+    async def models(self, page: Page) -> list[Listed]:
+        return await self._read(reading.models, page)
+
+    async def totals(self, prefix: str) -> Totals:
+        return await self._read(reading.totals, prefix)
+
+    async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
+        return await self._read(reading.events, model, after, limit)
+
+    async def settle(self) -> None:
+        if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
+            raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
+        await self._writer.settle()
+
+    async def _read(
+        self,
+        function: Callable[[sqlite3.Connection, Unpack[Ts]], T],
+        *args: *Ts,
+        executor: ThreadPoolExecutor | None = None,
+    ) -> T:
+        """Ask in a reader thread, so that the loop never waits for the disk."""
+
+        def ask() -> T:
+            try:
+                connection: sqlite3.Connection | None = getattr(self._reader, "connection", None)
+                if connection is None:
+                    connection = self._reader.connection = open_reader(self._path)
+                    self._reader_connections.append(connection)
+                return function(connection, *args)
+            except (sqlite3.Error, msgspec.MsgspecError, Damaged) as error:
+                if (held_back := self._failures_told.turn()) is not None:
+                    log.error("the journal cannot be read: %s", error, extra={"others": held_back})
+                raise JournalUnavailable(f"the journal cannot be read: {error}") from error
+
+        return await self._loop.run_in_executor(executor or self._readers, ask)
+
+    def _committed(self, group: list[Item], written: Written) -> None:
+        """Apply a durable group in its order and answer those who wait; or tell them that it failed."""
+        if written.failure is not None:
+            self._failed(group, written.failure)
+            return
+        for (_, future, event, _), (status, seq) in zip(group, written.results, strict=True):
+            is_new = status == NEW
+            applied = self._apply(seq, event) if event is not None and is_new else None
+            if future is None or future.done():
+                continue
+            if status == MODEL_UNKNOWN:
+                future.set_exception(UnknownModel("the model was deleted"))
+            else:
+                future.set_result(Appended(seq, is_new, applied))
+        if self._unsaved:
+            self._retry()
+
+    def _failed(self, group: list[Item], why: str) -> None:
+        for record, future, _, instead_of in group:
+            if isinstance(record, PendingRecord) and future is None:
+                self._keep_later(record)
+            elif future is not None and not future.done():
+                future.set_exception(JournalUnavailable(f"the journal cannot be written: {why}"))
+            if instead_of is not None:
+                self._keep_later(instead_of)
+
+    def _keep_later(self, record: PendingRecord) -> None:
+        """Keep a prediction once the journal works again; it may have been revealed by then."""
+        if len(self._unsaved) < self._queue_events_max:
+            record.retried = True
+            self._unsaved.append(record)
+
+    def _retry(self) -> None:
+        """The journal works again: keep the predictions that it could not keep before."""
+        unsaved, self._unsaved = self._unsaved, []
+        for record in unsaved:
+            try:
+                self._writer.submit(Item(record, None))
+            except Overloaded:
+                self._unsaved.append(record)

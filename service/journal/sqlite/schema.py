@@ -1,0 +1,100 @@
+"""The SQLite file: its tables, its settings, and who may open it."""
+
+import sqlite3
+from pathlib import Path
+
+from service.errors import DirectoryUnusable, JournalDamaged, NewerSchema
+from service.journal.sqlite.migrations import migrate
+
+APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
+SCHEMA_VERSION = 3
+
+# The counts of a model are a summary of its state, for lists that are sorted by them. They are written now
+# and then and never read as the truth; `summarised` tells up to which event they are right.
+# An event belongs to a model by its life, the number of the event that made it, so that the index stays small
+# and a model made again under an old name shares nothing with its predecessor.
+TABLES = """
+CREATE TABLE model (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL, settings BLOB NOT NULL, voided_through INTEGER NOT NULL DEFAULT 0,
+    updated_at INTEGER NOT NULL, revealed INTEGER NOT NULL DEFAULT 0, mistakes INTEGER NOT NULL DEFAULT 0,
+    updates INTEGER NOT NULL DEFAULT 0, pending INTEGER NOT NULL DEFAULT 0, expired INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE summarised (through INTEGER NOT NULL);
+INSERT INTO summarised VALUES (0);
+CREATE TABLE event (
+    seq INTEGER PRIMARY KEY, model INTEGER NOT NULL, prediction_id TEXT UNIQUE, body BLOB NOT NULL
+);
+CREATE INDEX event_of_model ON event (model, seq);
+CREATE TABLE pending (
+    prediction_id TEXT PRIMARY KEY, model INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX pending_of_model ON pending (model, at);
+CREATE INDEX pending_by_time ON pending (at);
+CREATE TABLE snapshot (
+    model INTEGER NOT NULL, seq INTEGER NOT NULL, state BLOB NOT NULL, PRIMARY KEY (model, seq)
+);
+CREATE TABLE outcome (
+    model INTEGER NOT NULL, through INTEGER NOT NULL, version INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (model, through)
+) WITHOUT ROWID;
+"""
+
+CHECKPOINT_PAGES = 500
+"""How many pages of the log are copied into the file at a time. The commit that does it takes the longer, the more
+there are: 2 ms with so many, 4 with twice as many, and no less work in all."""
+
+SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
+"""What a commit survives: a power cut, or the end of the process."""
+
+
+def open_writer(path: Path, durability: str) -> sqlite3.Connection:
+    """The one connection that writes, its file made or checked."""
+    try:
+        connection = _connect(path.as_uri())
+        connection.execute("PRAGMA page_size=8192")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
+        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+        connection.execute("PRAGMA temp_store=MEMORY")  # what a statement may have to undo: no file for each
+        _make_or_check(connection, path)
+    except sqlite3.Error as error:
+        if type(error) is sqlite3.DatabaseError:  # neither the disk nor the permissions: the content
+            raise damaged(path, str(error)) from error
+        raise DirectoryUnusable(f"{path} cannot be opened: {error}") from error
+    return connection
+
+
+def damaged(path: Path, why: str) -> JournalDamaged:
+    return JournalDamaged(
+        f"{path} is damaged: {why}. `novikoff doctor --data {path.parent}` tells more, and with --repair"
+        " mends what can be made anew; if it cannot, restore a backup"
+    )
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    return _connect(path.as_uri() + "?mode=ro")
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    # Transactions are begun and ended by name, and each thread has a connection to itself.
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+
+
+def _make_or_check(connection: sqlite3.Connection, path: Path) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application == 0 and version == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        connection.executescript(
+            f"BEGIN; {TABLES} PRAGMA application_id={APPLICATION_ID};"
+            f"PRAGMA user_version={SCHEMA_VERSION}; COMMIT;"
+        )
+    elif application != APPLICATION_ID:
+        raise DirectoryUnusable(f"{path} is not a Novikoff journal")
+    elif version > SCHEMA_VERSION:
+        raise NewerSchema(
+            f"{path} has schema version {version}, and this program knows {SCHEMA_VERSION}:"
+            " run the newer Novikoff that wrote it"
+        )
+    elif version < SCHEMA_VERSION:
+        migrate(connection, version, SCHEMA_VERSION)

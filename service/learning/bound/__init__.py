@@ -1,0 +1,1 @@
+"""The perceptron's mistake bound, live; docs/theory.md has the proofs."""

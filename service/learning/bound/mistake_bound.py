@@ -1,0 +1,307 @@
+"""The perceptron's mistake bound, live: what theory says about this stream, late labels and bias included.
+
+For the mistake-driven binary perceptron with a constant rate η, whose weights start at zero. M is the
+number of updates, R the largest ‖x‖ revealed, c the constant that carries the bias. A margin γ is the
+distance in x-space from a plane u·x + b = 0, ‖u‖ = 1, to the nearest example. R_z² = R² + c²; without a bias
+R_z = R.
+
+- Margin ceiling: no plane separates the reveals with a margin above ‖w‖ √k_max / (η M), k_max = 1 + R²/c². That
+  holds at every moment of the stream, so the least of all these is the ceiling.
+- Mistake bound: if a plane separates them with margin γ, then M ≤ (1 + 2d) R_z² k / γ², where d is the mean,
+  over the updates, of the updates between prediction and reveal, and k = 1 + b²/c², at most k_max.
+
+Without a bias k = k_max = 1. k_max comes from |b| ≤ R, which needs an example on either side of the plane:
+nothing is said until both classes have been revealed. docs/theory.md has the proofs.
+"""
+
+from __future__ import annotations
+
+from math import hypot, isfinite, sqrt
+from typing import Any
+
+import numpy as np
+
+from service.learning.bound.margin_ceiling import LARGEST, SMALLEST, margin_ceiling, norm
+from service.learning.bound.observed_margin import AnyArray, Observed
+from service.learning.vectors import dot
+
+BOTH_CLASSES = 0b11
+# A declared margin is often computed as the margin of the very examples sent, and rounded. A margin this close to
+# the ceiling is not proved wrong by it.
+TOLERANCE = 1e-9
+# A sum in another order differs by less than this share.
+CLEARLY = 1 - 1e-6
+# Set for ever beside the classes once an update has left the range of numbers.
+OUT_OF_RANGE = 0b100
+WHY_OUT_OF_RANGE = "the examples, or the steps that they make, are too small or too large to compute with"
+
+
+def finite(number: float | None) -> float | None:
+    """The number, or None where it is infinite or undefined.
+
+    >>> finite(2.0), finite(float("inf")), finite(None)
+    (2.0, None, None)
+    """
+    return number if number is not None and isfinite(number) else None
+
+
+class Bound:
+    """What the bound needs of the reveals: a few numbers, and a window of examples if no margin is declared.
+
+    >>> bound = Bound(bias_value=None, eta=1.0, declared_margin=0.5)
+    >>> for x, y in [(1.0, 1), (-2.0, -1)]:
+    ...     bound.observe(np.array([x]), y, updated=x > 0, score=0.0, stale_updates=0)
+    >>> report = bound.report(np.array([1.0]), None)
+    >>> report["verdict"], round(report["margin_ceiling"], 6), report["mistake_bound"], report["used"]
+    ('within', 1.0, 16.0, 0.0625)
+    """
+
+    __slots__ = (
+        "bias_value",
+        "ceiling",
+        "classes",
+        "declared_margin",
+        "eta",
+        "norm_sq_max",
+        "observed",
+        "stale_updates_max",
+        "stale_updates_sum",
+        "sum_norm_sq",
+        "updates",
+    )
+
+    def __init__(self, bias_value: float | None, eta: float, declared_margin: float | None) -> None:
+        """`bias_value` is None for a model without a bias; `eta` is the constant learning rate."""
+        for name, value in (("bias_value", bias_value), ("eta", eta), ("declared_margin", declared_margin)):
+            if value is not None and not (isfinite(value) and value > 0.0):
+                raise ValueError(f"{name} must be a positive number, not {value}")
+        self.bias_value = bias_value
+        self.eta = eta
+        self.declared_margin = declared_margin
+        self.updates = 0
+        self.norm_sq_max = 0.0
+        self.classes = 0  # which have been revealed: bit 0 for -1, bit 1 for +1; and `OUT_OF_RANGE`
+        self.stale_updates_sum = 0
+        self.stale_updates_max = 0
+        self.sum_norm_sq = 0.0  # ‖Σ y z‖² over the updates, which is ‖w‖²/η²
+        self.ceiling: float | None = None  # the least so far
+        # A declared margin is used whatever the weights have, so nothing need be observed.
+        self.observed = Observed() if declared_margin is None else None
+
+    def observe(
+        self,
+        x: AnyArray,
+        y: int,
+        *,
+        updated: bool,
+        score: float,
+        stale_updates: int,
+        indices: AnyArray | None = None,
+    ) -> None:
+        """Take in one reveal: float64 features without the bias, and the label, ±1.
+
+        `score` is w·z with the weights just before an update; `stale_updates` counts the updates between the
+        prediction and this reveal. With `indices`, x holds the values at those places of the weights and is 0
+        elsewhere.
+        """
+        # Whether it may be the longest is found the faster way, and its length by a sum as everywhere else.
+        if np.vdot(x, x) >= CLEARLY * self.norm_sq_max:
+            self.norm_sq_max = max(self.norm_sq_max, dot(x, x))
+        knew_both = self._knows_both
+        self.classes |= 2 if y > 0 else 1
+        if updated:
+            self.updates += 1
+            self.stale_updates_sum += stale_updates
+            self.stale_updates_max = max(self.stale_updates_max, stale_updates)
+            self.sum_norm_sq += self._growth(y * score, self._with_bias(dot(x, x)))
+        if self._knows_both and self.updates and (updated or not knew_both):
+            self._lower(self._ceiling_now())
+        if self.observed is not None:
+            self.observed.push(x, y, indices)
+
+    def observe_rows(
+        self,
+        rows: AnyArray,
+        labels: AnyArray,
+        *,
+        updated: AnyArray,
+        scores: AnyArray,
+        indices: AnyArray | None = None,
+    ) -> None:
+        """Take in whole rounds as `observe` would, one after the other: features as rows, labels as ±1."""
+        norms_sq = np.add.reduce(rows * rows, axis=1)
+        norms_sq_max = np.maximum.accumulate(np.maximum(norms_sq, self.norm_sq_max))
+        self.norm_sq_max = float(norms_sq_max[-1])
+        places = np.flatnonzero(updated)
+        with np.errstate(all="ignore"):
+            growth = self._growth((labels * scores)[places], self._with_bias(norms_sq[places]))
+            sums = np.add.accumulate(np.concatenate(([self.sum_norm_sq], growth)))
+            self._lower_within(labels, places, sums, norms_sq_max)
+        self.sum_norm_sq = float(sums[-1])
+        self.updates += len(places)
+        self.classes |= (2 if (labels > 0).any() else 0) | (1 if (labels < 0).any() else 0)
+        if self.observed is not None:
+            self.observed.push_all(rows, labels, indices)
+
+    def _with_bias(self, norm_sq: Any) -> Any:
+        """‖z‖² of ‖x‖², one or many."""
+        return norm_sq if self.bias_value is None else norm_sq + self.bias_value * self.bias_value
+
+    def _growth(self, margin: Any, norm_sq: Any) -> Any:
+        """By how much an update, or each of many, makes ‖Σ y z‖² grow: y w·z just before it, and ‖z‖²."""
+        in_range = (norm_sq >= SMALLEST) & (norm_sq <= LARGEST) & (self.eta * norm_sq >= SMALLEST)
+        if not np.all(in_range):
+            self.classes |= OUT_OF_RANGE
+        return 2.0 * margin / self.eta + norm_sq
+
+    def _ceiling_now(self) -> float:
+        ceiling: float = margin_ceiling(
+            max(self.sum_norm_sq, 0.0),
+            self.updates,
+            self.norm_sq_max,
+            bias_value=self.bias_value,
+            stale_updates_sum=self.stale_updates_sum,
+        )
+        return ceiling
+
+    def _lower_within(
+        self, labels: AnyArray, places: AnyArray, sums: AnyArray, norms_sq_max: AnyArray
+    ) -> None:
+        """Lower the ceiling to the least within rows, which are not yet counted.
+
+        There is another one after each update (at `places`; `sums` is ‖Σ y z‖² before the first and after each
+        of them), and a first one with the row by which both classes have been revealed.
+        """
+        moments = places
+        if not self._knows_both:
+            appear = [
+                int(of_class.argmax()) if of_class.any() else len(labels)
+                for bit, of_class in ((1, labels < 0), (2, labels > 0))
+                if not self.classes & bit
+            ]
+            moments = np.union1d(places[places >= max(appear)], [max(appear)])
+            moments = moments[moments < len(labels)]
+        done = np.searchsorted(places, moments, side="right")
+        begun = self.updates + done > 0
+        moments, done = moments[begun], done[begun]
+        if len(moments):
+            ceilings = margin_ceiling(
+                np.maximum(sums[done], 0.0),
+                self.updates + done,
+                norms_sq_max[moments],
+                bias_value=self.bias_value,
+                stale_updates_sum=self.stale_updates_sum,
+                root=np.sqrt,
+            )
+            self._lower(float(np.minimum.reduce(ceilings)))
+
+    def _lower(self, ceiling: float) -> None:
+        if isfinite(ceiling) and (self.ceiling is None or ceiling < self.ceiling):
+            self.ceiling = ceiling
+
+    def report(self, weights: AnyArray | None, not_applicable: str | None) -> dict[str, Any]:
+        """The bound as `/stats` shows it, for these weights (the bias last, if there is one).
+
+        `not_applicable` says why the theorem does not hold for this model, if so. What is infinite or
+        undefined is None.
+        """
+        report: dict[str, Any] = {
+            "verdict": "unknown",
+            "why": None,
+            "R": finite(sqrt(self.norm_sq_max)) if self.classes else None,
+            "weight_norm": None,
+            "margin_ceiling": None,
+            "gamma": self.declared_margin,
+            "gamma_source": None if self.declared_margin is None else "declared",
+            "stale_updates_mean": self.stale_updates_sum / self.updates if self.updates else None,
+            "stale_updates_max": self.stale_updates_max if self.updates else None,
+            "mistake_bound": None,
+            "used": None,
+        }
+        with np.errstate(all="ignore"):
+            if weights is not None:
+                report["weight_norm"] = finite(norm(weights))
+            if not_applicable is not None:
+                report.update(verdict="not_applicable", why=not_applicable)
+            elif not self._knows_both:
+                report["why"] = "both classes must have been revealed"
+            elif (
+                weights is None or self.classes & OUT_OF_RANGE or not SMALLEST <= self._radius_z_sq <= LARGEST
+            ):
+                report.update(verdict="not_applicable", why=WHY_OUT_OF_RANGE)
+            else:
+                report.update(self._judge(weights))
+        return report
+
+    @property
+    def _knows_both(self) -> bool:
+        return self.classes & BOTH_CLASSES == BOTH_CLASSES
+
+    @property
+    def _radius_z_sq(self) -> float:
+        c = self.bias_value or 0.0
+        return self.norm_sq_max + c * c
+
+    def _judge(self, weights: AnyArray) -> dict[str, Any]:
+        """What follows once both classes have been revealed."""
+        delays = 1.0 + 2.0 * self.stale_updates_sum / self.updates if self.updates else 1.0
+        if self.declared_margin is None:
+            answer = self._estimate(weights, delays)
+        else:
+            exceeded = self._is_above_ceiling(self.declared_margin)
+            c = self.bias_value
+            root_k_max = hypot(1.0, sqrt(self.norm_sq_max) / c) if c else 1.0
+            answer = self._against(self.declared_margin, root_k_max, delays)
+            answer["verdict"] = "exceeded" if exceeded else "within"
+            answer["why"] = "no plane separates the reveals with the declared margin" if exceeded else None
+        return {**answer, "margin_ceiling": self.ceiling}
+
+    def _is_above_ceiling(self, gamma: float) -> bool:
+        return self.ceiling is not None and gamma > self.ceiling * (1.0 + TOLERANCE)
+
+    def _estimate(self, weights: AnyArray, delays: float) -> dict[str, Any]:
+        """What follows from the margin that the weights have on the last reveals, and on these only."""
+        if self.observed is None or not self.observed.examples:
+            return {"why": "no margin is declared, and the last example is too large to observe one"}
+        c = self.bias_value
+        direction, bias = (weights, 0.0) if c is None else (weights[:-1], float(weights[-1]))
+        length = norm(direction)
+        least = self.observed.least(direction, bias * (c or 0.0))
+        last = f"the last {self.observed.examples} reveals"
+        if least is None or not length or not least > 0.0:
+            return {"why": f"no margin is declared, and the weights do not separate {last}"}
+        gamma = least / length
+        answer = self._against(gamma, hypot(1.0, bias / length), delays)
+        most = answer["mistake_bound"]
+        within = (most is None or self.updates <= most) and not self._is_above_ceiling(gamma)
+        answer["verdict"] = "within" if within else "unknown"
+        answer["why"] = f"the margin is observed on {last} only" + ("" if within else ", the stream has less")
+        return {**answer, "gamma": gamma, "gamma_source": "observed"}
+
+    def _against(self, gamma: float, root_k: float, delays: float) -> dict[str, Any]:
+        """The mistake bound for a margin, and how much of it is used."""
+        root = sqrt(self._radius_z_sq) * root_k / gamma
+        bound = finite(delays * root * root)
+        return {"mistake_bound": bound, "used": self.updates / bound if bound else None}
+
+    def state(self) -> dict[str, Any]:
+        """Numbers, bytes, lists: what `restore` turns back into this. Equal bounds have equal states."""
+        state = {name: getattr(self, name) for name in self.__slots__}
+        state["observed"] = None if self.observed is None else self.observed.state()
+        return state
+
+    @classmethod
+    def restore(cls, state: dict[str, Any], weights: AnyArray) -> Bound:
+        """What `state` was taken from, to the bit; `weights` are the model's, for a state of version 0.1.0.
+
+        That version kept no ceiling: then it begins with that of the weights.
+        """
+        bound = cls(state["bias_value"], state["eta"], state["declared_margin"])
+        for name in cls.__slots__:
+            setattr(bound, name, state.get(name, getattr(bound, name)))
+        bound.observed = Observed.restore(state["observed"]) if state["observed"] else None
+        if "sum_norm_sq" not in state and bound.updates:
+            bound.sum_norm_sq = (norm(weights) / bound.eta) ** 2
+            if bound._knows_both:
+                bound._lower(bound._ceiling_now())
+        return bound

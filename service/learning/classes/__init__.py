@@ -1,0 +1,1 @@
+"""From binary learners to labels: two classes, or several in one of three ways. `strategies.py` lists them."""

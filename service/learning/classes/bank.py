@@ -1,0 +1,84 @@
+"""Many learners of one algorithm over the same vectors: the rows of one matrix, scored at once."""
+
+from collections.abc import Callable
+from math import isinf
+from typing import Any
+
+import numpy as np
+
+from service.learning.learners.learner import Learner
+from service.learning.packing import unpacked
+from service.learning.vectors import Array, Indices, Vector, room_for
+
+
+class Bank:
+    """Learners that keep their weights in the rows of a matrix which grows both ways.
+
+    A thousand scores are then one product, and of a thousand learners only those are woken that an example
+    can change: a learner sleeps through every example beyond its `idle_margin`.
+    """
+
+    __slots__ = ("_make", "_room", "learners", "size")
+
+    def __init__(self, make: Callable[[], Learner]) -> None:
+        self._make = make
+        self._room: Array = np.zeros((0, 0))
+        self.size = 0
+        self.learners: list[Learner] = []
+
+    def scores(self, z: Vector) -> Array:
+        """The score of every learner."""
+        if self.learners and self.learners[0].served_by_weights:
+            return z.dots(self._room[: len(self.learners), : self.size])
+        return np.array([learner.score(z) for learner in self.learners])
+
+    def learn(self, z: Vector, rows: Indices, labels: Array) -> bool:
+        """Teach z to the learners at `rows`, each with its own label, -1 or +1; True if any changed."""
+        if not len(rows):
+            return False
+        idle = self.learners[0].idle_margin
+        if not isinf(idle):
+            awake = labels * z.dots(self._room[rows, : self.size]) <= idle
+            rows, labels = rows[awake], labels[awake]
+        changed = False
+        for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
+            changed |= self.learners[row].learn(z, int(label), None)
+        return changed
+
+    def add(self, count: int) -> None:
+        """`count` more learners, which start from zero."""
+        known = len(self.learners)
+        self.learners.extend(self._make() for _ in range(count))
+        self._lodge(known)
+
+    def grow(self, size: int) -> None:
+        if size != self.size:
+            self.size = size
+            self._lodge(0)
+
+    def _lodge(self, first: int) -> None:
+        """Make room for all, and tell the learners from `first` on where their weights are."""
+        room = room_for(self._room, len(self.learners), self.size)
+        if room is not self._room:  # every row has moved
+            self._room, first = room, 0
+        for row in range(first, len(self.learners)):
+            self.learners[row].grow(self.size, room[row, : self.size])
+
+    def start_from(self, rows: Array) -> None:
+        """Go on from these weights, each learner from its row."""
+        self._room = np.array(rows)
+        for learner, row in zip(self.learners, self._room, strict=True):
+            learner.start_from(row)
+        self._lodge(0)
+
+    def state(self) -> dict[str, Any]:
+        return {"size": self.size, "learners": [learner.state() for learner in self.learners]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.size = state["size"]
+        self.learners = [self._make() for _ in state["learners"]]
+        self._room = np.zeros((len(self.learners), self.size))
+        for learner, row, kept in zip(self.learners, self._room, state["learners"], strict=True):
+            learner.restore(kept)
+            row[:] = unpacked(kept["weights"])
+        self._lodge(0)

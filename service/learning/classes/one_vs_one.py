@@ -1,0 +1,100 @@
+"""Several classes, one learner for each pair of them: this one or that one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.learning.classes.bank import Bank
+from service.learning.learners.learner import Learner
+from service.learning.vectors import Array, Vector
+
+
+class OneVsOne:
+    """The class with the most votes of all pairs; among equals the highest summed score, then the first.
+
+    A pair gets its learner when an example of one of its classes is revealed; until then it is a learner
+    of zeros, whose vote is a tie and goes to the class declared or seen first. k classes that have all been
+    revealed make k (k - 1) / 2 learners, and a prediction asks them all.
+    """
+
+    __slots__ = ("_bank", "_classes", "_pairs", "_rows", "updates")
+
+    TIE = 1
+    """The first class of a pair is its +1, so that a tie is its vote."""
+
+    def __init__(self, make: Callable[[], Learner], classes: int) -> None:
+        self._bank = Bank(make)
+        self._classes = classes
+        self._pairs: npt.NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+        self._rows = _unpaired(classes)
+        self.updates = 0
+
+    def decide(self, z: Vector) -> tuple[int, float]:
+        """The chosen class, and the sum of its scores against all others."""
+        k = self._classes
+        if not k:
+            return -1, 0.0
+        first, second = self._pairs.T
+        scores = self._bank.scores(z)
+        votes = np.bincount(np.where(scores >= 0, first, second), minlength=k)
+        votes += np.arange(k - 1, -1, -1) - np.bincount(first, minlength=k)  # of the pairs without a learner
+        sums = np.bincount(first, scores, minlength=k) - np.bincount(second, scores, minlength=k)
+        best = np.flatnonzero(votes == votes.max())
+        chosen = int(best[sums[best].argmax()])
+        return chosen, float(sums[chosen])
+
+    def learn(self, z: Vector, truth: int, served: int) -> bool:
+        others = np.delete(np.arange(self._classes), truth)
+        self._pair(truth, others[self._rows[truth, others] < 0])
+        labels = np.where(truth < others, 1.0, -1.0)
+        changed = self._bank.learn(z, self._rows[truth, others], labels)
+        self.updates += changed
+        return changed
+
+    def _pair(self, one: int, others: npt.NDArray[np.int64]) -> None:
+        """Learners for these pairs, which have none yet."""
+        if not len(others):
+            return
+        known = len(self._pairs)
+        new = np.stack([np.minimum(one, others), np.maximum(one, others)], axis=1)
+        self._pairs = np.concatenate([self._pairs, new])
+        self._rows[one, others] = self._rows[others, one] = np.arange(known, len(self._pairs))
+        self._bank.add(len(new))
+
+    def grow(self, size: int) -> None:
+        self._bank.grow(size)
+
+    def add_class(self) -> None:
+        rows = _unpaired(self._classes + 1)
+        rows[:-1, :-1] = self._rows
+        self._rows = rows
+        self._classes += 1
+
+    def weights_for(self, chosen: int) -> Array:
+        weights = np.zeros(self._bank.size)
+        for learner, (first, second) in zip(self._bank.learners, self._pairs.tolist(), strict=True):
+            if chosen == first:
+                weights += learner.weights
+            elif chosen == second:
+                weights -= learner.weights
+        return weights
+
+    def state(self) -> dict[str, Any]:
+        return {**self._bank.state(), "classes": self._classes, "pairs": self._pairs.tolist(),
+                "updates": self.updates}  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._bank.restore(state)
+        self._classes = state["classes"]
+        self._pairs = np.array(state["pairs"], dtype=np.int64).reshape(-1, 2)
+        self._rows = _unpaired(self._classes)
+        first, second = self._pairs.T
+        self._rows[first, second] = self._rows[second, first] = np.arange(len(self._pairs))
+        self.updates = state["updates"]
+
+
+def _unpaired(classes: int) -> npt.NDArray[np.int64]:
+    """Which learner has the pair (i, j): none yet."""
+    return np.full((classes, classes), -1, dtype=np.int64)

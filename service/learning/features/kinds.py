@@ -1,0 +1,170 @@
+"""Every kind of features with its options, declared once: how settings are checked and features made."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.learning.features.contract import Features
+from service.learning.features.dense import DIMENSION_MAX, Dense
+from service.learning.features.expansion import NAME_CHARS_MAX
+from service.learning.features.fourier import Fourier
+from service.learning.features.hashed import Hashed
+from service.learning.features.named import Named
+from service.learning.features.normalize import Normalize
+from service.learning.features.pipeline import Pipeline
+from service.learning.features.standardize import Centred, Scaled
+from service.learning.features.transform import Transform
+from service.learning.learners.algorithms import check_fields
+from service.learning.parameters import BadParameter, Choice, Flag, Integer, Number, Parameter
+
+NAMES_MAX = 100_000
+TEXT_FIELDS_MAX = 100
+PROJECTION_MAX = 1 << 20
+"""Numbers in a Fourier projection, dimension × features; each start of a model draws them again."""
+
+_SCALES: dict[str, Parameter] = {
+    "normalize": Choice(None, ("l2",), "`l2` divides each vector by its length, the bias constant apart"),
+    "standardize": Flag(
+        False, "dense: (x - mean) / deviation; named and hashed: x / deviation, absent ones being 0"
+    ),
+}
+
+KINDS: dict[str, dict[str, Parameter]] = {
+    "dense": {
+        "dimension": Integer(None, 1, DIMENSION_MAX, "how many numbers; null: the first example fixes it"),
+        **_SCALES,
+    },
+    "named": {
+        "names_max": Integer(NAMES_MAX, 1, 10_000_000, "names past this many are ignored, and counted"),
+        **_SCALES,
+    },
+    "hashed": {
+        "bits": Integer(18, 1, 24, "names are hashed into 2^bits slots"),
+        **_SCALES,
+    },
+}  # fmt: skip
+
+FOURIER: dict[str, Parameter] = {
+    "features": Integer(256, 1, 4096, "how many; the more, the nearer to the kernel"),
+    "gamma": Number(1.0, 0.0, 1e6, "the kernel is exp(-γ ‖x - x'‖²)", low_open=True),
+    "seed": Integer(0, 0, 2**63 - 1, "of the projection"),
+}
+
+
+def complete(
+    features: object, *, bias: bool = True, names_max: int = NAMES_MAX, size_max: int | None = None
+) -> dict[str, Any]:
+    """The settings of a model's features, checked and with every default filled in.
+
+    `names_max` is the service's limit and default. `size_max` is how many weights the learner can do with,
+    if it is one of those that keep a matrix (`algorithms.needs_matrix`). A kind's name alone will do.
+
+    >>> complete("hashed")
+    {'kind': 'hashed', 'bits': 18, 'normalize': None, 'standardize': False, 'text': []}
+    """
+    if isinstance(features, str):
+        features = {"kind": features}
+    if not isinstance(features, Mapping):
+        raise BadParameter("features", "must be an object")
+    kind = features.get("kind", "dense")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise BadParameter("features.kind", "must be one of " + ", ".join(KINDS))
+    given = {field: value for field, value in features.items() if field != "kind"}
+    extra: dict[str, Any]
+    if kind == "dense":
+        extra = {"fourier": _complete_fourier(given.pop("fourier", None))}
+    else:
+        extra = {"text": _complete_text(given.pop("text", []))}
+    limit = names_max if size_max is None else min(names_max, size_max - bias)
+    if kind == "named":
+        given.setdefault("names_max", limit)
+    checked = {"kind": kind, **check_fields(given, KINDS[kind], f"{kind} features", "features."), **extra}
+    if kind == "named" and checked["names_max"] > limit:
+        raise BadParameter("features.names_max", f"must be at most {limit} here")
+    _check_size(checked, bias, size_max)
+    return checked
+
+
+def _complete_text(text: object) -> list[str]:
+    if not isinstance(text, list | tuple) or len(text) > TEXT_FIELDS_MAX:
+        raise BadParameter("features.text", f"must be a list of at most {TEXT_FIELDS_MAX} names")
+    for i, name in enumerate(text):
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARS_MAX:
+            raise BadParameter(f"features.text[{i}]", f"must be a name of 1 to {NAME_CHARS_MAX} characters")
+    return sorted(set(text))
+
+
+def _complete_fourier(fourier: object) -> dict[str, Any] | None:
+    if fourier is None:
+        return None
+    if not isinstance(fourier, Mapping):
+        raise BadParameter("features.fourier", "must be null or an object")
+    return check_fields(fourier, FOURIER, "fourier", "features.fourier.")
+
+
+def _check_size(features: Mapping[str, Any], bias: bool, size_max: int | None) -> None:
+    """Refuse what is too large already; `Dense` itself refuses a first example that is."""
+    dimension, fourier = features.get("dimension"), features.get("fourier")
+    if fourier is not None and dimension is not None and dimension * fourier["features"] > PROJECTION_MAX:
+        raise BadParameter("features.fourier.features", f"times dimension may be at most {PROJECTION_MAX}")
+    if size_max is None:
+        return
+    for field, size in (
+        ("features.bits", 1 << features.get("bits", 0)),
+        ("features.fourier.features", fourier["features"] if fourier else 0),
+        ("features.dimension", dimension or 0 if not fourier else 0),
+    ):
+        if size + bias > size_max:
+            raise BadParameter(
+                field, f"makes {size + bias} weights; a full covariance takes at most {size_max}"
+            )
+
+
+def build(features: Mapping[str, Any], bias_value: float | None, *, size_max: int | None = None) -> Features:
+    """Features at their start, from completed settings and the same `size_max`."""
+    kind = features["kind"]
+    transforms: dict[str, Transform] = {}
+    if features["standardize"]:
+        transforms["standardize"] = Centred() if kind == "dense" else Scaled()
+    if features["normalize"]:
+        transforms["normalize"] = Normalize()
+    if kind == "dense":
+        fourier = features["fourier"]
+        limit = DIMENSION_MAX if size_max is None else size_max - (bias_value is not None)
+        if fourier:
+            transforms["fourier"] = Fourier(**fourier)
+            limit = min(DIMENSION_MAX, PROJECTION_MAX // fourier["features"])
+        if not transforms:
+            return Dense(features["dimension"], bias_value, limit)
+        return Pipeline(Dense(features["dimension"], None, limit), transforms, bias_value)
+    text, first = frozenset(features["text"]), int(bias_value is not None)
+    if kind == "named":
+        return Pipeline(
+            Named(names_max=features["names_max"], text=text, first=first), transforms, bias_value
+        )
+    return Pipeline(Hashed(bits=features["bits"], text=text, first=first), transforms, bias_value)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the settings of features."""
+    text = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX},
+            "maxItems": TEXT_FIELDS_MAX, "default": [],
+            "description": "fields whose strings are split into lower-case words"}  # fmt: skip
+    fourier = {"type": ["object", "null"], "default": None, "additionalProperties": False,
+               "description": "random Fourier features: a curved boundary",
+               "properties": {name: parameter.schema() for name, parameter in FOURIER.items()}}  # fmt: skip
+    return {
+        "oneOf": [
+            {
+                "type": "object",
+                "title": kind,
+                "properties": {
+                    "kind": {"const": kind, "type": "string"},
+                    **{name: parameter.schema() for name, parameter in parameters.items()},
+                    **({"fourier": fourier} if kind == "dense" else {"text": text}),
+                },
+                "required": [] if kind == "dense" else ["kind"],
+                "additionalProperties": False,
+            }
+            for kind, parameters in KINDS.items()
+        ]
+    }

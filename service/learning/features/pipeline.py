@@ -1,0 +1,130 @@
+"""Features with transforms behind them and the bias constant at the end."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from service.learning.features.contract import Features
+from service.learning.features.transform import Transform
+from service.learning.vectors import Rows, Vector, Vectors
+
+
+class Pipeline:
+    """A kind of features without a bias, transforms by their names in their order, then the bias constant.
+
+    Dense vectors get the constant as their last entry. Sparse ones, which may grow, get it at index 0, which
+    their kind leaves free for it.
+    """
+
+    __slots__ = ("bias_value", "kind", "transforms")
+
+    def __init__(self, kind: Features, transforms: Mapping[str, Transform], bias_value: float | None) -> None:
+        self.kind = kind
+        self.transforms = transforms
+        self.bias_value = bias_value
+
+    @property
+    def dimension(self) -> int | None:
+        return self.kind.dimension
+
+    @dimension.setter
+    def dimension(self, dimension: int | None) -> None:
+        self.kind.dimension = dimension
+
+    @property
+    def ignored_names(self) -> int:
+        return self.kind.ignored_names
+
+    @property
+    def is_fixed(self) -> bool:
+        return self.kind.is_fixed and "standardize" not in self.transforms
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.kind.dimension == 0
+
+    def read(self, sent: Any) -> Any:
+        return self.kind.read(sent)
+
+    def encode(self, example: Any) -> Any:
+        return self.kind.encode(example)
+
+    def decode(self, stored: Any) -> Any:
+        return self.kind.decode(stored)
+
+    def vector(self, example: Any) -> Vector:
+        x = self.kind.vector(example)
+        for transform in self.transforms.values():
+            x = transform.apply(x)
+        return x if self.bias_value is None else _with_bias(x, self.bias_value)
+
+    def absorb(self, example: Any) -> None:
+        self.kind.absorb(example)
+        if self.transforms:
+            x = self.kind.vector(example)
+            for transform in self.transforms.values():
+                transform.absorb(x)
+                x = transform.apply(x)
+
+    def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
+        return self.kind.read_rows(sent)
+
+    def rows_of(self, examples: Sequence[Any]) -> list[Rows]:
+        return self.kind.rows_of(examples)
+
+    def examples_in(self, rows: Rows) -> Iterable[Any]:
+        return self.kind.examples_in(rows)
+
+    def vectors(self, rows: Rows) -> Vectors | None:
+        # A transform takes one vector at a time; dense features without any have no pipeline.
+        x = None if self.transforms else self.kind.vectors(rows)
+        return x if x is None or self.bias_value is None else _with_bias_first(x, self.bias_value)
+
+    def size(self) -> int:
+        size = self.kind.size()
+        if self.is_sparse or not size:
+            return size
+        for transform in self.transforms.values():
+            size = transform.size(size)
+        return size + (self.bias_value is not None)
+
+    def name(self, index: int) -> int | str:
+        if self.bias_value is not None and index == (0 if self.is_sparse else self.size() - 1):
+            return "bias"
+        return f"fourier {index}" if "fourier" in self.transforms else self.kind.name(index)
+
+    def names_in(self, example: Any) -> dict[int, str]:
+        return self.kind.names_in(example)
+
+    def state(self) -> dict[str, Any]:
+        kept = {name: transform.state() for name, transform in self.transforms.items()}
+        return {"kind": self.kind.state(), "transforms": kept}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.kind.restore(state["kind"])
+        for name, transform in self.transforms.items():
+            transform.restore(state["transforms"][name])
+
+
+def _with_bias(x: Vector, bias_value: float) -> Vector:
+    count = len(x.values)
+    values = np.empty(count + 1)
+    if x.indices is None:
+        values[:count] = x.values
+        values[count] = bias_value
+        return Vector(values)
+    values[0] = bias_value
+    values[1:] = x.values
+    indices = np.zeros(count + 1, dtype=np.intp)
+    indices[1:] = x.indices
+    return Vector(values, indices)
+
+
+def _with_bias_first(x: Vectors, bias_value: float) -> Vectors:
+    assert x.indices is not None
+    count, size = x.values.shape
+    values = np.empty((count, size + 1))
+    values[:, 0] = bias_value
+    values[:, 1:] = x.values
+    return Vectors(values, np.concatenate(([0], x.indices)))

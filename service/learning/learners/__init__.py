@@ -1,0 +1,1 @@
+"""Binary learners, a file each. `learner.py` says what each promises, `algorithms.py` lists them."""

@@ -1,0 +1,184 @@
+"""Every algorithm with its parameters, declared once.
+
+Validation, error messages, the OpenAPI page and the README's table are read from here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from service.learning.learners.arow import Arow
+from service.learning.learners.averaged import Averaged
+from service.learning.learners.learner import Learner
+from service.learning.learners.passive_aggressive import PassiveAggressive, pa1_step, pa2_step, pa_step
+from service.learning.learners.perceptron import Perceptron
+from service.learning.learners.scw import Scw
+from service.learning.parameters import BadParameter, Choice, Flag, Integer, Number, Parameter
+
+__all__ = ["ALGORITHMS", "Algorithm", "BadParameter", "Choice", "Flag", "Integer", "Number", "build",
+           "check_fields", "complete", "needs_matrix", "numbers_kept", "schema"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A learner's name, what it is in a sentence, its parameters and how to make one."""
+
+    name: str
+    summary: str
+    parameters: Mapping[str, Parameter]
+    build: Callable[..., Learner]
+    vectors: int = 1
+    """How many vectors of the size of the weights it keeps, the weights included."""
+
+
+ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
+SCHEDULE = Choice("constant", ("constant", "inverse", "inverse_sqrt"), "η0, η0/k or η0/√k at the k-th update")
+C = Number(1.0, 0.0, 1e6, "how far one example may move the weights", low_open=True)
+COVARIANCE = Choice(
+    "diagonal", ("diagonal", "full"), "a variance for each weight, or the whole matrix of size × size"
+)
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm(
+            "perceptron",
+            "Adds η y z when the served label was wrong, or when the margin is at most δ.",
+            {
+                "rule": Choice("mistake", ("mistake", "margin"), "what makes it update"),
+                "delta": Number(0.0, 0.0, 1e100, "rule `margin` updates while y (w·z) is at most this"),
+                "eta0": ETA0,
+                "schedule": SCHEDULE,
+            },
+            Perceptron,
+        ),
+        Algorithm(
+            "averaged",
+            "Learns like a perceptron and predicts by the mean of its weights over all reveals.",
+            {"eta0": Number(1.0, 0.0, 1e6, "the learning rate", low_open=True)},
+            Averaged,
+            vectors=2,
+        ),
+        Algorithm(
+            "pa",
+            "Passive-aggressive: moves just so far that the example gets the margin 1.",
+            {},
+            lambda tie: PassiveAggressive(pa_step),
+        ),
+        Algorithm(
+            "pa1",
+            "PA-I: the same, but no step is longer than C.",
+            {"C": C},
+            lambda C, tie: PassiveAggressive(partial(pa1_step, C=C)),
+        ),
+        Algorithm(
+            "pa2",
+            "PA-II: the same, but every step is shortened, the more the smaller C is.",
+            {"C": C},
+            lambda C, tie: PassiveAggressive(partial(pa2_step, C=C)),
+        ),
+        Algorithm(
+            "arow",
+            "Knows how sure it is of each weight and moves the unsure ones more; steady under noise.",
+            {
+                "r": Number(1.0, 1e-6, 1e6, "the larger, the less one example moves"),
+                "covariance": COVARIANCE,
+            },
+            Arow,
+            vectors=2,
+        ),
+        Algorithm(
+            "scw",
+            "Soft confidence-weighted (SCW-I): each example shall be right with the probability η.",
+            {
+                "C": C,
+                "eta": Number(0.9, 0.5, 1.0, "the confidence asked for", low_open=True, high_open=True),
+                "covariance": COVARIANCE,
+            },
+            Scw,
+            vectors=2,
+        ),
+    )
+}
+
+
+def complete(learner: Mapping[str, object]) -> dict[str, Any]:
+    """A learner's settings, checked and with every default filled in; BadParameter if they do not fit.
+
+    >>> complete({"rule": "margin"})["delta"]
+    0.0
+    """
+    name = learner.get("algorithm", "perceptron")
+    algorithm = ALGORITHMS.get(name) if isinstance(name, str) else None
+    if algorithm is None:
+        raise BadParameter("algorithm", "must be one of " + ", ".join(ALGORITHMS))
+    given = {field: value for field, value in learner.items() if field != "algorithm"}
+    return {"algorithm": algorithm.name, **check_fields(given, algorithm.parameters, algorithm.name)}
+
+
+def check_fields(
+    given: Mapping[str, object], parameters: Mapping[str, Parameter], owner: str, prefix: str = ""
+) -> dict[str, Any]:
+    """Each parameter's value, given or default; BadParameter for what is out of its range or of no use.
+
+    >>> check_fields({"C": 2}, {"C": C}, "pa1")
+    {'C': 2.0}
+    """
+    unknown = sorted(given.keys() - parameters.keys())
+    if unknown:
+        raise BadParameter(prefix + unknown[0], f"is not a parameter of {owner}")
+    return {
+        name: parameter.check(prefix + name, given.get(name, parameter.default))
+        for name, parameter in parameters.items()
+    }
+
+
+def build(learner: Mapping[str, Any], *, tie: int) -> Learner:
+    """A learner at its start, from completed settings."""
+    parameters = {name: value for name, value in learner.items() if name != "algorithm"}
+    return ALGORITHMS[learner["algorithm"]].build(**parameters, tie=tie)
+
+
+def needs_matrix(learner: Mapping[str, Any]) -> bool:
+    """Whether a learner with these completed settings keeps a matrix of size × size.
+
+    The service limits that size (`covariance_dimension_max`): see `feature_kinds.complete`.
+
+    >>> needs_matrix(complete({"algorithm": "arow", "covariance": "full"}))
+    True
+    """
+    return learner.get("covariance") == "full"
+
+
+def numbers_kept(learner: Mapping[str, Any], size: int) -> int:
+    """How many numbers a learner with these completed settings keeps for so many features.
+
+    >>> [numbers_kept(complete({"algorithm": name}), 10) for name in ("perceptron", "averaged", "arow")]
+    [10, 20, 20]
+    >>> numbers_kept(complete({"algorithm": "arow", "covariance": "full"}), 10)
+    110
+    """
+    if needs_matrix(learner):
+        return size + size * size
+    return ALGORITHMS[learner["algorithm"]].vectors * size
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a learner's settings."""
+    return {
+        "oneOf": [
+            {
+                "type": "object",
+                "title": algorithm.name,
+                "description": algorithm.summary,
+                "properties": {
+                    "algorithm": {"const": algorithm.name, "type": "string"},
+                    **{name: parameter.schema() for name, parameter in algorithm.parameters.items()},
+                },
+                "required": [] if algorithm.name == "perceptron" else ["algorithm"],
+                "additionalProperties": False,
+            }
+            for algorithm in ALGORITHMS.values()
+        ]
+    }

@@ -1,0 +1,32 @@
+"""Adaptive regularization of weights: a new example counts the less, the surer its weights are.
+
+Crammer, Kulesza, Dredze: Adaptive regularization of weight vectors, NIPS 2009.
+"""
+
+from service.learning.learners.confident import Confident
+from service.learning.vectors import NEGLIGIBLE, Vector
+
+
+class Arow(Confident):
+    """With v = zᵀΣz and β = 1/(v + r): w += β (1 - y w·z) y Σz and Σ -= β (Σz)(Σz)ᵀ, while y w·z < 1.
+
+    The larger r is, the less one example moves. With v = 0 Σz is 0 too, and nothing would move.
+    """
+
+    __slots__ = ("_r",)
+
+    idle_margin = 1.0
+
+    def __init__(self, *, r: float, covariance: str, tie: int = 1) -> None:
+        super().__init__(covariance)
+        self._r = r
+
+    def learn(self, z: Vector, y: int, served: int | None) -> bool:
+        loss = 1.0 - y * self.score(z)
+        if loss <= 0:
+            return False
+        spread = self._covariance.spread(z)
+        if spread.variance < NEGLIGIBLE:
+            return False
+        beta = 1.0 / (spread.variance + self._r)
+        return self._move(z, spread, beta * loss * y, beta)

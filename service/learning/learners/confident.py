@@ -1,0 +1,49 @@
+"""A linear learner that knows how sure it is of each weight, and moves the unsure ones more."""
+
+from typing import Any
+
+from service.learning.learners.covariance import Covariance, Diagonal, Full, Spread
+from service.learning.learners.linear import Linear
+from service.learning.vectors import Array, Vector
+
+FARTHEST = 1e150
+"""A step that would move a weight farther than this is not taken: weights stay numbers."""
+
+
+class Confident(Linear):
+    """Weights with a covariance; AROW and SCW differ in when they move and how far."""
+
+    __slots__ = ("_covariance", "_shape")
+
+    def __init__(self, shape: str) -> None:
+        super().__init__()
+        self._shape = shape
+        self._covariance = self._unsure()
+
+    def _unsure(self) -> Covariance:
+        return Full() if self._shape == "full" else Diagonal()
+
+    def _move(self, z: Vector, spread: Spread, alpha: float, beta: float) -> bool:
+        """w += α Σz and Σ -= β (Σz)(Σz)ᵀ."""
+        if abs(alpha) * spread.reach > FARTHEST:
+            return False
+        self.updates += 1
+        Vector(spread.direction, spread.indices).add_to(self._weights, alpha)
+        self._covariance.shrink(z, spread, beta)
+        return True
+
+    def grow(self, size: int, row: Array | None = None) -> None:
+        super().grow(size, row)
+        self._covariance.grow(size)
+
+    def start_from(self, weights: Array) -> None:
+        super().start_from(weights)
+        self._covariance = self._unsure()
+        self._covariance.grow(len(weights))
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "covariance": self._covariance.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._covariance.restore(state["covariance"])

@@ -1,0 +1,84 @@
+"""The perceptron over many rows: foresee where it errs, compute at once what follows, and see if that was right.
+
+Its update depends on nothing but whether it errs. So once it is known which rows it errs on, the weights that
+it goes through are sums, and all scores are computed together, with the additions in the same order as one by
+one. Where it errs is guessed by products that are faster but may differ in the last bits. The scores tell
+whether the guess was right; up to the first row where it was not, all is as it should be, and it goes on there.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from service.learning.learners.perceptron import Perceptron
+from service.learning.vectors import Array, Vectors
+
+WINDOW_MIN, WINDOW_MAX = 16, 256
+"""How many rows are guessed, then computed: more and more, until a guess is wrong."""
+
+AHEAD_MIN, AHEAD_MAX = 16, 128
+"""How many rows a guess looks at with the same weights: more and more, until one of them is an error."""
+
+Signs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def learn_perceptron(learner: Perceptron, vectors: Vectors, signs: Signs, tie: int) -> tuple[Array, Flags]:
+    """The score that each row was served by, before it was learned, and whether it changed the weights."""
+    values, indices = vectors.values, vectors.indices
+    weights = learner.weights if indices is None else learner.weights[indices]
+    scores = np.empty(len(signs))
+    updated = np.empty(len(signs), dtype=np.bool_)
+    start, window = 0, WINDOW_MAX
+    while start < len(signs):
+        rows, labels = values[start : start + window], signs[start : start + window]
+        rates = learner.next_rates(len(rows))
+        errors = _guess(learner, weights.copy(), rows, labels, rates, tie)
+        steps = rates[: len(errors)] * labels[errors]
+        passed = np.add.accumulate(np.concatenate((weights[np.newaxis], steps[:, np.newaxis] * rows[errors])))
+        guessed = np.zeros(len(rows), dtype=np.bool_)
+        guessed[errors] = True
+        before: Signs = np.cumsum(guessed) - guessed  # updates, for each row
+        scored = np.add.reduce(passed[before] * rows, axis=1)
+        errs = learner.errs(scored, labels, tie)
+        unmoved = np.flatnonzero(scored == 0)
+        errs[unmoved] &= rows[unmoved].any(axis=1)  # a row of zeros is no update
+        wrong = np.flatnonzero(errs != guessed)
+        done = int(wrong[0]) + 1 if len(wrong) else len(rows)
+        scores[start : start + done] = scored[:done]
+        updated[start : start + done] = errs[:done]
+        last, count = done - 1, int(before[done - 1])
+        weights = passed[count]
+        if errs[last]:
+            weights = weights + rates[count] * labels[last] * rows[last]
+            count += 1
+        learner.updates += count
+        start += done
+        window = min(2 * window, WINDOW_MAX) if done == len(rows) else max(window // 2, WINDOW_MIN)
+    learner.weights[slice(None) if indices is None else indices] = weights
+    return scores, updated
+
+
+def _guess(
+    learner: Perceptron, weights: Array, rows: Array, labels: Signs, rates: Array, tie: int
+) -> list[int]:
+    """The rows that it will err on, most probably; `weights` are used up."""
+    idle_margin = learner.idle_margin
+    at_margin = {y: learner.errs_at_margin(y, tie) for y in (-1, 1)}
+    signs, sizes = labels.tolist(), rates.tolist()
+    errors: list[int] = []
+    at, ahead = 0, AHEAD_MIN
+    while at < len(signs):
+        # So few scores are looked through faster one by one than as an array.
+        for score in np.dot(rows[at : at + ahead], weights).tolist():
+            y = signs[at]
+            margin = score * y
+            errs = margin < idle_margin or (margin == idle_margin and at_margin[y])
+            if errs and (score or rows[at].any()):
+                weights += (sizes[len(errors)] * y) * rows[at]
+                errors.append(at)
+                at, ahead = at + 1, AHEAD_MIN
+                break
+            at += 1
+        else:
+            ahead = min(2 * ahead, AHEAD_MAX)
+    return errors

@@ -1,0 +1,180 @@
+"""API keys: who may call, as what, and for which models. Only hashes of them are kept, and none is ever told."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import logging
+import os
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from service.errors import InvalidSettings
+
+LOOK_SECONDS = 1.0
+"""How often the file of keys is looked at."""
+
+log = logging.getLogger(__name__)
+
+
+class Role(IntEnum):
+    """What a key is good for; each may do all that those before it may."""
+
+    OPEN = 0
+    """What nobody needs a key for."""
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+
+ROLES = {role.name.lower(): role for role in Role if role is not Role.OPEN}
+
+
+@dataclass(slots=True, eq=False)
+class Key:
+    """A key that the service knows. Models whose names do not begin with its `prefix` do not exist for it."""
+
+    name: str
+    role: Role
+    digest: bytes
+    prefix: str = ""
+    revoked: bool = False
+
+    @property
+    def line(self) -> str:
+        """What stands for it in the settings.
+
+        >>> Key("acme", Role.WRITE, bytes(32), "acme-").line
+        'acme:write:sha256:0000000000000000000000000000000000000000000000000000000000000000:acme-'
+        """
+        prefix = f":{self.prefix}" if self.prefix else ""
+        return f"{self.name}:{self.role.name.lower()}:sha256:{self.digest.hex()}{prefix}"
+
+
+_LINE = re.compile(
+    rf"(?P<name>[A-Za-z0-9._-]{{1,64}}):(?P<role>{'|'.join(ROLES)}):sha256:(?P<digest>[0-9a-fA-F]{{64}})"
+    r"(?::(?P<prefix>[A-Za-z0-9._:-]{1,128}))?"
+)
+FORM = "NAME:ROLE:sha256:HASH, or NAME:ROLE:sha256:HASH:PREFIX, as `novikoff key` prints it"
+
+
+class BadKeys(ValueError):
+    """What is wrong with a list of keys. Its text quotes nothing: somebody may have put in a key itself."""
+
+
+def make_key(name: str, role: str, prefix: str = "") -> tuple[str, Key]:
+    """A new key, 256 bits of chance, and what the service may know of it; BadKeys if it cannot be called so."""
+    secret = "nvk_" + base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+    line = Key(name, ROLES[role], digest_of(secret.encode()), prefix).line
+    if not _LINE.fullmatch(line):
+        raise BadKeys(
+            "a name has 1 to 64 letters, digits, '.', '_' and '-'; a prefix is how a model's name begins"
+        )
+    (key,) = parse(line).values()
+    return secret, key
+
+
+def digest_of(secret: bytes) -> bytes:
+    """Keys are as long as their hashes, so that a fast hash is as good as a slow one."""
+    return hashlib.sha256(secret).digest()
+
+
+def parse(text: str) -> dict[bytes, Key]:
+    """Keys by their hashes: one a line, or with commas between; from # on, a line is a remark.
+
+    >>> [key.name for key in parse(f"dash:read:sha256:{'0' * 64} # for the page").values()]
+    ['dash']
+    >>> parse("dash:read:my-secret")
+    Traceback (most recent call last):
+    service.web.access.keys.BadKeys: entry 1 is not NAME:ROLE:sha256:HASH, or NAME:ROLE:sha256:HASH:PREFIX, ...
+    """
+    entries = [
+        entry for line in text.splitlines() for entry in re.split(r"[,\s]+", line.split("#")[0]) if entry
+    ]
+    keys: dict[bytes, Key] = {}
+    names: set[str] = set()
+    for number, entry in enumerate(entries, 1):
+        found = _LINE.fullmatch(entry)
+        if found is None:
+            raise BadKeys(f"entry {number} is not {FORM}")
+        key = Key(found["name"], ROLES[found["role"]], bytes.fromhex(found["digest"]), found["prefix"] or "")
+        if key.name in names or key.digest in keys:
+            raise BadKeys(f"entry {number} has a name or a hash that an entry before it has")
+        names.add(key.name)
+        keys[key.digest] = key
+    if not keys:
+        raise BadKeys("there is not a single key")
+    return keys
+
+
+class KeyRing:
+    """The keys that count: those of the setting and those of the file, as it is now."""
+
+    def __init__(self, inline: str, file: str) -> None:
+        self._inline = inline
+        self._file = Path(file) if file else None
+        self._stamp = self._file_stamp()
+        self._keys = self._read()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, secret: bytes) -> Key | None:
+        """The key that was presented. Who does not know it learns nothing from how long this takes: what is
+        looked up is a hash, which nobody can choose."""
+        digest = digest_of(secret)
+        key = self._keys.get(digest)
+        return key if key is not None and hmac.compare_digest(key.digest, digest) else None
+
+    async def follow(self) -> None:
+        """Take in changes of the file, for as long as the service runs."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._file is not None:
+                self.look()
+
+    def look(self) -> None:
+        """Read the file again if it has changed; if it is wrong now, the keys stay as they were."""
+        stamp = self._file_stamp()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            keys = self._read()
+        except InvalidSettings as error:
+            log.error("the keys stay as they were: %s", error.detail)
+            return
+        for old in self._keys.values():
+            new = keys.get(old.digest)
+            if new is not None and new.line == old.line:
+                keys[old.digest] = old
+            else:
+                old.revoked = True  # streams and feeds that were opened with it end
+        self._keys = keys
+        log.info("the keys were read again", extra={"keys": len(keys)})
+
+    def _read(self) -> dict[bytes, Key]:
+        source, text = "NOVIKOFF_API_KEYS", self._inline
+        try:
+            if self._file is not None:
+                source = f"{'NOVIKOFF_API_KEYS and ' if text else ''}{self._file}"
+                text = f"{text}\n{self._file.read_text()}"
+            return parse(text)
+        except BadKeys as error:
+            raise InvalidSettings(f"{source}: {error}") from None
+        except OSError as error:
+            raise InvalidSettings(f"{source}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InvalidSettings(f"{source}: is not a text") from None
+
+    def _file_stamp(self) -> tuple[int, ...] | None:
+        """What changes when the file does."""
+        if self._file is None:
+            return None
+        try:
+            found = self._file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,130 @@
+"""How fast a caller may be: a bucket of tokens for each, filled at a steady rate, one token a request.
+
+What is many in one costs as many: an item or a line of a stream is a token too. They may leave a bucket in
+debt, and then whoever sent them waits: a stream is read more slowly, and other requests get 429.
+"""
+
+import asyncio
+import ipaddress
+from collections import OrderedDict
+from contextvars import ContextVar
+from math import ceil
+from time import monotonic
+
+from service.web.http.bodies import Header
+from service.web.problems import HttpError
+
+BUCKETS_MAX = 10_000
+PAUSE_SECONDS_MAX = 1.0
+
+
+class Bucket:
+    """Tokens of one caller."""
+
+    __slots__ = ("_at", "_burst", "_per_second", "_tokens")
+
+    def __init__(self, per_second: float, burst: int, now: float) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._tokens = float(burst)
+        self._at = now
+
+    def take(self, tokens: int, now: float) -> None:
+        """Take tokens, though there may not be as many.
+
+        >>> bucket = Bucket(per_second=2.0, burst=5, now=0.0)
+        >>> bucket.take(6, now=0.0)
+        >>> bucket.seconds_until(1, now=0.0), bucket.seconds_until(1, now=0.5)
+        (1.0, 0.5)
+        """
+        self._fill(now)
+        self._tokens -= tokens
+
+    def seconds_until(self, tokens: int, now: float) -> float:
+        """How long until there are so many."""
+        self._fill(now)
+        return max(0.0, (tokens - self._tokens) / self._per_second)
+
+    def headers(self, now: float) -> tuple[Header, Header]:
+        """What is allowed and what is left, as RateLimit fields say it.
+
+        >>> Bucket(per_second=2.0, burst=5, now=0.0).headers(0.0)[1]
+        (b'ratelimit', b'"requests";r=5;t=0')
+        """
+        window = ceil(self._burst / self._per_second)
+        until_full = ceil(self.seconds_until(self._burst, now))
+        return (
+            (b"ratelimit-policy", b'"requests";q=%d;w=%d' % (self._burst, window)),
+            (b"ratelimit", b'"requests";r=%d;t=%d' % (max(0, int(self._tokens)), until_full)),
+        )
+
+    def _fill(self, now: float) -> None:
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
+        self._at = now
+
+
+_bucket: ContextVar[Bucket | None] = ContextVar("bucket", default=None)
+
+
+class RateLimits:
+    """The buckets of the callers seen last; who was not seen for long begins with a full one."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, who: str) -> Bucket:
+        """One token for a request; HttpError if there is none."""
+        now = monotonic()
+        bucket = self._buckets.get(who)
+        if bucket is None:
+            bucket = self._buckets[who] = Bucket(self._per_second, self._burst, now)
+            if len(self._buckets) > BUCKETS_MAX:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(who)
+        seconds = bucket.seconds_until(1, now)
+        if seconds > 0:
+            again = (b"retry-after", b"%d" % ceil(seconds))
+            detail = f"at most {self._per_second:g} requests a second are taken from one caller"
+            raise HttpError("rate-limited", detail, (again, *bucket.headers(now)))
+        bucket.take(1, now)
+        _bucket.set(bucket)
+        return bucket
+
+
+def charge(more: int) -> None:
+    """What came as one request was so many more."""
+    bucket = _bucket.get()
+    if bucket is not None:
+        bucket.take(more, monotonic())
+
+
+def is_paced() -> bool:
+    """Whether this caller may have to wait."""
+    return _bucket.get() is not None
+
+
+async def pace(more: int) -> None:
+    """The same, and wait until it is paid for: who streams is read no faster than that."""
+    bucket = _bucket.get()
+    if bucket is None:
+        return
+    bucket.take(more, monotonic())
+    while (seconds := bucket.seconds_until(0, monotonic())) > 0:
+        await asyncio.sleep(min(seconds, PAUSE_SECONDS_MAX))
+
+
+def address_of(client: tuple[str, int] | None) -> str:
+    """Whom an address stands for: all of a /64 of IPv6 are one, since whoever has one has them all.
+
+    >>> address_of(("10.0.0.7", 1)), address_of(("2001:db8::1", 1)), address_of(None)
+    ('10.0.0.7', '2001:db8::/64', 'unknown')
+    """
+    host = client[0] if client else "unknown"
+    if ":" not in host:
+        return host
+    return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))

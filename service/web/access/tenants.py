@@ -1,0 +1,226 @@
+"""The engine as a caller sees it whose key is limited to a prefix: other models, predictions and jobs are absent.
+
+Whether a name is the caller's is told by the name alone, before anything is looked up, so that no answer
+depends on what others have. Ids that such callers choose are kept under their prefix: two tenants may both
+call a prediction `order-17`, and neither can find out that the other did.
+"""
+
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import structs
+
+from service.engine.clock import made_at
+from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
+from service.engine.fleet.totalling import Found
+from service.engine.jobs.fit_bodies import Unread
+from service.engine.jobs.jobs import Job, Jobs
+from service.engine.model.model import Model
+from service.engine.model.outcomes import BlockOutcome, Round
+from service.engine.names import check_name
+from service.engine.rounds.blocks import Begun, Blocks, Errors
+from service.engine.rounds.checks import Sent
+from service.engine.rounds.explanation import Term
+from service.engine.rounds.rounds import Rounds
+from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay, UnknownPrediction
+from service.events import Label, Prediction
+from service.journal.protocol import Listed, Page, Recorded, Totals
+from service.learning.vectors import Array, Rows
+from service.web.access.callers import OWN, check_known, check_known_job, check_own, limit, prefix
+from service.web.access.keys import Key
+
+
+class TenantRounds:
+    """Rounds of the caller's models. Without a limit, the engine's coroutines as they are: no time is lost."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+
+    def predict(
+        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
+    ) -> Coroutine[Any, Any, tuple[Prediction, list[Term]]]:
+        _check_chosen(prediction_id)
+        key = limit()
+        if key is None:
+            return self._rounds.predict(name, sent, prediction_id, terms)
+        return self._predict(key, name, sent, prediction_id, terms)
+
+    def reach(self, name: str, version: int) -> Coroutine[Any, Any, None]:
+        if limit() is not None:
+            check_own(name)
+        return self._rounds.reach(name, version)
+
+    def reveal(self, prediction_id: str, label: Label) -> Coroutine[Any, Any, Round]:
+        key = limit()
+        if key is None:
+            return self._rounds.reveal(prediction_id, label)
+        return self._reveal(key, prediction_id, label)
+
+    def learn(
+        self, name: str, sent: Sent, label: Label, prediction_id: str | None
+    ) -> Coroutine[Any, Any, Round]:
+        _check_chosen(prediction_id)
+        key = limit()
+        if key is None:
+            return self._rounds.learn(name, sent, label, prediction_id)
+        return self._learn(key, name, sent, label, prediction_id)
+
+    async def _predict(
+        self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int
+    ) -> tuple[Prediction, list[Term]]:
+        check_own(name)
+        with _in_own_words(key):
+            prediction, explanation = await self._rounds.predict(name, sent, _kept(key, chosen), terms)
+        return structs.replace(prediction, prediction_id=_told(key, prediction.prediction_id)), explanation
+
+    async def _learn(self, key: Key, name: str, sent: Sent, label: Label, chosen: str | None) -> Round:
+        check_own(name)
+        with _in_own_words(key):
+            done = await self._rounds.learn(name, sent, label, _kept(key, chosen))
+        return done._replace(prediction_id=_told(key, done.prediction_id))
+
+    async def _reveal(self, key: Key, prediction_id: str, label: Label) -> Round:
+        """The id may be one that the caller chose, or one that the service, or somebody without a limit, made."""
+        chosen = f"{key.prefix}{OWN}{prediction_id}" if made_at(prediction_id) is None else prediction_id
+        with _in_own_words(key):
+            try:
+                done = await self._rounds.reveal(chosen, label, key.prefix)
+            except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
+                if chosen == prediction_id:
+                    raise
+                try:
+                    done = await self._rounds.reveal(prediction_id, label, key.prefix)
+                except UnknownPrediction:
+                    raise error from None
+        return done._replace(prediction_id=_told(key, done.prediction_id))
+
+
+class TenantBlocks:
+    """Runs of whole rounds of the caller's models."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+
+    @property
+    def keep_order(self) -> bool:
+        return self._blocks.keep_order
+
+    def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
+        check_own(name)
+        return self._blocks.begin(name, features, labels)
+
+    async def learn(
+        self, name: str, features: list[Sent], labels: list[Label]
+    ) -> tuple[Live, BlockOutcome | None, Errors]:
+        check_own(name)
+        return await self._blocks.learn(name, features, labels)
+
+    def learn_arrays(
+        self, name: str, blocks: Iterable[tuple[Array, list[Label]]]
+    ) -> AsyncIterator[BlockOutcome]:
+        check_own(name)
+        return self._blocks.learn_arrays(name, blocks)
+
+
+class TenantModels:
+    """The caller's models."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    async def get(self, name: str) -> Live:
+        check_known(name)
+        return await self._models.get(name)
+
+    async def create(self, name: str, settings: dict[str, Any]) -> Live:
+        check_own(name)
+        return await self._models.create(name, settings)
+
+    async def adopt(self, name: str, model: Model) -> Live:
+        check_own(name)
+        return await self._models.adopt(name, model)
+
+    async def reset(self, name: str) -> Live:
+        check_known(name)
+        return await self._models.reset(name)
+
+    async def delete(self, name: str) -> None:
+        check_known(name)
+        await self._models.delete(name)
+
+    async def page(self, page: Page) -> list[Listed]:
+        narrowed = _narrowed(page.prefix)
+        if narrowed is None:
+            return []
+        return await self._models.page(Page(narrowed, page.sort, page.after, page.limit))
+
+    async def totals(self, wanted: str) -> Totals:
+        narrowed = _narrowed(wanted)
+        return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals.now(narrowed)
+
+    async def paced_totals(self) -> Found:
+        """Over all of them, for who asks again and again."""
+        return await self._models.totals.paced(prefix())
+
+    async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
+        check_known(name)
+        return await self._models.events(name, after=after, limit=limit)
+
+
+class TenantJobs:
+    """Jobs of the caller's models."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    async def fit(self, name: str, sent: Unread) -> Job:
+        check_known(name)
+        return await self._jobs.fit(name, sent)
+
+    def get(self, job_id: str) -> Job:
+        job = self._jobs.get(job_id)
+        check_known_job(job_id, job.model)
+        return job
+
+    async def cancel(self, job_id: str) -> Job:
+        self.get(job_id)
+        return await self._jobs.cancel(job_id)
+
+
+def told_id(prediction_id: str) -> str:
+    """An id as the caller knows it."""
+    return prediction_id.removeprefix(prefix() + OWN)
+
+
+def _check_chosen(prediction_id: str | None) -> None:
+    """The engine takes ids with an owner before them; from clients nobody does."""
+    if prediction_id is not None and OWN in prediction_id:
+        check_name("id", prediction_id)
+
+
+def _kept(key: Key, chosen: str | None) -> str | None:
+    return f"{key.prefix}{OWN}{chosen}" if chosen is not None else None
+
+
+def _told(key: Key, prediction_id: str | None) -> Any:
+    return prediction_id and prediction_id.removeprefix(key.prefix + OWN)
+
+
+@contextmanager
+def _in_own_words(key: Key) -> Iterator[None]:
+    """Errors name ids as the caller knows them."""
+    try:
+        yield
+    except NovikoffError as error:
+        error.detail = error.detail.replace(f"'{key.prefix}{OWN}", "'")
+        raise
+
+
+def _narrowed(wanted: str) -> str | None:
+    """The prefix that is both wanted and the caller's; None if nothing can be."""
+    own = prefix()
+    if wanted.startswith(own):
+        return wanted
+    return own if own.startswith(wanted) else None

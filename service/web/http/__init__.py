@@ -1,0 +1,1 @@
+"""HTTP itself: connections, requests, bodies and answers; nothing of models."""

@@ -1,0 +1,120 @@
+"""Bodies of requests: JSON, and never larger than allowed."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any, NoReturn
+
+from service.web.http.inflating import inflated, inflating_of
+from service.web.problems import HttpError
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+Header = tuple[bytes, bytes]
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+JSON_ONLY = frozenset({JSON})
+JSON_OR_LINES = frozenset({JSON, NDJSON})
+
+
+async def read_body(
+    scope: Scope, receive: Receive, bytes_max: int, accepted: frozenset[bytes] = JSON_ONLY
+) -> bytes:
+    """The body of a request, inflated if it is gzip; refused before it is read when it says that it is too large."""
+    if _check_headers(scope["headers"], bytes_max, accepted):
+        return await _read_encoded(receive, bytes_max, encoding_of(scope["headers"]))
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not body:
+        _check_presence(message)
+    if not message.get("more_body"):
+        if len(body) > bytes_max:
+            _too_large(bytes_max)
+        return body
+    parts = [body]
+    size = len(body)
+    while message.get("more_body"):
+        message = await receive()
+        _check_presence(message)
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > bytes_max:
+            _too_large(bytes_max)
+    return b"".join(parts)
+
+
+async def _read_encoded(receive: Receive, bytes_max: int, encoding: bytes) -> bytes:
+    """The same of a body with a Content-Encoding: the limit is for what it stands for."""
+    inflating = inflating_of(encoding)
+    pieces = _pieces(receive)
+    parts: list[bytes] = []
+    size = 0
+    async for part in pieces if inflating is None else inflated(pieces, inflating):
+        parts.append(part)
+        size += len(part)
+        if size > bytes_max:
+            _too_large(bytes_max)
+    return b"".join(parts)
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        message = await receive()
+        _check_presence(message)
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` for whoever wants to read the body once more."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def again() -> MutableMapping[str, Any]:
+        return next(messages, None) or await receive()
+
+    return again
+
+
+def has_body(headers: list[Header]) -> bool:
+    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+               for name, value in headers)  # fmt: skip
+
+
+def encoding_of(headers: list[Header]) -> bytes:
+    """The Content-Encoding, with commas if there are several."""
+    return b", ".join(value for name, value in headers if name == b"content-encoding")
+
+
+def media_type_of(headers: list[Header]) -> bytes:
+    """The content type without its parameters."""
+    value = next((value for name, value in headers if name == b"content-type"), b"")
+    return value.split(b";", 1)[0].strip().lower()
+
+
+def _check_headers(headers: list[Header], bytes_max: int, accepted: frozenset[bytes]) -> bool:
+    """HttpError for another media type, or for a length that is too large; else whether there is a Content-Encoding."""
+    media_type = b""
+    is_encoded = False
+    for name, value in headers:
+        if name == b"content-type":
+            media_type = value
+        elif name == b"content-length" and int(value) > bytes_max:
+            _too_large(bytes_max)
+        elif name == b"content-encoding":
+            is_encoded = True
+    if media_type not in accepted and media_type_of(headers) not in accepted:
+        wanted = " or ".join(sorted(each.decode() for each in accepted))
+        raise HttpError("unsupported-media-type", f"send the body with content-type: {wanted}")
+    return is_encoded
+
+
+def _check_presence(message: MutableMapping[str, Any]) -> None:
+    """The client is still there. Without its end a body may look whole all the same: lines, or columns."""
+    if message["type"] == "http.disconnect":
+        raise HttpError("malformed-json", "the body was cut off")
+
+
+def _too_large(bytes_max: int) -> NoReturn:
+    raise HttpError("body-too-large", f"a body may have {bytes_max} bytes at most")

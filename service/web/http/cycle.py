@@ -1,0 +1,200 @@
+"""A request and its answer, as uvicorn has them, at less cost: the head of an answer leaves together with the body,
+since a call of the operating system for each is the dearest thing that a short request does, and heads that come
+again and again are made once.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, MutableMapping
+from functools import lru_cache
+from typing import Any
+
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from service.web.http.bodies import Header
+from service.web.http.outbox import Outbox
+
+NOBODY_WAITS = asyncio.Event()
+"""For more of a body that is there, or for the client to go."""
+
+UNKNOWN = -1
+"""How long a body is that comes in pieces."""
+
+_LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
+
+
+class Cycle(RequestResponseCycle):
+    """Answers that are whole and leave the connection open go through the outbox, others at once."""
+
+    def __init__(
+        self, connection: HttpToolsProtocol, scope: Any, outbox: Outbox, *, keep_alive: bool
+    ) -> None:
+        super().__init__(
+            scope,
+            connection.transport,
+            connection.flow,
+            connection.logger,
+            connection.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event(),
+            expect_100_continue=connection.expect_100_continue and scope["http_version"] != "1.0",
+            keep_alive=keep_alive,
+            on_response=connection.on_response_complete,
+        )
+        self._loop = connection.loop
+        self._outbox = outbox
+        self._head = b""
+        self.pieces: list[bytes] = []
+        """What has come of the body and was not received; whoever receives it leaves a new list."""
+        self._pieces_bytes = 0
+        self.came_bytes = 0
+        """How much of the body has come so far."""
+
+    def add_piece(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+        self.came_bytes += len(piece)
+        self._pieces_bytes += len(piece)
+        if self._pieces_bytes > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        self.message_event.set()
+
+    async def receive(self) -> Any:
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        if not self.disconnected and not self.response_complete:
+            self.flow.resume_reading()
+            await self.message_event.wait()
+            self.message_event.clear()
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        body = b"".join(self.pieces)  # which is no copy if there is one
+        self.pieces = []
+        self._pieces_bytes = 0
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        wanted = "http.response.body" if self.response_started else "http.response.start"
+        if message["type"] != wanted or self.response_complete:
+            raise RuntimeError(f"{message['type']} is sent at the wrong time")
+        if self.response_started:
+            self._send_body(message.get("body", b""), message.get("more_body", False))
+        else:
+            self._begin(message["status"], message.get("headers", ()))
+
+    def _begin(self, status: int, headers: Iterable[Header]) -> None:
+        """Make the head. It waits for the body; one that comes in pieces, only for this turn of the loop."""
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        version, method = self.scope["http_version"], self.scope["method"]
+        head = _head(status, tuple(headers), self.keep_alive, method, version)
+        self._head, self.keep_alive, self.chunked_encoding, self.expected_content_length = head
+        if self.chunked_encoding or self.expected_content_length == UNKNOWN:
+            self._loop.call_soon(self._flush)
+
+    def _send_body(self, body: bytes, more: bool) -> None:
+        if self.scope["method"] == "HEAD":
+            self.expected_content_length = 0
+            body = b""
+        elif self.chunked_encoding:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if not more:
+                body += b"0\r\n\r\n"
+        elif self.expected_content_length != UNKNOWN:
+            self.expected_content_length -= len(body)
+            if self.expected_content_length < 0 or (self.expected_content_length and not more):
+                raise RuntimeError("the body is not as long as the head says")
+        if self._head:
+            body, self._head = self._head + body, b""
+        if more or not self.keep_alive:
+            self._outbox.send()
+            self.transport.write(body)
+        else:
+            self._outbox.put(self.transport, body, self._loop)
+        if not more:
+            self.response_complete = True
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
+
+    def _flush(self) -> None:
+        if self._head:
+            self._outbox.send()
+            head, self._head = self._head, b""
+            self.transport.write(head)
+
+
+class WholeCycle(Cycle):
+    """A cycle whose request has come whole: there is little left to keep of it."""
+
+    access_log = False
+    came_bytes = 0
+    chunked_encoding = None
+    disconnected = False
+    expected_content_length = 0
+    keep_alive = True
+    more_body = False
+    response_complete = False
+    response_started = False
+    waiting_for_100_continue = False
+    _head = b""
+
+    def __init__(self, connection: HttpToolsProtocol, scope: Any, outbox: Outbox, body: bytes) -> None:
+        self.scope = scope
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.message_event = NOBODY_WAITS
+        self.on_response = connection.on_response_complete
+        self._loop = connection.loop
+        self._outbox = outbox
+        self._body: bytes | None = body
+
+    async def receive(self) -> Any:
+        """The body, once: whoever is answered at once does not wait for its client to go."""
+        body, self._body = self._body, None
+        if body is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+@lru_cache(maxsize=1024)
+def _head(
+    status: int, headers: tuple[Header, ...], keep_alive: bool, method: str, version: str
+) -> tuple[bytes, bool, bool, int]:
+    """A head, whether the connection stays, whether the body comes in chunks, and how long it is if it does not.
+
+    HTTP/1.0 knows no chunks: there a body whose length nobody knows ends with the connection.
+    """
+    lines = [STATUS_LINE[status]]
+    length: int | None = None
+    for name, value in headers:
+        if name == b"connection":
+            keep_alive = keep_alive and value != b"close"
+            continue
+        lines.append(_line(name, value))
+        if name == b"content-length":
+            length = int(value)
+    if not keep_alive:
+        lines.append(b"connection: close\r\n")
+    if length is None and (method == "HEAD" or status in (204, 304)):
+        length = 0
+    is_chunked = length is None and version != "1.0"
+    if is_chunked:
+        lines.append(b"transfer-encoding: chunked\r\n")
+    return b"".join([*lines, b"\r\n"]), keep_alive, is_chunked, UNKNOWN if length is None else length
+
+
+def _line(name: bytes, value: bytes) -> bytes:
+    """A line of a head; RuntimeError if that would be no line."""
+    line = b"%b: %b" % (name, value)
+    if _LINE.fullmatch(line) is None:
+        raise RuntimeError(f"{line!r} is no line for a head")
+    return line + b"\r\n"

@@ -1,0 +1,41 @@
+"""How many requests there were, how they ended and how long they took."""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from service.timings import Timings
+from service.web.http.bodies import Send
+
+ROUTES_MAX = 200
+"""Method, route and status together; there are fewer, whatever clients send."""
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Traffic:
+    """Timings by method, route and status: a dictionary look-up and three additions a request."""
+
+    def __init__(self) -> None:
+        self.timings: dict[tuple[str, str, int], Timings] = {}
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        key = (method, route, status)
+        timings = self.timings.get(key)
+        if timings is None:
+            if method not in METHODS or len(self.timings) >= ROUTES_MAX:
+                key = ("OTHER", "other", status)
+            timings = self.timings.setdefault(key, Timings())
+        timings.observe(seconds)
+
+
+class Watched:
+    """A `send` that remembers the status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 500
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)

@@ -1,0 +1,1 @@
+"""What the service answers, a file for each group of routes."""

@@ -1,0 +1,177 @@
+"""GET /feed: statistics as Server-Sent Events, for dashboards.
+
+Nothing is queued for a client: each frame is made of the state at the moment it is sent. A slow client
+therefore misses frames, but never sees them out of order, and costs no memory.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from itertools import islice
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import StreamingResponse
+
+from service.engine.clock import Clock
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
+from service.errors import ModelUnreadable, Overloaded, Unauthorized, Unavailable, UnknownModel
+from service.journal.protocol import Totals
+from service.web.access.callers import prefix
+from service.web.access.tenants import TenantModels
+from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.openapi import problems
+from service.web.routes.stats import brief, report, sums
+
+FRAME_SECONDS = 1.0
+KEEP_ALIVE_SECONDS = 15.0
+MODELS_MAX = 1_000
+"""The most models in one frame, the latest changed first."""
+
+_encode = msgspec.json.Encoder().encode
+
+OnlyModel = Annotated[str | None, Query(alias="model", pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX)]
+LastEventId = Annotated[str | None, Header(max_length=100, description="the id of the last frame you have")]
+
+
+class Feed:
+    """Frames of what has changed. An id is this process's own, so that a restart begins with a snapshot."""
+
+    def __init__(self, models: TenantModels, fleet: Fleet, clock: Clock, *, clients_max: int) -> None:
+        self._models = models
+        self._fleet = fleet
+        self._clock = clock
+        self._clients_max = clients_max
+        self._process = os.urandom(6).hex()
+        self._stopping = asyncio.Event()
+        self.clients = 0
+
+    def stop(self) -> None:
+        """End every stream, so that nothing holds up the shutdown."""
+        self._stopping.set()
+
+    async def check(self, only: str | None) -> None:
+        """Whether there is room for one more, and something to follow."""
+        if self.clients >= self._clients_max:
+            raise Overloaded(f"{self.clients} clients follow the feed already")
+        if only is not None:
+            await self._models.get(only)
+
+    async def frames(self, only: str | None, last_event_id: str | None) -> AsyncIterator[bytes]:
+        """At most a frame a second, while there is something new; a comment now and then otherwise."""
+        if self.clients >= self._clients_max:  # others came between the check and now
+            return
+        self.clients += 1
+        try:
+            yield b"retry: 2000\n\n"
+            seen = self._seen(last_event_id)
+            silent_seconds = 0.0
+            while not self._stopping.is_set():
+                seen, content = await self._next(only, seen)
+                if content:
+                    silent_seconds = 0.0
+                    yield content
+                elif silent_seconds >= KEEP_ALIVE_SECONDS:
+                    silent_seconds = 0.0
+                    yield b": still here\n\n"
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), FRAME_SECONDS)
+                silent_seconds += FRAME_SECONDS
+        except Unauthorized:
+            return  # the key was taken back
+        except ModelUnreadable:
+            return  # who follows it and asks again is told why
+        finally:
+            self.clients -= 1
+
+    def _seen(self, last_event_id: str | None) -> int | None:
+        process, _, tick = (last_event_id or "").partition("-")
+        return int(tick) if process == self._process and tick.isdecimal() and len(tick) < 16 else None
+
+    async def _next(self, only: str | None, seen: int | None) -> tuple[int | None, bytes]:
+        """A frame; none while the journal cannot be used, and then later one with all that has changed."""
+        try:
+            return await self._frame(only, seen)
+        except ModelUnreadable:
+            raise
+        except Unavailable:
+            return seen, b""
+
+    async def _frame(self, only: str | None, seen: int | None) -> tuple[int, bytes]:
+        """How far this goes, and what there is to tell about it, if anything."""
+        own = prefix()
+        tick = self._fleet.tick
+        if seen is not None and tick <= seen:
+            return seen, b""
+        kind = "snapshot" if seen is None else "changes"
+        if only:
+            data = await self._of_one(only, seen)
+        elif seen is None:
+            data = self._of_all(own, seen, await self._models.totals(""))
+        elif own and not self._has_changed(own, seen):
+            data = None
+        else:
+            found = await self._models.paced_totals()
+            tick = found.tick  # the next frame tells again what has changed since, with totals that fit
+            data = self._of_all(own, seen, found.totals)
+        if data is None:
+            return tick, b""
+        return tick, b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
+            self._process.encode(), tick, kind.encode(), _encode(data),
+        )  # fmt: skip
+
+    async def _of_one(self, name: str, seen: int | None) -> dict[str, Any] | None:
+        try:
+            live = await self._models.get(name)
+        except UnknownModel:
+            return {"model": name, "deleted": True}
+        if seen is not None and live.tick <= seen:
+            return None
+        return report(live, self._clock.now())
+
+    def _has_changed(self, own: str, seen: int) -> bool:
+        """Whether something of the caller's has: what others do is none of theirs."""
+        return any(live.model.name.startswith(own) for live in self._fleet.changed_since(seen)) or any(
+            tick > seen and name.startswith(own) for name, tick in self._fleet.deleted.items()
+        )
+
+    def _of_all(self, own: str, seen: int | None, totals: Totals) -> dict[str, Any]:
+        changed = (live for live in self._fleet.changed_since(seen or 0) if live.model.name.startswith(own))
+        models = [line(live) for live in islice(changed, MODELS_MAX)]
+        deleted = [
+            name
+            for name, tick in self._fleet.deleted.items()
+            if seen is not None and tick > seen and name.startswith(own)
+        ]
+        return {"totals": sums(totals), "models": models, "deleted": deleted}
+
+
+def line(live: Live) -> dict[str, Any]:
+    """A model in the fleet's frames: its counts, its recent error and whether it drifts."""
+    statistics = live.model.statistics
+    return {**brief(live), "ewma_error_rate": statistics.ewma_error_rate, "drift": statistics.drift_state}
+
+
+def router(feed: Feed) -> APIRouter:
+    routes = APIRouter(tags=["statistics"], responses=problems(404, 422, 503), dependencies=KNOWN_ONLY)
+
+    @routes.get("/feed", response_class=StreamingResponse,
+                responses={200: {"content": {"text/event-stream": {}}}})  # fmt: skip
+    async def follow(model: OnlyModel = None, last_event_id: LastEventId = None) -> Response:
+        """Statistics as they change, as Server-Sent Events.
+
+        First a `snapshot`, then `changes` at most once a second; of one model or of the whole fleet. With
+        `Last-Event-ID`, changes since that frame.
+        """
+        await feed.check(model)
+        return StreamingResponse(
+            feed.frames(model, last_event_id),
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store"},
+        )
+
+    return routes

@@ -1,0 +1,32 @@
+"""/livez and /readyz: for whoever keeps the service running."""
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Response
+
+from service.errors import Unavailable
+from service.web.http.answers import Json
+from service.web.routes.openapi import problems
+
+
+class NotReady(Unavailable):
+    code = "not-ready"
+
+
+def router(why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/livez")
+    async def live() -> Response:
+        """The process runs and answers."""
+        return Json({"status": "live"})
+
+    @routes.get("/readyz", responses=problems(503))
+    async def ready() -> Response:
+        """The journal is open and within reach, this replica is not far behind the others, and all its parts run."""
+        why = await why_unready()
+        if why is not None:
+            raise NotReady(why)
+        return Json({"status": "ready"})
+
+    return routes

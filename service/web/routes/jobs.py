@@ -1,0 +1,98 @@
+"""/models/{model}/fit and /jobs: batch training."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel
+
+from service.engine.clock import Clock
+from service.engine.jobs.fit_bodies import Unread
+from service.engine.jobs.jobs import Job
+from service.web.access.tenants import TenantJobs
+from service.web.http.answers import Json, timestamp
+from service.web.http.bodies import NDJSON, media_type_of
+from service.web.routes.models import ModelName
+from service.web.routes.openapi import problems
+
+JobId = Annotated[str, Path(max_length=128)]
+
+
+class JobAnswer(BaseModel):
+    id: str
+    model: str
+    state: str
+    options: dict[str, Any]
+    examples: int
+    progress: dict[str, Any] | None
+    seconds_left: float | None
+    result: dict[str, Any] | None
+    error: str | None
+    version: int | None
+    started_at: str
+    finished_at: str | None
+
+
+def describe(job: Job, now: int) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "model": job.model,
+        "state": job.state,
+        "options": job.options,
+        "examples": job.examples,
+        "progress": job.progress,
+        "seconds_left": job.seconds_left(now),
+        "result": job.result,
+        "error": job.error,
+        "version": job.version,
+        "started_at": timestamp(job.started_at),
+        "finished_at": None if job.finished_at is None else timestamp(job.finished_at),
+    }
+
+
+def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
+    routes = APIRouter(tags=["jobs"], responses=problems(404, 422, 503))
+
+    @routes.post("/models/{model}/fit", status_code=202, response_model=JobAnswer,
+                 responses=problems(400, 409, 413, 415), openapi_extra={"requestBody": REQUEST_BODY})  # fmt: skip
+    async def fit(model: ModelName, request: Request) -> Response:
+        """Train a model on a set of examples, as a job.
+
+        The body is JSON with `examples` or `"source": "history"` and the options of the fit; or NDJSON, an
+        example a line, with the options in the query. The result enters the model as one event.
+        """
+        is_lines = media_type_of(request.scope["headers"]) == NDJSON
+        options = {name: _value(value) for name, value in request.query_params.items()} if is_lines else {}
+        job = await jobs.fit(model, Unread(await request.body(), is_lines, options))
+        return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
+
+    @routes.get("/jobs/{job_id}", response_model=JobAnswer)
+    async def show(job_id: JobId) -> Response:
+        """How far a job is, or what has come of it."""
+        return Json(describe(jobs.get(job_id), clock.now()))
+
+    @routes.delete("/jobs/{job_id}", response_model=JobAnswer)
+    async def cancel(job_id: JobId) -> Response:
+        """Cancel a job; nothing of it enters the model. A finished one stays as it is."""
+        return Json(describe(await jobs.cancel(job_id), clock.now()))
+
+    return routes
+
+
+REQUEST_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {"type": "object", "example": {"source": "history", "passes_max": 10}}
+        },
+        "application/x-ndjson": {"schema": {"type": "string"}},
+    },
+}
+
+
+def _value(text: str) -> object:
+    """An option from a query: a number if it is one, else a word."""
+    try:
+        return msgspec.json.decode(text, type=bool | int | float)
+    except msgspec.MsgspecError:
+        return text

@@ -1,0 +1,172 @@
+"""GET /metrics for Prometheus: everything is read at scrape time, nothing is counted twice for it."""
+
+from collections.abc import Iterator
+from heapq import nlargest
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Response
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
+from service.journal.protocol import Journal
+from service.timings import Timings
+from service.web.access.callers import prefix
+from service.web.http.traffic import Traffic
+
+
+class Collector:
+    """Figures of the busiest loaded models, of the journal and of the requests."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        journal: Journal,
+        traffic: Traffic,
+        *,
+        models_max: int,
+        queue_events_max: int,
+    ) -> None:
+        self._fleet = fleet
+        self._journal = journal
+        self._traffic = traffic
+        self._models_max = models_max
+        self._queue_events_max = queue_events_max
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self.registry.register(self)
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: asking costs a whole scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self.of_models(list(self._fleet.loaded.values()))
+        yield from self._of_journal()
+        yield from self._of_requests()
+
+    def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
+        pending = sum(len(live.pending) for live in loaded)
+        yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
+        yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(loaded))
+        yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.", pending)
+        busiest = nlargest(self._models_max, loaded, lambda live: live.model.revealed)
+        looks = [Look(live) for live in busiest]
+        for kind, name, text, value in _FIGURES:
+            family = kind(f"novikoff_model_{name}", text, labels=["model"])
+            for look in looks:
+                figure = value(look)
+                if figure is not None:
+                    family.add_metric([look.model.name], figure)
+            yield family
+
+    def _of_journal(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.waiting
+        )
+        yield GaugeMetricFamily(
+            "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
+            self._queue_events_max,
+        )  # fmt: skip
+        yield CounterMetricFamily(
+            "novikoff_journal_failures", "Group commits that failed.", self._journal.failures
+        )
+        yield GaugeMetricFamily(
+            "novikoff_journal_lag_events", "Events known to be in the journal and not yet applied here.",
+            self._journal.lag_events,
+        )  # fmt: skip
+        yield GaugeMetricFamily(
+            "novikoff_journal_connected", "1 if the journal is within reach.", self._journal.is_connected
+        )
+        commits = HistogramMetricFamily(
+            "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
+        )
+        _add(commits, [], self._journal.commits)
+        yield commits
+
+    def _of_requests(self) -> Iterator[Metric]:
+        requests = HistogramMetricFamily(
+            "novikoff_request_seconds", "How long requests took.", labels=["method", "route", "status"]
+        )
+        for (method, route, status), timings in self._traffic.timings.items():
+            _add(requests, [method, route, str(status)], timings)
+        yield requests
+
+
+class TenantCollector:
+    """What a caller is told whose key is for some models: theirs, and nothing of what all do together."""
+
+    def __init__(self, collector: Collector, fleet: Fleet, prefix: str) -> None:
+        self._collector = collector
+        self._loaded = [live for name, live in fleet.loaded.items() if name.startswith(prefix)]
+
+    def collect(self) -> Iterator[Metric]:
+        return self._collector.of_models(self._loaded)
+
+
+def _add(family: HistogramMetricFamily, labels: list[str], timings: Timings) -> None:
+    buckets = [(str(bound), count) for bound, count in timings.cumulative()]
+    family.add_metric(labels, [*buckets, ("+Inf", timings.count)], timings.seconds)
+
+
+class Look:
+    """One look at a model, for all its figures."""
+
+    __slots__ = ("bound", "delay_seconds", "live", "model", "statistics")
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.model = live.model
+        self.statistics = live.model.statistics
+        self.delay_seconds = self.statistics.delay["seconds"]
+        self.bound = live.model.bound_report()
+
+
+DRIFT_STATES = {"stable": 0.0, "warning": 1.0, "drift": 2.0}
+
+_FIGURES = (
+    (CounterMetricFamily, "revealed", "Rounds revealed.", lambda look: look.model.revealed),
+    (CounterMetricFamily, "expired", "Predictions that expired.", lambda look: look.live.expired),
+    (CounterMetricFamily, "mistakes", "Mistakes.", lambda look: look.model.mistakes),
+    (CounterMetricFamily, "updates", "Updates of the weights.", lambda look: look.model.updates),
+    (CounterMetricFamily, "drifts", "How often the error rose.", lambda look: look.statistics.drift_count),
+    (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.",
+     lambda look: DRIFT_STATES[look.statistics.drift_state]),
+    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda look: len(look.live.pending)),
+    (GaugeMetricFamily, "oldest_pending_timestamp_seconds", "When the oldest of them was made.",
+     lambda look: next((p.at / 1e6 for p in look.live.pending.values()), None)),
+    (GaugeMetricFamily, "ewma_error_rate", "The exponentially weighted error rate.",
+     lambda look: look.statistics.ewma_error_rate),
+    (GaugeMetricFamily, "label_delay_p50_seconds", "Half of the labels came within this.",
+     lambda look: look.delay_seconds["p50"]),
+    (GaugeMetricFamily, "label_delay_p99_seconds", "99 of 100 labels came within this.",
+     lambda look: look.delay_seconds["p99"]),
+    (GaugeMetricFamily, "bound_used", "Updates as a share of the mistake bound.",
+     lambda look: look.bound["used"]),
+    (GaugeMetricFamily, "bound_exceeded", "1 if the stream cannot have the declared margin.",
+     lambda look: look.bound["verdict"] == "exceeded"),
+    (GaugeMetricFamily, "last_reveal_timestamp_seconds", "When the model last changed.",
+     lambda look: look.model.updated_at / 1e6),
+)  # fmt: skip
+
+
+def router(collector: Collector, fleet: Fleet) -> APIRouter:
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        own = prefix()
+        registry: Any = TenantCollector(collector, fleet, own) if own else collector.registry
+        return Response(exposition.generate_latest(registry), media_type=exposition.CONTENT_TYPE_LATEST)
+
+    return routes

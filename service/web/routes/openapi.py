@@ -1,0 +1,165 @@
+"""The OpenAPI document: FastAPI's own routes, and the plain ASGI endpoints beside them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.web.access.keys import Role
+from service.web.access.roles import ROUTES
+from service.web.http.endpoint import Endpoint
+from service.web.problems import MEDIA_TYPE, PROBLEMS
+
+_REF = "#/components/schemas/{name}"
+
+PROBLEM_SCHEMA = {
+    "title": "Problem",
+    "description": "RFC 9457: what went wrong, with a stable code.",
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"enum": sorted(PROBLEMS)},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["field", "message"],
+                "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+_LINES = {"schema": {"type": "string", "description": "a JSON object a line"}}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that can fail with these statuses."""
+    return {
+        status: {
+            "description": "; ".join(f"`{code}`" for code, (of, _) in PROBLEMS.items() if of == status),
+            "content": {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+        }
+        for status in statuses
+    }
+
+
+def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]], *, with_keys: bool) -> dict[str, Any]:
+    """The whole document; the endpoints' schemas come from the types that decode and encode them."""
+    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    types = [t for endpoint in endpoints.values() for t in (endpoint.body, endpoint.answer)]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    for path, endpoint in endpoints.items():
+        body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
+        made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
+    made["paths"]["/stream"] = {"post": STREAM}
+    _guard(made, with_keys=with_keys)
+    known = made["components"]["schemas"]
+    known.update(components, Problem=PROBLEM_SCHEMA)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        known.pop(unused, None)
+    return made
+
+
+def _guard(made: dict[str, Any], *, with_keys: bool) -> None:
+    """Say of each route which role it needs, and how it refuses who has none."""
+    refusals = {str(status): response for status, response in problems(401, 403, 429).items()}
+    for path, item in made["paths"].items():
+        for method, operation in item.items():
+            role = ROUTES.get(f"{method.upper()} {path}", Role.ADMIN)
+            if role is not Role.OPEN:
+                operation["x-role"] = role.name.lower()
+                operation["responses"] |= refusals
+                if with_keys:
+                    operation["security"] = [{name: []} for name in KEY_SCHEMES]
+    if with_keys:
+        made["components"]["securitySchemes"] = KEY_SCHEMES
+
+
+KEY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+STREAM = {
+    "tags": ["rounds"],
+    "summary": "Rounds as lines of JSON, answered line by line.",
+    "description": "Each line is `features` (predict), `prediction_id` and `label` (reveal), or `features` and "
+    "`label` (a whole round), with `model` unless the query has it, and an `id` if a retry must not count "
+    'twice. Answers come in the order of the lines, while they come. A bad line gets `{"error": …}` and '
+    'stops nothing; one with `"ended": true` beside its error is the last, and the lines from there on were not '
+    "learned. The body may be gzip.",
+    "operationId": "stream",
+    "parameters": [
+        {
+            "name": "model",
+            "in": "query",
+            "schema": {"type": "string"},
+            "description": "for lines without one",
+        },
+        {
+            "name": "label",
+            "in": "query",
+            "schema": {"type": "string", "default": "label"},
+            "description": "the column of the label in an Arrow stream",
+        },
+        {"name": "answers", "in": "query", "schema": {"enum": ["all", "summary"], "default": "all"}},
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {"application/x-ndjson": _LINES, "application/vnd.apache.arrow.stream": {}},
+    },
+    "responses": {
+        "200": {
+            "description": "Answers, or with `answers=summary`, and for Arrow, what they come to",
+            "content": {"application/x-ndjson": _LINES, "application/json": {"schema": {"type": "object"}}},
+        },
+        **{str(status): response for status, response in problems(400, 404, 413, 415, 422, 503).items()},
+    },
+}
+
+
+def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> dict[str, Any]:
+    summary, _, description = (endpoint.help or "").partition("\n")
+    success: dict[str, Any] = {
+        "description": "Done",
+        "content": {"application/json": {"schema": _or_many(answer)}},
+    }
+    if endpoint.replays:
+        success["headers"] = {
+            "Idempotent-Replay": {
+                "description": "`true` when this was answered before and nothing was learned again",
+                "schema": {"type": "string"},
+            }
+        }
+    return {
+        "tags": ["rounds"],
+        "summary": summary,
+        "description": description.strip(),
+        "operationId": path.strip("/"),
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _or_many(body)}}},
+        "responses": {
+            "200": success,
+            **{str(k): v for k, v in problems(400, 404, 409, *endpoint.statuses, 413, 415, 422, 503).items()},
+        },
+    }
+
+
+def _or_many(schema: Any) -> dict[str, Any]:
+    """One of these, or an object with many as its items."""
+    many = {
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "items": {"type": "array", "items": {}, "description": "many in one, each such an object"}
+        },
+        "additionalProperties": False,
+    }
+    return {"anyOf": [schema, many]}

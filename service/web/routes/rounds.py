@@ -1,0 +1,187 @@
+"""POST /predict, /feedback, /learn: the protocol over HTTP."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import accumulate, count, repeat
+from typing import Annotated, Any
+
+import msgspec
+
+from service.engine.model.labels import Labels
+from service.engine.model.outcomes import BlockOutcome, Round
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN
+from service.engine.rounds.checks import LabelSent, plain_label
+from service.events import Label, Prediction
+from service.web.access.tenants import TenantRounds
+from service.web.http.bodies import Header
+from service.web.http.endpoint import Endpoint
+
+# The engine checks names, and only those that it has not seen before; this is for the document.
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        description=NAME_RULE, extra_json_schema={"pattern": NAME_PATTERN, "maxLength": NAME_CHARS_MAX}
+    ),
+]
+PredictionId = Annotated[
+    str,
+    msgspec.Meta(
+        description="as /predict has answered it, or the `id` that was sent with it",
+        extra_json_schema={"pattern": PREDICTION_ID_PATTERN, "maxLength": NAME_CHARS_MAX},
+    ),
+]
+# What is in an object is checked by the model's kind of features, which can say which name is wrong.
+FeaturesSent = (
+    list[float]
+    | Annotated[
+        dict[str, Any],
+        msgspec.Meta(
+            extra_json_schema={
+                "additionalProperties": {
+                    "anyOf": [
+                        {"type": "number"},
+                        {"type": "boolean"},
+                        {"type": "string"},
+                        {"type": "array", "items": {"type": "string"}},
+                    ]
+                }
+            }
+        ),
+    ]
+)
+
+QUICK_PATHS = frozenset({"/predict", "/feedback", "/learn"})
+
+check_label = plain_label
+REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)
+
+
+class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
+    model: Name
+    features: FeaturesSent
+    id: Name | None = None
+    explain: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    min_version: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+
+
+class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
+    prediction_id: PredictionId
+    label: LabelSent
+
+
+class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
+    model: Name
+    features: FeaturesSent
+    label: LabelSent
+    id: Name | None = None
+
+
+class Contribution(msgspec.Struct):
+    feature: int | str
+    value: float
+    weight: float
+    contribution: float
+
+
+class PredictAnswer(msgspec.Struct, omit_defaults=True):
+    prediction_id: str
+    model: str
+    label: Label | None
+    score: float
+    version: int
+    explanation: list[Contribution] | None = None
+
+
+class FeedbackAnswer(msgspec.Struct, gc=False):
+    prediction_id: str | None
+    model: str
+    predicted: Label | None
+    label: Label
+    mistake: bool
+    updated: bool
+    version: int
+    rounds: int
+    mistakes: int
+
+
+class LearnAnswer(FeedbackAnswer, gc=False):
+    score: float
+
+
+def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> dict[str, Endpoint[Any]]:
+    """The three routes by their paths."""
+
+    async def predict(body: PredictBody) -> tuple[object, tuple[Header, ...]]:
+        """Predict a label.
+
+        The prediction waits for its label under its `prediction_id`. Sent again with the same `id` and the
+        same features, it is answered as the first time. An unknown model is made with the default settings.
+        With `min_version` the model is waited for until it has come to that version: what another replica
+        has learned arrives a moment later.
+        """
+        if body.min_version:
+            await rounds.reach(body.model, body.min_version)
+        prediction, terms = await rounds.predict(body.model, body.features, body.id, body.explain)
+        answer = predict_answer(prediction)
+        if body.explain:
+            answer.explanation = [Contribution(*term) for term in terms]
+        return answer, ()
+
+    async def feedback(body: FeedbackBody) -> tuple[object, tuple[Header, ...]]:
+        """Reveal the true label of a prediction.
+
+        The model learns it once: a retry gets the first answer again. The answer comes when the reveal is
+        durable and applied.
+        """
+        done = await rounds.reveal(body.prediction_id, check_label(body.label))
+        return feedback_answer(done), REPLAYED if done.replayed else ()
+
+    async def learn(body: LearnBody) -> tuple[object, tuple[Header, ...]]:
+        """A whole round in one call: predict, then learn the label.
+
+        With an `id`, a retry is not learned twice.
+        """
+        done = await rounds.learn(body.model, body.features, check_label(body.label), body.id)
+        return learn_answer(done), REPLAYED if done.replayed else ()
+
+    endpoint = partial(Endpoint, body_bytes_max=body_bytes_max, items_max=items_max)
+    return {
+        "/predict": endpoint(PredictBody, PredictAnswer, predict, statuses=(410,)),
+        "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),
+        "/learn": endpoint(LearnBody, LearnAnswer, learn, replays=True),
+    }
+
+
+def predict_answer(prediction: Prediction) -> PredictAnswer:
+    p = prediction
+    return PredictAnswer(p.prediction_id, p.model, p.served, p.score, p.version)
+
+
+def feedback_answer(done: Round) -> FeedbackAnswer:
+    o = done.outcome
+    return FeedbackAnswer(
+        done.prediction_id, done.model, done.predicted, done.label,
+        o.mistake, o.updated, o.version, o.rounds, o.mistakes,
+    )  # fmt: skip
+
+
+def learn_answer(done: Round) -> LearnAnswer:
+    o = done.outcome
+    return LearnAnswer(
+        done.prediction_id, done.model, done.predicted, done.label,
+        o.mistake, o.updated, o.version, o.rounds, o.mistakes, o.score,
+    )  # fmt: skip
+
+
+def block_answers(
+    model: str, known: Labels, labels: list[Label], outcome: BlockOutcome
+) -> Iterator[LearnAnswer]:
+    """The answers to the rounds of a block."""
+    o = outcome
+    served = [*known.values, None]  # -1 is none
+    mistakes = accumulate(o.mistake, initial=o.mistakes_before)
+    next(mistakes)
+    return map(
+        LearnAnswer, repeat(None), repeat(model), map(served.__getitem__, o.served), labels,
+        o.mistake, o.updated, count(o.version_before + 1), count(o.rounds_before + 1), mistakes, o.scores,
+    )  # fmt: skip

@@ -1,0 +1,157 @@
+"""/stats: what has come of the rounds. docs/statistics.md defines every number."""
+
+import base64
+import binascii
+import hashlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Response
+
+from service.engine.clock import Clock
+from service.engine.fleet.live import Live
+from service.errors import InvalidRequest, ModelUnreadable, UnknownModel
+from service.journal.protocol import Listed, Page, Summary, Totals
+from service.web.access.tenants import TenantModels
+from service.web.http.answers import timestamp
+from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.models import Limit, ModelName, Prefix
+from service.web.routes.openapi import problems
+from service.web.routes.report_cache import ReportCache
+from service.web.routes.stats_schema import StatsAnswer, StatsPage
+
+Sort = Literal["name", "rounds", "error_rate", "mistakes", "updated_at"]
+Fields = Annotated[str | None, Query(max_length=1000, description="only these fields, with commas between")]
+Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
+IfNoneMatch = Annotated[str | None, Header(description="the ETag of an answer you have")]
+
+FIELDS = frozenset(StatsAnswer.model_fields)
+
+_encode = msgspec.json.Encoder().encode
+
+
+def counts(of: Summary | Totals) -> dict[str, Any]:
+    """Rounds, mistakes and updates, of a model or of all."""
+    return {
+        "rounds": {
+            "predicted": of.revealed + of.pending + of.expired,
+            "revealed": of.revealed,
+            "pending": of.pending,
+            "expired": of.expired,
+        },
+        "mistakes": of.mistakes,
+        "updates": of.updates,
+        "error_rate": of.mistakes / of.revealed if of.revealed else None,
+    }
+
+
+def sums(totals: Totals) -> dict[str, Any]:
+    return {"models": totals.models, **counts(totals)}
+
+
+def brief(live: Live) -> dict[str, Any]:
+    """The counts of a model: all that costs next to nothing."""
+    model = live.model
+    return {
+        "model": model.name,
+        "algorithm": model.settings["learner"]["algorithm"],
+        "version": model.version,
+        **counts(live.summary()),
+        "created_at": timestamp(model.created_at),
+        "updated_at": timestamp(model.updated_at),
+    }
+
+
+def report(live: Live, now: int, fields: frozenset[str] = FIELDS) -> dict[str, Any]:
+    """All of a model's statistics, or those asked for, in the order of the schema."""
+    known = brief(live)
+    if not fields <= known.keys():
+        known |= live.model.report(now)
+    return {field: known[field] for field in StatsAnswer.model_fields if field in fields}
+
+
+def router(models: TenantModels, clock: Clock) -> APIRouter:
+    routes = APIRouter(tags=["statistics"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
+    reports_kept = ReportCache(report)
+
+    @routes.get("/stats", response_model=StatsPage, responses={304: {"description": "As you have it"}})
+    async def page(
+        prefix: Prefix = "",
+        cursor: Cursor = None,
+        limit: Limit = 100,
+        sort: Sort = "name",
+        fields: Fields = None,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """The statistics of all models, page by page, and totals over all of them.
+
+        Sorted by name, or by a number with the largest first. Models whose history is damaged are listed as
+        `unreadable`, with the reason.
+        """
+        wanted = _wanted(fields)
+        asked = Page(prefix, sort, _after(cursor), limit + 1)
+        listed = await models.page(asked)
+        reports, unreadable = [], []
+        for line in listed[:limit]:
+            try:
+                live = await models.get(line.model)
+            except UnknownModel:
+                continue  # it was deleted since
+            except ModelUnreadable as error:
+                unreadable.append({"model": line.model, "detail": error.detail})
+            else:
+                reports.append(reports_kept.get(live, clock.now(), wanted))
+        answer = {
+            "totals": sums(await models.totals(prefix)),
+            "models": reports,
+            "unreadable": unreadable,
+            "next": _cursor(listed[limit - 1]) if len(listed) > limit else None,
+        }
+        return unless_known(_encode(answer), if_none_match)
+
+    @routes.get(
+        "/stats/{model}",
+        response_model=StatsAnswer,
+        responses={304: {"description": "As you have it"}, **problems(404)},
+    )
+    async def one(model: ModelName, fields: Fields = None, if_none_match: IfNoneMatch = None) -> Response:
+        """The statistics of one model."""
+        wanted = _wanted(fields)
+        return unless_known(
+            bytes(reports_kept.get(await models.get(model), clock.now(), wanted)), if_none_match
+        )
+
+    return routes
+
+
+def unless_known(body: bytes, if_none_match: str | None) -> Response:
+    """The answer with its ETag, or 304 if the client has it already."""
+    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    headers = {"etag": etag, "cache-control": "private, no-cache"}
+    known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
+    if etag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _wanted(fields: str | None) -> frozenset[str]:
+    if fields is None:
+        return FIELDS
+    wanted = frozenset(field.strip() for field in fields.split(",")) | {"model"}
+    unknown = sorted(wanted - FIELDS)
+    if unknown:
+        raise InvalidRequest.at("fields", f"there are {', '.join(sorted(FIELDS))}")
+    return wanted
+
+
+def _cursor(last: Listed) -> str:
+    return base64.urlsafe_b64encode(_encode((last.key, last.model))).decode()
+
+
+def _after(cursor: str | None) -> tuple[float | str, str] | None:
+    if cursor is None:
+        return None
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float | str, str])
+    except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
+        raise InvalidRequest.at("cursor", "is not one that this service gave") from None

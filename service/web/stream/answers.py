@@ -1,0 +1,290 @@
+"""Answering the lines of a stream.
+
+Whole rounds that follow each other are one event for each of their models; before anything that depends on
+them, they are learned. So the learning is the same as one by one.
+
+When the journal has no room for a line, the line waits. If there is none for long, or if an event cannot be written,
+the stream ends there: no line is learned after one that was refused.
+"""
+
+import asyncio
+from asyncio import Future
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Any, NamedTuple
+
+import msgspec
+
+from service.engine.model.outcomes import BlockOutcome
+from service.engine.rounds.blocks import Begun
+from service.engine.rounds.room import ROOM_SECONDS_MAX, with_room
+from service.errors import InvalidRequest, NovikoffError, Overloaded, TooManyPending, Unavailable
+from service.events import Label
+from service.journal.protocol import Appended
+from service.web.access.tenants import TenantBlocks, TenantRounds
+from service.web.http.endpoint import document_of
+from service.web.routes.rounds import (
+    block_answers,
+    check_label,
+    feedback_answer,
+    learn_answer,
+    predict_answer,
+)
+from service.web.stream.line import Line
+from service.web.stream.lines import Part
+from service.web.stream.runs import Run, as_one_run
+from service.web.stream.whole_rounds import WholeRounds, one_by_one
+
+ERRORS_TOLD_MAX = 10
+"""In a summary."""
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+
+@dataclass(slots=True)
+class Tally:
+    """What `?answers=summary` tells."""
+
+    lines: int = 0
+    predicted: int = 0
+    revealed: int = 0
+    mistakes: int = 0
+    errors: int = 0
+    first_errors: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_rounds(self, rounds: int, mistakes: int) -> None:
+        self.lines += rounds
+        self.revealed += rounds
+        self.mistakes += mistakes
+
+    def add_error(self, document: dict[str, Any]) -> None:
+        self.lines += 1
+        self.errors += 1
+        if len(self.first_errors) < ERRORS_TOLD_MAX:
+            self.first_errors.append(document)
+
+
+class UnderWay(NamedTuple):
+    """A chunk that is one run, on its way to the journal."""
+
+    model: str
+    run: Run
+    begun: Begun
+
+
+class StreamAnswers:
+    """Answers chunks of lines, one chunk after the other, and counts what came of them."""
+
+    def __init__(
+        self, rounds: TenantRounds, blocks: TenantBlocks, *, model: str | None, wanted: bool, ahead: bool
+    ) -> None:
+        """`model` is that of lines without one; without answers `wanted`, there is only the tally.
+
+        With `ahead`, a chunk may be handed to the journal while the one before is on its way to the disk.
+        """
+        self._rounds = rounds
+        self._blocks = blocks
+        self._model = model
+        self._wanted = wanted
+        self._ahead = ahead
+        self._under_way: UnderWay | None = None
+        self.tally = Tally()
+        self.ended_by: NovikoffError | None = None
+        """Why no more lines are taken; it stands for the first line that was not."""
+
+    @property
+    def under_way(self) -> Future[Appended] | None:
+        """What the next answers wait for, if they only wait: once it is done, ask for them."""
+        return self._under_way.begun.appended if self._under_way else None
+
+    async def answer(self, lines: Part) -> bytes:
+        """The answers of what was under way, then those of these lines unless they are under way now."""
+        following = self._begin(lines) if lines and self._ahead and self._blocks.keep_order else None
+        told = b""
+        if self._under_way is not None:
+            model, run, begun = self._under_way
+            self._expect(len(run.labels))
+            await self._finish(model, run, begun)
+            told = self._told()
+        self._under_way = following
+        if self.ended_by is not None:
+            if following is not None:  # which is kept only if what was before it is
+                await asyncio.wait([following.begun.appended])
+        elif following is None and lines:
+            self._expect(len(lines))
+            await self._answer_now(lines)
+            told += self._told()
+        return told
+
+    def _begin(self, lines: Part) -> UnderWay | None:
+        """Start to learn a chunk that is one run; None if it has to wait until those before it are learned."""
+        whole = as_one_run(lines, self._model)
+        if whole is None:
+            return None
+        model, run = whole
+        try:
+            begun = self._blocks.begin(model, run.features, run.labels)
+        except NovikoffError:
+            return None
+        return UnderWay(model, run, begun) if begun is not None else None
+
+    async def _answer_now(self, lines: Part) -> None:
+        whole = as_one_run(lines, self._model)
+        if whole is not None:
+            await self._learn_all(dict([whole]))
+        else:
+            await self._answer_each(lines.lines() if isinstance(lines, WholeRounds) else lines)
+
+    def _expect(self, lines: int) -> None:
+        self._answers: list[object] = [None] * lines
+        self._wrong: dict[int, Exception] = {}
+        self._taken = 0
+
+    def _refuse(self, places: Sequence[int], error: NovikoffError) -> None:
+        """Take these lines no more, nor any after them."""
+        self.ended_by = self.ended_by or error
+        self._wrong |= dict.fromkeys(places, self.ended_by)
+
+    def _leave_out_refused(self) -> None:
+        """Of the lines after the last one that was taken, only the stream's end tells."""
+        wrong = (at + 1 for at, error in self._wrong.items() if error is not self.ended_by)
+        taken = max(self._taken, *wrong, 0)
+        self._answers = self._answers[:taken]
+        self._wrong = {at: error for at, error in self._wrong.items() if at < taken}
+
+    def _told(self) -> bytes:
+        if self.ended_by is not None:
+            self._leave_out_refused()
+        for at, error in sorted(self._wrong.items()):
+            document = document_of(error)
+            self._answers[at] = {"error": document}
+            self.tally.add_error(document)
+        return _encode_lines(self._answers) if self._wanted else b""
+
+    async def _answer_each(self, lines: Sequence[Line | NovikoffError]) -> None:
+        runs: dict[str, Run] = {}  # not yet learned, by their models
+        for at, line in enumerate(lines):
+            try:
+                if isinstance(line, NovikoffError):
+                    raise line
+                model = line.model or self._model
+                if line.features is None or line.label is None or line.id or line.prediction_id:
+                    await self._learn_all(runs)
+                    if self.ended_by is not None:
+                        return
+                    self._answers[at] = await with_room(partial(self._one, line, model))
+                    self._taken = at + 1
+                    continue
+                label = check_label(line.label)
+                run = runs.get(_named(model))
+                if run is None:
+                    run = runs[_named(model)] = Run([], [], [])
+                run.labels.append(label)
+                run.features.append(line.features)  # type: ignore[union-attr]
+                run.places.append(at)  # type: ignore[attr-defined]
+            except TooManyPending as error:
+                self._wrong[at] = error
+            except Overloaded as error:
+                self._refuse([at], error)
+                return
+            except Exception as error:
+                self._wrong[at] = error
+        await self._learn_all(runs)
+
+    async def _one(self, line: Line, model: str | None) -> object:
+        if line.prediction_id is not None:
+            if line.label is None or line.features is not None or line.id is not None:
+                raise InvalidRequest.at("prediction_id", "goes with a label, and with nothing else")
+            done = await self._rounds.reveal(line.prediction_id, check_label(line.label))
+            self.tally.add_rounds(1, done.outcome.mistake)
+            return feedback_answer(done)
+        if line.features is None:
+            raise InvalidRequest.at("features", "is missing")
+        if line.label is None:
+            prediction, _ = await self._rounds.predict(_named(model), line.features, line.id)
+            self.tally.lines += 1
+            self.tally.predicted += 1
+            return predict_answer(prediction)
+        done = await self._rounds.learn(_named(model), line.features, check_label(line.label), line.id)
+        self.tally.add_rounds(1, done.outcome.mistake)
+        return learn_answer(done)
+
+    async def _learn_all(self, runs: dict[str, Run]) -> None:
+        """Learn what waits. Models know nothing of each other: their blocks may share a commit."""
+        begun: list[tuple[str, Run, Begun]] = []
+        slow: list[Coroutine[Any, Any, None]] = []
+        for model, run in runs.items():
+            # Once some of the lines are on their way, the others must follow, however long it takes.
+            seconds_max = inf if begun else ROOM_SECONDS_MAX
+            if self.ended_by is not None:
+                self._refuse(run.places, self.ended_by)
+                continue
+            try:
+                started = await with_room(partial(self._begun, model, run), seconds_max)
+            except Overloaded as error:
+                self._refuse(run.places, error)
+                continue
+            except NovikoffError as error:
+                self._wrong |= dict.fromkeys(run.places, error)
+                continue
+            if started is None:
+                slow.append(self._learn(model, run))
+            else:
+                begun.append((model, run, started))
+        runs.clear()
+        if slow:
+            await asyncio.gather(*slow)
+        for each in begun:
+            await self._finish(*each)
+
+    async def _begun(self, model: str, run: Run) -> Begun | None:
+        return self._blocks.begin(model, run.features, run.labels)
+
+    async def _finish(self, model: str, run: Run, begun: Begun) -> None:
+        """Wait until a run is learned."""
+        try:
+            outcome = (await begun.appended).applied
+        except Unavailable as error:
+            self._refuse(run.places, error)
+        except NovikoffError as error:
+            self._wrong |= dict.fromkeys(run.places, error)
+        else:
+            self._tell(model, run.places, run.labels, outcome)
+
+    async def _learn(self, model: str, run: Run) -> None:
+        """Learn rounds that are not all good, or whose model is not loaded."""
+        places = run.places
+        try:
+            sent = run.features if isinstance(run.features, list) else one_by_one(run.features)
+            _, outcome, errors = await with_room(partial(self._blocks.learn, model, sent, run.labels))
+        except Overloaded as error:
+            self._refuse(places, error)
+            return
+        except Exception as error:
+            self._wrong |= dict.fromkeys(places, error)
+            return
+        self._wrong |= {places[place]: error for place, error in errors.items()}
+        if outcome is not None:
+            good = [place for place in range(len(places)) if place not in errors]
+            labels = [run.labels[place] for place in good]
+            self._tell(model, [places[place] for place in good], labels, outcome)
+
+    def _tell(self, model: str, places: Sequence[int], labels: list[Label], outcome: BlockOutcome) -> None:
+        """Put down what came of the rounds of a block."""
+        self.tally.add_rounds(len(outcome), sum(outcome.mistake))
+        self._taken = max(self._taken, places[-1] + 1)
+        if self._wanted:
+            told = block_answers(model, outcome.labels, labels, outcome)
+            if len(places) == len(self._answers):
+                self._answers = list(told)
+                return
+            for at, answer in zip(places, told, strict=True):
+                self._answers[at] = answer
+
+
+def _named(model: str | None) -> str:
+    if model is None:
+        raise InvalidRequest.at("model", "is missing, and the stream has no default")
+    return model

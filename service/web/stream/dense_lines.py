@@ -1,0 +1,109 @@
+"""Lines of whole rounds whose features are lists of numbers, read into an array without an object a number.
+
+simdjson reads the numbers, the decoder of all other lines whatever stands around them. Where a line is
+anything but a plain list of numbers amid the same fields as the others', that decoder has to read them all: a
+line means the same whoever reads it.
+"""
+
+from io import BytesIO
+
+import numpy as np
+
+from service.engine.decoding import UNDECODABLE
+from service.engine.rounds.checks import LabelSent
+from service.learning.vectors import LARGEST, Array, Rows
+from service.web.stream.line import decoder
+from service.web.stream.whole_rounds import WholeRounds
+
+try:
+    import simdjson
+except ImportError:  # the extra `simd`: without it lines take longer
+    simdjson = None  # type: ignore[assignment]
+
+BYTES_MAX = 131_072
+"""The parser keeps 14 times as much memory as the most that it has read at once."""
+
+TAILS_MAX = 64
+"""Different ends of lines; with more, lines are told apart by more than their labels."""
+
+BETWEEN = 1.7e308
+"""Stands between the numbers of two lines: no feature is as large."""
+
+_SEPARATOR = b",%r," % BETWEEN
+_END = b",%r]" % BETWEEN
+
+_parser = simdjson.Parser() if simdjson is not None else None
+
+
+def dense_lines(data: bytes) -> WholeRounds | None:
+    """The lines if all are such rounds, beginning alike; None if the decoder has to see."""
+    start = data.find(b"[") + 1
+    if _parser is None or not start or len(data) > BYTES_MAX:
+        return None
+    head = data[:start]
+    lines = BytesIO(data).readlines()  # finds line ends faster than split
+    parted = [line.rpartition(b"]") for line in lines]
+    if {text[:start] for text, _, _ in parted} != {head}:
+        return None
+    tails = [tail for _, _, tail in parted]
+    fields = _fields(head, set(tails))
+    if fields is None:
+        return None
+    features = _numbers([text[start:] for text, _, _ in parted])
+    if features is None:
+        return None
+    model, labels = fields
+    return WholeRounds(model, Rows(features), list(map(labels.__getitem__, tails)))
+
+
+def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, LabelSent]] | None:
+    """The model and the label for each end of a line; None if there are other fields beside features.
+
+    Between a line's first `[` and its last `]`, and there alone, a list can stand. So if the decoder finds no
+    features in a line that is left empty there, all that it finds in the whole line is the numbers more.
+
+    >>> _fields(b'{"features":[', {b',"label":1}', b',"label":"a"}'})
+    (None, {b',"label":"a"}': 'a', b',"label":1}': 1})
+    """
+    if len(tails) > TAILS_MAX:
+        return None
+    labels: dict[bytes, LabelSent] = {}
+    models = set()
+    for tail in sorted(tails):
+        try:
+            line = decoder.decode(head + b"]" + tail)
+        except UNDECODABLE:
+            return None
+        if line.features != [] or line.label is None or line.id is not None or line.prediction_id is not None:
+            return None
+        models.add(line.model)
+        labels[tail] = line.label
+    return (models.pop(), labels) if len(models) == 1 else None
+
+
+def _numbers(texts: list[bytes]) -> Array | None:
+    """Lists of equally many numbers as rows; None if one of them is something else, or too large.
+
+    >>> _numbers([b"1,2.5", b" -0.0 , 1e2"]).tolist()
+    [[1.0, 2.5], [-0.0, 100.0]]
+    >>> _numbers([b"1,2", b"3"]), _numbers([b"1", b"[2]"]), _numbers([b"1", b"null"]), _numbers([b"1", b""])
+    (None, None, None, None)
+    """
+    document = b"[" + _SEPARATOR.join(texts) + _END
+    if document.find(b"[", 1) > 0:  # lists in lists would be flattened
+        return None
+    try:
+        read = np.frombuffer(_parser.parse(document).as_buffer(of_type="d"))  # type: ignore[union-attr]
+    except (ValueError, TypeError, RuntimeError):
+        return None
+    if read.size % len(texts):
+        return None
+    rows = read.reshape(len(texts), -1)
+    features = np.ascontiguousarray(rows[:, :-1])
+    # What stands between is where it would be after equally many numbers, and nowhere else.
+    if (
+        np.count_nonzero(rows[:, -1] != BETWEEN)
+        or not np.maximum.reduce(np.abs(features), axis=None) <= LARGEST
+    ):
+        return None
+    return features

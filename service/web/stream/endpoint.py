@@ -1,0 +1,176 @@
+"""POST /stream: rounds as lines of JSON, answered line by line while they come.
+
+Lines are taken as they arrive, in chunks; while one is being learned, the next is read and decoded.
+"""
+
+import asyncio
+from dataclasses import asdict
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+
+from service.errors import InvalidRequest, NovikoffError, Overloaded
+from service.web.access.rate_limits import is_paced, pace
+from service.web.access.tenants import TenantBlocks, TenantRounds
+from service.web.http.bodies import NDJSON, Receive, Scope, Send, encoding_of, media_type_of, read_body
+from service.web.http.endpoint import JSON, document_of, respond, respond_with
+from service.web.http.inflating import inflating_of
+from service.web.http.security_headers import NOSNIFF
+from service.web.problems import HttpError
+from service.web.stream.answers import StreamAnswers, Tally
+from service.web.stream.arrow import ARROW, batches
+from service.web.stream.held_answers import DiskRoom, HeldAnswers
+from service.web.stream.lines import Lines
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Query(NamedTuple):
+    """The default model, which answers are wanted, and the column of the label in Arrow streams."""
+
+    model: str | None
+    answers: str
+    label: str
+
+
+class StreamEndpoint:
+    """The route as a plain ASGI endpoint: both directions flow at the same time, memory is bounded."""
+
+    def __init__(
+        self,
+        rounds: TenantRounds,
+        blocks: TenantBlocks,
+        *,
+        line_bytes_max: int,
+        upload_bytes_max: int,
+        streams_max: int,
+        answers_room: DiskRoom,
+    ) -> None:
+        self._rounds = rounds
+        self._blocks = blocks
+        self._line_bytes_max = line_bytes_max
+        self._upload_bytes_max = upload_bytes_max
+        self._streams_max = streams_max
+        self._answers_room = answers_room
+        self._open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
+        if self._open >= self._streams_max:
+            return await respond_with(send, Overloaded(f"{self._open} streams are open; try again later"))
+        self._open += 1
+        try:
+            query = _query(scope)
+            if media_type_of(scope["headers"]) == ARROW:
+                return await self._take_arrow(scope, receive, send, query)
+            return await self._take_lines(scope, receive, send, query)
+        except Exception as error:
+            return await respond_with(send, error)
+        finally:
+            self._open -= 1
+
+    async def _take_lines(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
+        if media_type_of(scope["headers"]) != NDJSON:
+            raise HttpError(
+                "unsupported-media-type",
+                f"send lines with content-type: {NDJSON.decode()}, or columns with {ARROW.decode()}",
+            )
+        inflating_of(encoding_of(scope["headers"]))  # or it is refused before the answer begins
+        summary = query.answers == "summary"
+        media_type = b"application/json" if summary else NDJSON
+        head = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", media_type), NOSNIFF],
+        }
+        # Who is slowed down gets the answers of a chunk before the next one is paid for.
+        answers = StreamAnswers(
+            self._rounds, self._blocks, model=query.model, wanted=not summary, ahead=not is_paced()
+        )
+        incoming = Lines(scope, receive, line_bytes_max=self._line_bytes_max, streams_open=lambda: self._open)
+        held = HeldAnswers(self._answers_room)
+        async with incoming:
+            await send(head)
+            others = [asyncio.create_task(_send_all(send, held))]
+            try:
+                ended_by = await _answer_all(incoming, answers, held)
+                if ended_by is not None:
+                    others.append(asyncio.create_task(incoming.drop(self._upload_bytes_max)))
+                held.end(_last_line(ended_by) if ended_by is not None and not summary else b"")
+                await others[0]
+            finally:
+                for task in others:
+                    task.cancel()
+                await asyncio.wait(others)
+                held.close()
+        await send(
+            {"type": "http.response.body", "body": _summary(answers.tally, ended_by) if summary else b""}
+        )
+        return 200
+
+    async def _take_arrow(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
+        """Whole rounds as columns; what came of them is told as a summary. The first bad batch ends it."""
+        if query.model is None:
+            raise InvalidRequest.at("model", "is missing in the query")
+        body = await read_body(scope, receive, self._upload_bytes_max, frozenset({ARROW}))
+        tally = Tally()
+        try:
+            async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
+                tally.add_rounds(len(outcome), sum(outcome.mistake))
+                await pace(len(outcome))
+        except NovikoffError as error:
+            if tally.lines:
+                error.detail += f"; at least {tally.lines} rounds before it were learned"
+            raise
+        await respond(send, 200, (JSON,), _encode(tally))
+        return 200
+
+
+async def _answer_all(incoming: Lines, answers: StreamAnswers, held: HeldAnswers) -> NovikoffError | None:
+    """Answer lines until no more come; or what has ended the stream before that."""
+    ended = False
+    while not ended:
+        lines = await incoming.take(unless=answers.under_way)
+        ended = lines is not None and not lines
+        await pace(len(lines or ()))
+        body = await answers.answer(lines or [])
+        if body:
+            try:
+                await held.put(body)
+            except HttpError as error:
+                await answers.answer([])  # what is under way already is learned, too
+                return _counted(error, answers.tally)
+        if answers.ended_by is not None:
+            return _counted(answers.ended_by, answers.tally)
+    return None
+
+
+def _counted(error: NovikoffError, tally: Tally) -> NovikoffError:
+    error.detail += f". {tally.lines} lines were taken, and no more"
+    return error
+
+
+async def _send_all(send: Send, held: HeldAnswers) -> None:
+    while body := await held.take():
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _summary(tally: Tally, ended_by: NovikoffError | None) -> bytes:
+    return _encode(tally if ended_by is None else asdict(tally) | {"ended": document_of(ended_by)})
+
+
+def _last_line(error: NovikoffError) -> bytes:
+    """Says why a stream ends before its time."""
+    return _encode({"error": document_of(error), "ended": True}) + b"\n"
+
+
+def _query(scope: Scope) -> Query:
+    given = parse_qs(scope["query_string"].decode("ascii", "replace"))
+    unknown = sorted(given.keys() - set(Query._fields))
+    if unknown:
+        raise InvalidRequest.at(unknown[0][:200], "is not known here")
+    answers = given.get("answers", ["all"])[0]
+    if answers not in ("all", "summary"):
+        raise InvalidRequest.at("answers", "must be all or summary")
+    model = given["model"][0] if "model" in given else None
+    return Query(model, answers, given.get("label", ["label"])[0])

@@ -1,0 +1,201 @@
+"""The lines of a stream: read and decoded while earlier ones are being learned, but never far ahead."""
+
+import asyncio
+from asyncio import Future
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from service.engine.decoding import UNDECODABLE, raise_problem
+from service.errors import NovikoffError
+from service.web.http.bodies import Receive, Scope, encoding_of
+from service.web.http.inflating import inflated, inflating_of
+from service.web.problems import HttpError
+from service.web.stream.dense_lines import dense_lines
+from service.web.stream.line import Line, decoder, lines_in
+from service.web.stream.named_lines import NamedLines
+from service.web.stream.whole_rounds import WholeRounds, together
+
+AHEAD_LINES_MAX = 1_000
+AHEAD_BYTES_MAX = 524_288
+"""Reading stops when so much waits, and with it the sender. Streams share the bytes: one alone needs them to be
+fast, many keep each other busy."""
+
+AT_ONCE_BYTES = 65_536
+"""Lines that are decoded together."""
+
+Part = list[Line | NovikoffError] | WholeRounds
+"""Lines, with what is wrong in the place of those that are bad."""
+
+
+class Lines:
+    """Decodes the body of a request as it comes; use it as a context and `take` until there is nothing."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, *, line_bytes_max: int, streams_open: Callable[[], int]
+    ) -> None:
+        self._streams_open = streams_open
+        self._receive = receive
+        self._parts = _body(scope, receive)
+        self._line_bytes_max = line_bytes_max
+        self._named = NamedLines()
+        self._is_skipping = False  # the rest of a line that was too long
+        self._waiting: list[Part] = []
+        self._waiting_bytes = 0
+        self._waiting_lines = 0
+        self._came = asyncio.Event()
+        self._taken = asyncio.Event()
+
+    async def __aenter__(self) -> "Lines":
+        self._reading = asyncio.create_task(self._read())
+        self._reading.add_done_callback(lambda _: self._came.set())
+        # Whoever sends `Expect: 100-continue` is told to go on when the body is asked for, which it has to be
+        # before the answer begins.
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+
+    async def take(self, unless: Future[Any] | None = None) -> Part | None:
+        """All lines that have come, at least one; none are left when there are none.
+
+        None if something else that is waited for is done before one comes.
+        """
+        if unless is not None:
+            unless.add_done_callback(lambda _: self._came.set())
+        while not self._waiting and not self._reading.done():
+            if unless is not None and unless.done():
+                return None
+            self._came.clear()
+            await self._came.wait()
+        if not self._waiting:
+            self._reading.result()  # raises what ended it, if something did
+        parts, self._waiting, self._waiting_bytes, self._waiting_lines = self._waiting, [], 0, 0
+        self._taken.set()
+        return _as_one(parts)
+
+    async def drop(self, bytes_max: int) -> None:
+        """Read on, so that who sends first comes to reading, but take no more lines."""
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        dropped, more = 0, True
+        while more and dropped < bytes_max:
+            message = await self._receive()
+            more = message["type"] == "http.request" and message.get("more_body", False)
+            dropped += len(message.get("body", b""))
+
+    async def _read(self) -> None:
+        rest = b""
+        try:
+            async for data in self._parts:
+                rest = await self._read_part(rest, data)
+        except HttpError as error:  # gzip that is damaged: told in its place, without the line that it was in
+            await self._put([error], 0)
+        else:
+            await self._add(rest)
+
+    async def _read_part(self, rest: bytes, data: bytes) -> bytes:
+        """Take the lines that end in this part; the beginning of the one that does not."""
+        whole, newline, tail = data.rpartition(b"\n")
+        if not newline:
+            rest = rest + data if not self._is_skipping else b""
+        else:
+            if self._is_skipping:
+                whole = whole.partition(b"\n")[2]
+                self._is_skipping = False
+            await self._add(rest + whole)
+            rest = tail
+        if len(rest) > self._line_bytes_max:
+            self._is_skipping = True
+            await self._put([_too_long(self._line_bytes_max)], 0)
+            return b""
+        return rest
+
+    async def _add(self, data: bytes) -> None:
+        """Decode whole lines, some at a time; one by one only if they are not all good."""
+        start = 0
+        while start < len(data):
+            end = data.rfind(b"\n", start, start + AT_ONCE_BYTES) if len(data) - start > AT_ONCE_BYTES else -1
+            if end < 0:
+                end = len(data)
+            await self._put(self._part(data[start:end]), end - start)
+            start = end + 1
+
+    def _part(self, data: bytes) -> Part:
+        if len(data) <= self._line_bytes_max:
+            rounds = dense_lines(data) or self._named.read(data)
+            if rounds is not None:
+                return rounds
+            lines = _decoded_at_once(data)
+            if lines:
+                self._named.expect(lines)
+                return [*lines]
+        return [self._decoded(line) for line in data.split(b"\n") if line.strip()]
+
+    async def _put(self, part: Part, size: int) -> None:
+        """Let lines wait to be taken, and go on when there is room for more."""
+        if part:
+            self._waiting.append(part)
+            self._waiting_lines += len(part)
+            # As objects, lines take about twice their text.
+            self._waiting_bytes += part.rows.values.nbytes if isinstance(part, WholeRounds) else 2 * size
+            self._came.set()
+        while self._is_far_ahead():
+            self._taken.clear()
+            await self._taken.wait()
+
+    def _is_far_ahead(self) -> bool:
+        bytes_max = AHEAD_BYTES_MAX // self._streams_open()
+        return self._waiting_lines >= AHEAD_LINES_MAX or self._waiting_bytes >= bytes_max
+
+    def _decoded(self, line: bytes) -> Line | NovikoffError:
+        if len(line) > self._line_bytes_max:
+            return _too_long(self._line_bytes_max)
+        try:
+            return decoder.decode(line)
+        except UNDECODABLE as error:
+            try:
+                raise_problem(error)
+            except NovikoffError as problem:
+                return problem
+
+
+def _as_one(parts: list[Part]) -> Part:
+    """Parts that follow each other as one: as an array only if all of them are, and alike."""
+    rounds = [part for part in parts if isinstance(part, WholeRounds)]
+    if rounds and len(rounds) == len(parts) and (whole := together(rounds)) is not None:
+        return whole
+    return [line for part in parts for line in (part.lines() if isinstance(part, WholeRounds) else part)]
+
+
+def _decoded_at_once(data: bytes) -> list[Line] | None:
+    """The lines if all are good; the decoder alone would not mind where one ends."""
+    try:
+        lines = decoder.decode_lines(data)
+    except UNDECODABLE:
+        return None
+    return lines if lines_in(data) == len(lines) else None
+
+
+def _too_long(line_bytes_max: int) -> HttpError:
+    return HttpError("body-too-large", f"a line may have {line_bytes_max} bytes at most")
+
+
+async def _body(scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+    """The parts of the body as they come, inflated if they are deflated, never much at once."""
+    inflating = inflating_of(encoding_of(scope["headers"]))
+    pieces = _pieces(receive)
+    async for part in pieces if inflating is None else inflated(pieces, inflating):
+        yield part
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        more = message.get("more_body", False)
+        if data := message.get("body", b""):
+            yield data

@@ -1,0 +1,53 @@
+"""Lines that follow each other and are whole rounds of the same model: learned as one event."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from service.engine.rounds.checks import LABEL_ABS_MAX
+from service.events import Label
+from service.learning.vectors import Rows
+from service.web.routes.rounds import FeaturesSent
+from service.web.stream.lines import Part
+from service.web.stream.whole_rounds import WholeRounds
+
+
+class Run(NamedTuple):
+    """Whole rounds of one model: which of the chunk's lines they are, and what is in them."""
+
+    places: Sequence[int]
+    features: list[FeaturesSent] | Rows
+    labels: list[Label]
+
+
+def as_one_run(lines: Part, stream_model: str | None) -> tuple[str, Run] | None:
+    """A model and the lines as its whole rounds, if that is what all of them are."""
+    model: str | None
+    features: list[FeaturesSent] | Rows
+    labels: list[Any]
+    if isinstance(lines, WholeRounds):
+        model, features, labels = lines.model, lines.rows, [*lines.labels]
+    else:
+        given: list[Any] = lines
+        try:
+            models = {line.model for line in given}
+            ids = {line.id for line in given} | {line.prediction_id for line in given}
+        except AttributeError:  # there are errors among them
+            return None
+        features = [line.features for line in given]
+        if len(models) > 1 or ids != {None} or None in features:
+            return None
+        model, labels = models.pop(), [line.label for line in given]
+    model = model or stream_model
+    if model is None or not _are_plain(labels):
+        return None
+    return model, Run(range(len(labels)), features, labels)
+
+
+def _are_plain(labels: list[Any]) -> bool:
+    """Whether all are integers or all booleans, within bounds: then none need be looked at by itself.
+
+    >>> _are_plain([1, -1]), _are_plain([1, True]), _are_plain([1.0]), _are_plain([None])
+    (True, False, False, False)
+    """
+    kinds = set(map(type, labels))
+    return kinds in ({int}, {bool}) and min(labels) >= -LABEL_ABS_MAX and max(labels) <= LABEL_ABS_MAX

@@ -1,0 +1,157 @@
+"""Group commit: order, groups that grow with the load, failure, and a queue that is bounded."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from service.errors import Overloaded
+from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
+from service.journal.sqlite.records import (
+    NEW,
+    BirthRecord,
+    DeathRecord,
+    EventRecord,
+    Opening,
+    PendingRecord,
+    Record,
+    SnapshotRecord,
+    Voids,
+    Written,
+)
+from service.journal.sqlite.schema import open_writer
+from tests.waiting import eventually_async
+
+Groups = list[tuple[list[Item], Written]]
+
+
+@asynccontextmanager
+async def writer_at(path: Path, groups: Groups, *, queue_max: int = 10_000) -> AsyncIterator[GroupCommit]:
+    open_writer(path, "power").close()
+    writer = GroupCommit(lambda group, written: groups.append((group, written)), queue_max=queue_max)
+    lock = os.open(path.parent / "lock", os.O_RDWR | os.O_CREAT)
+    await writer.start(Opening(str(path), "power", 100, 100), lock)
+    yield writer
+    await writer.stop()
+    os.close(lock)
+
+
+def waited_for(record: BirthRecord | EventRecord) -> Item:
+    return Item(record, asyncio.get_running_loop().create_future())
+
+
+def event(number: int) -> EventRecord:
+    return EventRecord(1, None, False, None, str(number).encode())
+
+
+async def test_what_gathers_during_a_commit_goes_into_the_next_one(tmp_path: Path) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        for number in range(3):
+            await asyncio.sleep(0)
+            writer.submit(waited_for(event(number)))
+        for number in range(3, GROUP_MAX + 500):
+            writer.submit(waited_for(event(number)))
+    assert 2 <= len(groups) <= 6, "they were gathered"
+    assert max(len(group) for group, _ in groups) <= GROUP_MAX
+    results = [result for _, written in groups for result in written.results]
+    assert results == [(NEW, seq) for seq in range(1, GROUP_MAX + 502)], "in the order of submission"
+    rows = (
+        sqlite3.connect(tmp_path / "journal.sqlite").execute("SELECT body FROM event ORDER BY seq").fetchall()
+    )
+    assert [body for (body,) in rows[1:]] == [str(number).encode() for number in range(GROUP_MAX + 500)]
+
+
+async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp_path: Path) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        await eventually_async(lambda: len(groups) == 1, every=0)
+        for number in range(5):
+            writer.submit(Item(PendingRecord(f"p{number}", 1, number, b"body"), None))
+        assert (writer.waiting, writer.submitted, writer.finished) == (5, 6, 1)
+        writer.submit(waited_for(event(0)))
+        withdrawn = writer.withdraw("p0")
+        assert withdrawn is not None and withdrawn.prediction_id == "p0"
+        assert writer.withdraw("p0") is None
+        assert (writer.waiting, writer.submitted, writer.finished) == (5, 7, 2)
+        await writer.settle()
+        assert (writer.waiting, writer.finished) == (0, 7)
+        assert [len(group) for group, _ in groups] == [1, 1, 4], "the event did not wait for the predictions"
+    rows = (
+        sqlite3.connect(tmp_path / "journal.sqlite").execute("SELECT prediction_id FROM pending").fetchall()
+    )
+    assert sorted(rows) == [(f"p{number}",) for number in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    "end", [DeathRecord(1, b"end"), EventRecord(1, None, False, Voids(9, 9, 0), b"reset")]
+)
+async def test_what_voids_predictions_comes_after_them(tmp_path: Path, end: Record) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        writer.submit(Item(PendingRecord("p", 1, 2, b"body"), None))
+        writer.submit(waited_for(end))
+        await writer.settle()
+    assert [item.record for group, _ in groups for item in group][-1] is end
+
+
+async def test_a_full_queue_refuses(tmp_path: Path) -> None:
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups, queue_max=3) as writer:
+        for record in (BirthRecord("m", 1, b"{}", b"birth"), event(1), event(2)):
+            writer.submit(waited_for(record))
+        with pytest.raises(Overloaded):
+            writer.submit(waited_for(event(3)))
+    assert sum(len(group) for group, _ in groups) == 3
+
+
+async def test_a_failed_group_is_told_as_a_whole_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    groups: Groups = []
+    async with writer_at(path, groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        await eventually_async(lambda: len(groups) == 1, every=0)
+        thief = sqlite3.connect(path, isolation_level=None)
+        thief.execute("DROP TABLE snapshot")  # not touched by events
+        thief.execute("ALTER TABLE event RENAME TO hidden")
+        writer.submit(waited_for(event(1)))
+        await eventually_async(lambda: len(groups) == 2, every=0)
+        failure = groups[1][1].failure
+        assert failure is not None and "event" in failure
+        thief.execute("ALTER TABLE hidden RENAME TO event")
+        thief.close()
+        writer.submit(waited_for(event(2)))
+    assert groups[2][1].failure is None and groups[2][1].results == [(NEW, 2)]
+    assert writer.commits.count == 2
+
+
+async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    groups: Groups = []
+    async with writer_at(path, groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        await eventually_async(lambda: bool(groups))
+        thief = sqlite3.connect(path, isolation_level=None)
+        thief.execute("DROP TABLE snapshot")
+        thief.close()
+        os.kill(
+            writer._process.pid, signal.SIGSTOP
+        )  # so that the second group is on its way before the first fails
+        writer.submit(Item(SnapshotRecord(1, 1, 0, b"", b""), None))
+        await eventually_async(lambda: len(writer._under_way) == 1)
+        writer.submit(waited_for(event(1)))  # could be written, but it may build on what was not
+        await eventually_async(lambda: len(writer._under_way) == 2)
+        os.kill(writer._process.pid, signal.SIGCONT)
+        await writer.settle()
+        writer.submit(waited_for(event(2)))
+    failures = [written.failure for _, written in groups]
+    assert failures == [None, "no such table: snapshot", "what came before could not be written", None]
+    assert groups[3][1].results == [(NEW, 2)]

@@ -1,0 +1,174 @@
+"""Each learner against its formula, written down a second time as plainly as the papers have it."""
+
+from collections.abc import Callable, Iterator
+from math import sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.learning.learners import algorithms
+from service.learning.learners.learner import Learner
+from service.learning.vectors import Vector
+from tests.learning.rounds import dense_rounds
+
+Example = tuple[np.ndarray, int]
+
+
+def examples(count: int = 150) -> list[Example]:
+    return [(np.array([*x, 1.0]), 2 * truth - 1) for x, truth in dense_rounds(count, 2, seed=11)]
+
+
+def step(score: float) -> int:
+    return 1 if score >= 0 else -1
+
+
+def perceptron(margin: float | None, eta: Callable[[int], float]) -> Iterator[np.ndarray]:
+    w, k = np.zeros(5), 0
+    for z, y in examples():
+        if (step(w @ z) != y) if margin is None else (y * (w @ z) <= margin):
+            k += 1
+            w = w + eta(k) * y * z
+        yield w
+
+
+def averaged(eta: float) -> Iterator[np.ndarray]:
+    w, history = np.zeros(5), []
+    for z, y in examples():
+        if step(w @ z) != y:
+            w = w + eta * y * z
+        history.append(w)
+        yield sum(history) / len(history)
+
+
+def passive_aggressive(tau: Callable[[float, float], float]) -> Iterator[np.ndarray]:
+    w = np.zeros(5)
+    for z, y in examples():
+        loss = max(0.0, 1 - y * (w @ z))
+        w = w + tau(loss, z @ z) * y * z
+        yield w
+
+
+def arow(r: float, diagonal: bool) -> Iterator[np.ndarray]:
+    w, S = np.zeros(5), np.eye(5)
+    for z, y in examples():
+        if y * (w @ z) < 1:
+            beta = 1 / (z @ S @ z + r)
+            alpha = beta * (1 - y * (w @ z))
+            w = w + alpha * y * (S @ z)
+            S = S - beta * np.outer(S @ z, S @ z)
+            if diagonal:
+                S = np.diag(np.diag(S))
+        yield w
+
+
+def scw1(C: float, eta: float, diagonal: bool) -> Iterator[np.ndarray]:
+    phi = NormalDist().inv_cdf(eta)
+    psi, zeta = 1 + phi**2 / 2, 1 + phi**2
+    w, S = np.zeros(5), np.eye(5)
+    for z, y in examples():
+        m, v = y * (w @ z), z @ S @ z
+        if phi * sqrt(v) - m > 0:
+            alpha = (-m * psi + sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta)
+            alpha = min(C, max(0.0, alpha))
+            u = (-alpha * v * phi + sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) ** 2 / 4
+            beta = alpha * phi / (sqrt(u) + v * alpha * phi)
+            w = w + alpha * y * (S @ z)
+            S = S - beta * np.outer(S @ z, S @ z)
+            if diagonal:
+                S = np.diag(np.diag(S))
+        yield w
+
+
+FORMULAS: dict[str, tuple[dict[str, Any], Callable[[], Iterator[np.ndarray]]]] = {
+    "mistake": ({}, lambda: perceptron(None, lambda k: 1.0)),
+    "mistake, η0/k": ({"schedule": "inverse", "eta0": 2}, lambda: perceptron(None, lambda k: 2 / k)),
+    "margin": ({"rule": "margin"}, lambda: perceptron(0.0, lambda k: 1.0)),
+    "margin 0.7, η0/√k": (
+        {"rule": "margin", "delta": 0.7, "schedule": "inverse_sqrt", "eta0": 0.3},
+        lambda: perceptron(0.7, lambda k: 0.3 / sqrt(k)),
+    ),
+    "averaged": ({"algorithm": "averaged", "eta0": 0.5}, lambda: averaged(0.5)),
+    "pa": ({"algorithm": "pa"}, lambda: passive_aggressive(lambda loss, n: loss / n)),
+    "pa1": ({"algorithm": "pa1", "C": 0.1}, lambda: passive_aggressive(lambda loss, n: min(0.1, loss / n))),
+    "pa2": (
+        {"algorithm": "pa2", "C": 0.1},
+        lambda: passive_aggressive(lambda loss, n: loss / (n + 1 / (2 * 0.1))),
+    ),
+    "arow": ({"algorithm": "arow", "r": 0.7}, lambda: arow(0.7, True)),
+    "arow, full": ({"algorithm": "arow", "r": 0.7, "covariance": "full"}, lambda: arow(0.7, False)),
+    "scw": ({"algorithm": "scw", "C": 0.5, "eta": 0.85}, lambda: scw1(0.5, 0.85, True)),
+    "scw, C not reached": ({"algorithm": "scw", "C": 1e6}, lambda: scw1(1e6, 0.9, True)),
+    "scw, full": (
+        {"algorithm": "scw", "C": 0.5, "eta": 0.95, "covariance": "full"},
+        lambda: scw1(0.5, 0.95, False),
+    ),
+}
+
+
+def learner_for(settings: dict[str, Any], tie: int = 1) -> Learner:
+    learner = algorithms.build(algorithms.complete(settings), tie=tie)
+    learner.grow(5)
+    return learner
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_learner_follows_its_formula(name: str) -> None:
+    settings, formula = FORMULAS[name]
+    learner = learner_for(settings)
+    changes = 0
+    for (z, y), expected in zip(examples(), formula(), strict=True):
+        changes += learner.learn(Vector(z), y, None)
+        np.testing.assert_allclose(learner.weights, expected, rtol=1e-9, atol=1e-12)
+        assert learner.score(Vector(z)) == pytest.approx(float(z @ expected), rel=1e-9, abs=1e-12)
+    assert learner.updates == changes
+    assert 10 < changes <= 150  # a stream that is too easy tests nothing
+
+
+@pytest.mark.parametrize("tie", [-1, 1])
+@pytest.mark.parametrize("y", [-1, 1])
+def test_the_two_rules_differ_at_ties(tie: int, y: int) -> None:
+    z = Vector(np.ones(5))
+    assert learner_for({"rule": "mistake"}, tie).learn(z, y, None) == (y != tie)
+    assert learner_for({"rule": "mistake"}, tie).learn(z, y, tie) == (y != tie)
+    assert learner_for({"rule": "margin"}, tie).learn(z, y, tie)
+    assert learner_for({"algorithm": "averaged"}, tie).learn(z, y, tie) == (y != tie)
+
+
+@pytest.mark.parametrize("algorithm", ["pa", "pa1", "pa2", "arow", "scw"])
+@pytest.mark.parametrize("tiny", [0.0, 5e-324, 1e-160])
+def test_a_vector_of_no_length_teaches_nothing(algorithm: str, tiny: float) -> None:
+    learner = learner_for({"algorithm": algorithm})
+    assert not learner.learn(Vector(np.full(5, tiny)), 1, None)
+    assert learner.updates == 0
+    assert not learner.weights.any()
+
+
+def test_pa_gives_the_example_the_margin_one() -> None:
+    learner = learner_for({"algorithm": "pa"})
+    for z, y in examples():
+        learner.learn(Vector(z), y, None)
+        assert y * learner.score(Vector(z)) > 1 - 1e-9
+
+
+def test_averaged_takes_the_mean_over_the_weights_after_each_reveal() -> None:
+    learner = learner_for({"algorithm": "averaged"})
+    z = np.array([1.0, 0, 0, 0, 0])
+    learner.learn(Vector(z), -1, None)  # w = -1
+    learner.learn(Vector(z), 1, None)  # w = 0
+    learner.learn(Vector(z), 1, None)  # w = 0, and a tie is +1
+    learner.learn(Vector(z), -1, None)  # w = -1
+    assert learner.weights[0] == (-1 + 0 + 0 - 1) / 4
+
+
+def test_a_variance_never_grows_and_never_falls_to_zero() -> None:
+    for settings in ({"algorithm": "arow", "r": 1e-6}, {"algorithm": "scw", "C": 1e6}):
+        learner = learner_for(settings)
+        before = np.ones(5)
+        for z, y in examples():
+            learner.learn(Vector(np.where(np.arange(5) == 2, 1e60, 0.0) * z), y, None)
+            now = learner.state()["covariance"]
+            assert (now <= before).all()
+            assert (now > 0).all()
+            before = now

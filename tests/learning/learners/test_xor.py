@@ -1,0 +1,31 @@
+"""Two classes that no line separates."""
+
+import numpy as np
+import pytest
+
+from service.learning.learners.algorithms import ALGORITHMS
+from tests.learning.rounds import Model
+
+
+def xor(count: int) -> list[tuple[list[float], int]]:
+    x = np.random.default_rng(0).uniform(-1, 1, size=(count, 2))
+    return list(zip(x.tolist(), ((x[:, 0] > 0) ^ (x[:, 1] > 0)).astype(int).tolist(), strict=True))
+
+
+def error_over_the_last_thousand(model: Model) -> float:
+    rounds = xor(5000)
+    model.run(rounds[:4000])
+    before = model.mistakes
+    model.run(rounds[4000:])
+    return (model.mistakes - before) / 1000
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_linear_learner_fails_at_xor(algorithm: str) -> None:
+    assert error_over_the_last_thousand(Model({"algorithm": algorithm})) > 0.35
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_fourier_features_learn_xor(algorithm: str) -> None:
+    model = Model({"algorithm": algorithm}, features={"fourier": {"features": 256, "gamma": 4.0}})
+    assert error_over_the_last_thousand(model) < 0.05

@@ -1,0 +1,226 @@
+"""How keys come to a service and go again, and that neither it nor a command tells one."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from service.web.access.keys import make_key
+from tests.forking import run
+from tests.holders import Holder, assert_no_secret_in, good, refusal
+from tests.running import Service
+from tests.waiting import eventually
+
+Start = Callable[..., Service]
+
+
+# The file
+
+
+def replace(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def test_keys_come_and_go_with_their_file(start: Start, tmp_path: Path) -> None:
+    old, new, inline = Holder("old", "read"), Holder("new", "read"), Holder("inline", "read")
+    path = tmp_path / "keys"
+    path.write_text(f"# who may read\n{old.line}  # until autumn\n\n")
+    service = start(api_keys_file=path, api_keys=inline.line)
+    for holder in (old, new, inline):
+        holder.at(service)
+    assert old.get("/stats").status_code == inline.get("/stats").status_code == 200
+    assert refusal(new.get("/stats")) == (401, "unauthorized")
+    replace(path, new.line)
+    eventually(lambda: new.get("/stats").status_code == 200)
+    assert refusal(old.get("/stats")) == (401, "unauthorized")
+    assert inline.get("/stats").status_code == 200
+    service.stop()
+    assert sum("the keys were read again keys=2" in line for line in service.log) == 1
+    assert_no_secret_in("".join(service.log), old, new, inline)
+
+
+@pytest.mark.parametrize("broken", ["", "nonsense", "{plain}", "{line}\n{line}", "x:root:sha256:" + "0" * 64])
+def test_a_file_that_is_broken_now_leaves_the_keys_as_they_were(
+    start: Start, tmp_path: Path, broken: str
+) -> None:
+    holder = Holder("a", "read")
+    path = tmp_path / "keys"
+    path.write_text(holder.line)
+    service = start(api_keys_file=path)
+    holder.at(service)
+    replace(path, broken.format(plain=holder.secret, line=holder.line))
+    eventually(lambda: any("the keys stay as they were" in line for line in service.log))
+    assert holder.get("/stats").status_code == 200
+    path.unlink()
+    eventually(lambda: sum("the keys stay as they were" in line for line in service.log) == 2)
+    assert holder.get("/stats").status_code == 200
+    replacement = Holder("b", "read").at(service)
+    replace(path, replacement.line)
+    eventually(lambda: replacement.get("/stats").status_code == 200)
+    assert_no_secret_in("".join(service.log), holder, replacement)
+
+
+def test_what_was_opened_with_a_key_ends_when_the_key_does(start: Start, tmp_path: Path) -> None:
+    gone, kept = Holder("gone", "write"), Holder("kept", "write")
+    path = tmp_path / "keys"
+    path.write_text(f"{gone.line}\n{kept.line}")
+    service = start(api_keys_file=path)
+    gone.at(service)
+    kept.at(service)
+
+    def lines() -> Iterator[bytes]:
+        yield b'{"model": "m", "features": [1.0], "label": 1}\n'
+        replace(path, kept.line)
+        eventually(lambda: gone.get("/stats").status_code == 401)
+        yield b'{"model": "m", "features": [1.0], "label": 1}\n'
+        yield b'{"model": "m", "features": [1.0]}\n'
+
+    headers = {"content-type": "application/x-ndjson"}
+    with gone.client.stream("GET", "/feed") as feed, kept.client.stream("GET", "/feed") as lasting:
+        frames = feed.iter_lines()
+        assert next(frames) == "retry: 2000"
+        answer = gone.client.post("/stream", content=lines(), headers=headers)
+        first, *others = map(json.loads, answer.text.splitlines())
+        assert first["rounds"] == 1
+        assert [line["error"]["code"] for line in others] == ["unauthorized"] * 2
+        for _ in frames:
+            pass  # it ends
+        assert next(lasting.iter_lines()) == "retry: 2000"
+    assert good(kept.get("/stats/m"))["rounds"]["revealed"] == 1
+
+
+def test_refusals_are_told_once_a_second_without_what_was_sent(start: Start) -> None:
+    holder, stranger = Holder("a", "read"), Holder("b", "admin")
+    service = start(api_keys=holder.line)
+    stranger.at(service)
+    began = time.monotonic()
+    for _ in range(50):
+        assert refusal(stranger.get("/stats")) == (401, "unauthorized")
+    seconds = time.monotonic() - began
+    service.stop()
+    told = [line for line in service.log if "refused: a request without a key that counts" in line]
+    assert 1 <= len(told) <= seconds + 1 and "client=127.0.0.1 others=0" in told[0]
+    assert_no_secret_in("".join(service.log), holder, stranger)
+
+
+# The start
+
+
+def test_keys_that_are_wrong_keep_the_service_from_starting(tmp_path: Path) -> None:
+    holder = Holder("a", "read")
+    empty = tmp_path / "empty"
+    empty.write_text("# nobody yet\n")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    serve = ("serve", "--port", "0", "--data", str(tmp_path / "data"))
+    for setting, value, why in (
+        ("api_keys", holder.secret, "NOVIKOFF_API_KEYS: entry 1 is not NAME:ROLE:sha256:HASH"),
+        ("api_keys", f"{holder.line},a:read:{holder.secret}", "NOVIKOFF_API_KEYS: entry 2 is not"),
+        (
+            "api_keys",
+            f"{holder.line} {holder.line}",
+            "entry 2 has a name or a hash that an entry before it has",
+        ),
+        ("api_keys", " , ", "there is not a single key"),
+        ("api_keys_file", str(tmp_path / "nowhere"), "nowhere: No such file or directory"),
+        ("api_keys_file", str(tmp_path), "Is a directory"),
+        ("api_keys_file", str(empty), "there is not a single key"),
+        ("api_keys_file", str(binary), "is not a text"),
+    ):
+        refused = run(*serve, **{setting: value})
+        assert refused.returncode == 2, refused.stderr
+        assert refused.stderr.startswith("novikoff: ") and refused.stderr.count("\n") == 1
+        assert why in refused.stderr
+        assert_no_secret_in(refused.stderr, holder)
+
+
+def test_without_keys_other_machines_are_let_in_only_if_told(tmp_path: Path) -> None:
+    serve = ("serve", "--port", "0", "--data", str(tmp_path / "data"))
+    for arguments, settings in (
+        (("--host", "0.0.0.0"), {}),
+        (("--host", "::"), {}),
+        ((), {"host": "0.0.0.0"}),
+        ((), {"host": ""}),
+        (("--host", "0.0.0.0", "--allow-anonymous", "--no-allow-anonymous"), {}),
+        (("--host", "0.0.0.0", "--no-allow-anonymous"), {"allow_anonymous": "true"}),
+    ):
+        refused = run(*serve, *arguments, **settings)
+        assert refused.returncode == 2 and "--allow-anonymous" in refused.stderr, refused.stderr
+    refused = run(*serve, "--host", "no.such.host.invalid")
+    assert refused.returncode == 2 and "cannot listen on no.such.host.invalid" in refused.stderr
+
+
+def test_who_may_come_in_is_told_at_the_start(start: Start, tmp_path: Path) -> None:
+    holder = Holder("a", "read")
+    local = start(tmp_path / "local")
+    keyed = start(tmp_path / "keyed", host="0.0.0.0", api_keys=holder.line)
+    anybody = start(tmp_path / "anybody", host="0.0.0.0", allow_anonymous=True)
+    for service, access in ((local, '"this machine"'), (keyed, "keys"), (anybody, "everybody")):
+        service.stop()
+        assert f" access={access} " in service.log[0]
+        warned = any("whoever can reach the service may do everything" in line for line in service.log)
+        assert warned == (service is anybody)
+
+
+def test_a_busy_port_is_told_in_a_line(tmp_path: Path, service: Service) -> None:
+    port = str(service.client.base_url.port)
+    refused = run("serve", "--data", str(tmp_path / "data"), "--port", port)
+    assert refused.returncode == 2
+    assert refused.stderr == f"novikoff: cannot listen on 127.0.0.1, port {port}: address already in use\n"
+
+
+# Commands
+
+
+def test_a_key_made_by_the_command_works_in_all_commands_and_is_told_by_none(
+    start: Start, tmp_path: Path
+) -> None:
+    made = run("key", "--name", "ci", "--role", "admin", "--prefix", "ci-")
+    secret, line = made.stdout.split()
+    assert made.returncode == 0 and "not kept anywhere" in made.stderr
+    service = start(api_keys=line)
+    at = ("--url", service.url)
+    rounds = tmp_path / "rounds.jsonl"
+    rounds.write_text('{"features": [1.0], "label": 1}\n{"features": [-1.0], "label": -1}\n')
+    said = ""
+    for arguments in (
+        ("replay", str(rounds), "--model", "ci-replayed", *at),
+        ("top", "--once", *at),
+        ("export", "ci-replayed", "--to", str(tmp_path / "export.json"), *at),
+        ("import", str(tmp_path / "export.json"), "--model", "ci-copy", *at),
+    ):
+        with_key = run(*arguments, "--key", secret)
+        assert with_key.returncode == 0, with_key.stderr
+        without = run(*arguments)
+        assert without.returncode == 1 and "unauthorized, 401" in without.stderr, without.stderr
+        wrong = run(*arguments, "--key", secret + "x")
+        assert wrong.returncode == 1 and "unauthorized, 401" in wrong.stderr
+        said += with_key.stdout + with_key.stderr + without.stderr + wrong.stdout + wrong.stderr
+    outside = run("replay", str(rounds), "--model", "elsewhere", "--key", secret, *at)
+    assert outside.returncode == 1 and "forbidden" in outside.stderr, outside.stderr
+    service.stop()
+    checked = run("doctor", "--data", str(service.data), api_keys=line)
+    assert checked.returncode == 0
+    own = run("replay", str(rounds), "--model", "own", "--data", str(service.data), api_keys=line)
+    assert own.returncode == 0, own.stderr  # whoever has the directory needs no key
+    said += outside.stderr + checked.stdout + checked.stderr + own.stdout + own.stderr + "".join(service.log)
+    assert secret not in said and secret[8:20] not in said and line.split(":")[3][:16] not in said
+
+
+def test_keys_are_long_random_and_cannot_be_called_anything() -> None:
+    made = {make_key("a", "read")[0] for _ in range(100)}
+    assert len(made) == 100 and all(re.fullmatch(r"nvk_[\w-]{43}", secret) for secret in made)
+    for arguments in (
+        ("--name", "a b"),
+        ("--name", "a:b"),
+        ("--name", ""),
+        ("--name", "a", "--prefix", "a/b"),
+    ):
+        refused = run("key", *arguments)
+        assert refused.returncode == 1 and not refused.stdout and "letters" in refused.stderr
+    assert run("key", "--name", "a", "--role", "root").returncode == 2

@@ -1,0 +1,191 @@
+"""API keys: who gets in, as what; how keys come and go; and that nobody is told one."""
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from service.web.access.keys import Role
+from service.web.access.roles import ROUTES
+from tests.holders import Holder, assert_no_secret_in, good, lines_of, refusal
+from tests.pages import ROOT, rows_of, section
+from tests.running import Service
+
+Start = Callable[..., Service]
+
+FILLED = {"{model}": "m", "{job_id}": "j", "{name}": "app.js"}
+
+
+class Guarded:
+    """A service with a key for each role."""
+
+    def __init__(self, service: Service, holders: dict[str, Holder]) -> None:
+        self.service = service
+        self.holders = holders
+
+    def status(self, method: str, path: str, **headers: str) -> int:
+        with httpx.stream(method, f"{self.service.url}{path}", headers=headers, timeout=30) as answer:
+            return answer.status_code
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    holders = {role: Holder(role, role) for role in ("read", "write", "admin")}
+    talkative = {"log_level": "debug", "log_features": True}  # whatever it may say, it must not say keys
+    data = tmp_path_factory.mktemp("keys") / "data"
+    service = Service(data, api_keys=lines_of(*holders.values()), **talkative).start()
+    for holder in holders.values():
+        holder.at(service)
+    good(holders["admin"].post("/models", {"model": "m"}))
+    yield Guarded(service, holders)
+    service.close()
+    assert_no_secret_in("".join(service.log), *holders.values())
+
+
+# Routes and roles
+
+
+def test_every_route_of_the_openapi_document_has_its_role(guarded: Guarded) -> None:
+    document = good(guarded.holders["read"].get("/openapi.json"))
+    described = {
+        f"{method.upper()} {path}": operation.get("x-role", "open")
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+    }
+    assert described.items() <= {route: role.name.lower() for route, role in ROUTES.items()}.items()
+    undescribed = {route for route in ROUTES if route not in described}
+    assert all(ROUTES[route] is Role.OPEN for route in undescribed), undescribed
+
+
+def test_the_page_on_security_has_the_same_table() -> None:
+    rows = rows_of(section("Keys and roles", (ROOT / "docs" / "security.md").read_text()))
+    documented = {
+        route: role.strip("`")
+        for role, _, routes in rows
+        for route in re.findall(r"`([A-Z]+ /[^`]*)`", routes)
+    }
+    assert documented == {route: role.name.lower() for route, role in ROUTES.items()}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_route_is_open_to_its_role_and_to_no_less(guarded: Guarded, route: str) -> None:
+    method, _, path = route.partition(" ")
+    path = re.sub(r"{\w+}", lambda found: FILLED[found[0]], path)
+    needed = ROUTES[route]
+    if needed is Role.OPEN:
+        assert guarded.status(method, path) == 200
+        return
+    assert guarded.status(method, path) == 401
+    for name, holder in guarded.holders.items():
+        status = guarded.status(method, path, **holder.headers)
+        if Role[name.upper()] < needed:
+            assert status == 403
+        else:
+            assert status not in (401, 403) and status < 500
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nothing"), ("GET", "/predict"), ("PATCH", "/models/m"), ("OPTIONS", "/stats"), ("HEAD", "/stats"),
+        ("GET", "/stats/"), ("GET", "//stats"), ("GET", "/STATS"), ("POST", "/%70redict"), ("POST", "/predict/"),
+        ("DELETE", "/models/m/"), ("GET", "/dashboard/../stats"), ("GET", "/dashboard/%2e%2e/stats"),
+        ("GET", "/livez/../stats"), ("GET", "/stats;/livez"), ("GET", "/stats?/livez"), ("GET", "/metrics#/livez"),
+        ("GET", "/docs/../models"), ("TRACE", "/"), ("GET", "http://localhost/stats"),
+    ],
+)  # fmt: skip
+def test_there_is_no_way_around_the_gate(guarded: Guarded, method: str, path: str) -> None:
+    """Said over a socket: clients would tidy such paths up."""
+    address = guarded.service.client.base_url
+    with socket.create_connection((address.host, address.port or 0), timeout=10) as connection:
+        head = (
+            f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )
+        connection.sendall(head.encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 400 ")), answer
+
+
+def test_a_spelling_that_the_router_takes_needs_the_same_role(guarded: Guarded) -> None:
+    read = guarded.holders["read"]
+    assert refusal(read.post("/%6dodels", {"model": "x"})) == (403, "forbidden")
+    assert refusal(read.post("/%70redict", {"model": "m", "features": [1.0]})) == (403, "forbidden")
+    assert refusal(read.client.request("DELETE", "/models/%6d")) == (403, "forbidden")
+
+
+def test_what_has_no_role_is_for_reading_or_for_admins(guarded: Guarded) -> None:
+    for name, statuses in {"read": (404, 403), "write": (404, 403), "admin": (404, 405)}.items():
+        headers = guarded.holders[name].headers
+        found = guarded.status("GET", "/nothing", **headers), guarded.status("PATCH", "/models/m", **headers)
+        assert found == statuses
+
+
+# Presenting a key
+
+
+def test_a_key_goes_into_either_header(guarded: Guarded) -> None:
+    secret = guarded.holders["read"].secret
+    for headers in (
+        {"authorization": f"Bearer {secret}"},
+        {"authorization": f"bEARER   {secret}"},
+        {"x-api-key": secret},
+        {"authorization": f"Bearer {secret}", "x-api-key": secret},
+        {"authorization": "Basic dTpw", "x-api-key": secret},  # a proxy's own
+    ):
+        assert httpx.get(f"{guarded.service.url}/stats", headers=headers).status_code == 200
+
+
+def test_what_is_not_a_key_is_401_and_says_how_without_quoting_it(guarded: Guarded) -> None:
+    holders = guarded.holders
+    secret, other = holders["admin"].secret, holders["read"].secret
+    digest = holders["admin"].line.split(":")[3]
+    tried: list[Any] = [
+        {},
+        {"authorization": secret},
+        {"authorization": f"Basic {secret}"},
+        {"authorization": "Bearer"},
+        {"authorization": f"Bearer {secret[:-1]}"},
+        {"authorization": f"Bearer {secret}x"},
+        {"authorization": f"Bearer {secret.swapcase()}"},
+        {"authorization": f"Bearer {digest}"},
+        {"authorization": f"Bearer sha256:{digest}"},
+        {"authorization": f"Bearer {holders['admin'].line}"},
+        {"authorization": b"Bearer \xff\xfe"},
+        {"authorization": f"Bearer {secret}", "x-api-key": other},
+        {"authorization": f"Bearer {secret}", "x-api-key": "wrong"},
+        {"cookie": f"key={secret}"},
+        [("x-api-key", secret), ("x-api-key", other)],
+    ]
+    for headers in tried:
+        answer = httpx.get(f"{guarded.service.url}/stats", headers=headers)
+        assert refusal(answer) == (401, "unauthorized"), headers
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert_no_secret_in(answer.text + str(answer.headers), *holders.values())
+    for path in (f"/stats?key={secret}", f"/stats?access_token={secret}"):
+        assert httpx.get(f"{guarded.service.url}{path}").status_code == 401
+
+
+def test_a_body_is_not_read_before_the_key(guarded: Guarded) -> None:
+    """Whoever has no key learns nothing about their body, and costs no more than their head."""
+    for path in ("/predict", "/stream", "/models", "/models/m/fit"):
+        answer = httpx.post(f"{guarded.service.url}{path}", content=b"{" * 100_000)
+        assert refusal(answer) == (401, "unauthorized")
+
+
+def test_a_key_for_writing_makes_models_by_predicting_but_not_otherwise(guarded: Guarded) -> None:
+    write = guarded.holders["write"]
+    assert good(write.predict("by-writing", [1.0]))["model"] == "by-writing"
+    assert refusal(write.post("/models", {"model": "chosen"})) == (403, "forbidden")
+    assert refusal(write.client.delete("/models/by-writing")) == (403, "forbidden")
+
+
+def test_the_openapi_document_asks_for_keys_only_where_there_are_some(
+    guarded: Guarded, service: Service
+) -> None:
+    asking = good(guarded.holders["read"].get("/openapi.json"))
+    assert set(asking["components"]["securitySchemes"]) == {"bearer", "header"}
+    assert asking["paths"]["/stats"]["get"]["security"] and "security" not in asking["paths"]["/livez"]["get"]
+    assert "securitySchemes" not in service.get("/openapi.json")["components"]

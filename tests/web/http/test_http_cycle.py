@@ -1,0 +1,84 @@
+"""An answer leaves in one packet, unless its body comes later."""
+
+import json
+import socket
+
+import httpx
+import pytest
+
+from service.web.http.cycle import _line
+from tests.running import Service
+
+
+def first_packet(service: Service, request: bytes) -> bytes:
+    """What can be read as soon as anything can."""
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(request)
+        return connection.recv(65_536)
+
+
+def request_for(path: str, body: bytes = b"") -> bytes:
+    head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    return head.encode() + b"content-length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def test_head_and_body_of_an_answer_come_together(service: Service, name: str) -> None:
+    body = json.dumps({"model": name, "features": [1.0]}).encode()
+    head, _, answer = first_packet(service, request_for("/predict", body)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert json.loads(answer)["model"] == name
+
+
+def test_a_head_does_not_wait_for_a_body_that_comes_later(service: Service) -> None:
+    body = b'{"features": [1.0]}\n'
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(
+            b"POST /stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200"), "before the first line is sent"
+        connection.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        assert b"is missing, and the stream has no default" in connection.recv(65_536)
+
+
+def test_an_answer_is_whole_when_the_connection_closes(service: Service) -> None:
+    request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(request)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert b"content-length: %d" % len(content) in head and content
+
+
+def test_many_requests_in_one_go_are_answered_in_their_order(service: Service, name: str) -> None:
+    bodies = [
+        json.dumps({"model": name, "features": [1.0], "label": 1, "id": f"{name}-{i}"}).encode()
+        for i in range(300)
+    ]
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(b"".join(request_for("/learn", body) for body in bodies))
+        received = b""
+        while received.count(b"}") < len(bodies):
+            part = connection.recv(65_536)
+            assert part, received
+            received += part
+    answers = [json.loads(line.partition(b"}")[0] + b"}") for line in received.split(b"\r\n\r\n")[1:]]
+    assert [answer["prediction_id"] for answer in answers] == [f"{name}-{i}" for i in range(300)]
+    assert [answer["rounds"] for answer in answers] == list(range(1, 301))
+
+
+def test_nothing_gets_into_a_head_that_would_be_more_than_a_line() -> None:
+    assert _line(b"x-name", b"a value, even caf\xc3\xa9") == b"x-name: a value, even caf\xc3\xa9\r\n"
+    for name, value in (
+        (b"x", b"a\r\nset-cookie: b"),
+        (b"x\n", b"a"),
+        (b"x y", b"a"),
+        (b"x:", b"a"),
+        (b"", b"a"),
+    ):
+        with pytest.raises(RuntimeError, match="no line for a head"):
+            _line(name, value)
