@@ -110,7 +110,7 @@ def test_a_torn_page_at_the_root_of_any_table_or_index_is_told_at_the_start(
         assert_start_is_refused(data)
 
 
-@pytest.mark.parametrize("torn", ["event_of_model", "snapshot", "outcome", "pending_of_model"])
+@pytest.mark.parametrize("torn", ["event_of_model", "snapshot", "outcome", "pending_of_model", "journal"])
 def test_a_torn_page_of_what_is_derived_is_mended(
     whole: Kept, copy: Callable[[Kept], Path], torn: str, start: Callable[..., Service]
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from service.journal.sqlite.migrations import LARGEST_NUMBER
 from service.journal.sqlite.schema import open_reader, open_writer
 
 NEEDED = ("model", "event", "pending")
@@ -35,6 +36,9 @@ def rebuild(path: Path) -> None:
         copy.execute("BEGIN")
         for table in (*NEEDED, *DERIVED):
             _copy(old, copy, table)
+        with suppress(sqlite3.Error):
+            copy.execute("UPDATE journal SET identity = ?, numbered = ?", *_rows(old, "journal"))
+        copy.execute(f"UPDATE journal SET numbered = max(numbered, ({LARGEST_NUMBER}))")
         copy.execute("COMMIT")
     path.rename(path.with_name(f"{path.name}.damaged"))
     for beside in ("wal", "shm"):

@@ -6,16 +6,27 @@ from collections.abc import Iterator
 import msgspec
 
 from service.commands.doctor.findings import Finding, statement
-from service.events import ModelDeleted
-from service.journal.codec import decode_event, decode_prediction
+from service.journal.codec import decode_prediction
+from service.journal.sqlite.migrations import LARGEST_NUMBER
 
 NAMES = {"pending": "predictions that wait", "snapshot": "snapshots", "outcome": "pages of outcomes"}
 
 
 def examine_tables(connection: sqlite3.Connection) -> Iterator[Finding]:
+    yield from _numbering(connection)
     yield from _orphans(connection)
     yield from _summarised(connection)
     yield from _pending(connection)
+
+
+def _numbering(connection: sqlite3.Connection) -> Iterator[Finding]:
+    """Whether the next event would get a number that was given before."""
+    newest = f"max(numbered, coalesce((SELECT max(seq) FROM event), 0)) < ({LARGEST_NUMBER})"
+    if connection.execute(f"SELECT 1 FROM journal WHERE {newest}").fetchone():
+        raised = statement(f"UPDATE journal SET numbered = max(numbered, ({LARGEST_NUMBER}))")
+        yield Finding(
+            "file", "numbers of events would be given again", "--repair raises the next one.", raised
+        )
 
 
 def _orphans(connection: sqlite3.Connection) -> Iterator[Finding]:
@@ -29,18 +40,13 @@ def _orphans(connection: sqlite3.Connection) -> Iterator[Finding]:
                 "--repair drops them.",
                 statement(f"DELETE FROM {table} WHERE {nobodys}"),
             )
-    lost = 0
-    for (body,) in connection.execute(f"SELECT body FROM event WHERE {nobodys}"):
-        try:
-            lost += not isinstance(decode_event(body), ModelDeleted)
-        except msgspec.MsgspecError:
-            lost += 1
+    (lost,) = connection.execute(f"SELECT count(*) FROM event WHERE {nobodys}").fetchone()
     if lost:
         yield Finding("file", f"{lost} events belong to models that are not there")
 
 
 def _summarised(connection: sqlite3.Connection) -> Iterator[Finding]:
-    (newest,) = connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
+    (newest,) = connection.execute(f"SELECT max(numbered, ({LARGEST_NUMBER})) FROM journal").fetchone()
     rows = connection.execute("SELECT through FROM summarised").fetchall()
     if len(rows) != 1 or rows[0][0] > newest:
         yield Finding(

@@ -25,7 +25,7 @@ def record_of(event: AnyEvent, life: int) -> Record:
         case ModelCreated() | ModelImported():
             return BirthRecord(event.model, event.at, encode(event.settings), body)
         case ModelDeleted():
-            return DeathRecord(life, body)
+            return DeathRecord(life)
         case PredictionsExpired():
             return EventRecord(life, None, False, Voids(event.at, event.through, event.count), body)
         case ModelReset():

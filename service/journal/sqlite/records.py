@@ -36,10 +36,9 @@ class BirthRecord(msgspec.Struct, array_like=True, tag="birth"):
 
 
 class DeathRecord(msgspec.Struct, array_like=True, tag="death"):
-    """The last event of a model: all it had goes."""
+    """A model is deleted: all it had goes, and its last event takes a number and is not kept."""
 
     life: int
-    body: bytes
 
 
 class PendingRecord(msgspec.Struct, array_like=True, tag="pending"):

@@ -4,16 +4,17 @@ import sqlite3
 from pathlib import Path
 
 from service.errors import DirectoryUnusable, JournalDamaged, NewerSchema
-from service.journal.sqlite.migrations import migrate
+from service.journal.sqlite.migrations import JOURNAL_TABLE, migrate
 
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # The counts of a model are a summary of its state, for lists that are sorted by them. They are written now
 # and then and never read as the truth; `summarised` tells up to which event they are right.
 # An event belongs to a model by its life, the number of the event that made it, so that the index stays small
 # and a model made again under an old name shares nothing with its predecessor.
-TABLES = """
+TABLES = f"""
+{JOURNAL_TABLE}
 CREATE TABLE model (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
     created_at INTEGER NOT NULL, settings BLOB NOT NULL, voided_through INTEGER NOT NULL DEFAULT 0,

@@ -10,6 +10,7 @@ from service.journal.sqlite.reading import newest_time
 from service.journal.sqlite.schema import damaged, open_reader
 
 ENDS = {
+    "journal": ("rowid",),
     "model": ("id", "name"),
     "event": ("seq", "model, seq", "prediction_id"),
     "pending": ("prediction_id", "model, at", "at"),

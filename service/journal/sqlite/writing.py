@@ -42,10 +42,8 @@ class Writing:
         self._execute = connection.execute
         self._events_kept_max = events_kept_max
         self._expired_remembered_max = expired_remembered_max
-        # A life is the number of the event that made it, and no number is given twice.
         (self._seq,) = self._execute(
-            "SELECT max(coalesce((SELECT max(seq) FROM event), 0),"
-            " coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'model'), 0))"
+            "SELECT max(numbered, coalesce((SELECT max(seq) FROM event), 0)) FROM journal"
         ).fetchone()
         self._lives: set[int] = set()
         self._to_trim: dict[int, int] = {}  # models, and up to where their events are to be forgotten
@@ -109,7 +107,9 @@ class Writing:
                 if record.voids is not None:
                     voided.append((record.life, record.voids))
         self._many("INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
-        new = self._many("INSERT INTO event VALUES", "(?,?,?,?)", events, " ON CONFLICT DO NOTHING")
+        new = self._many(
+            "INSERT INTO event VALUES", "(?,?,?,?)", events, " ON CONFLICT (prediction_id) DO NOTHING"
+        )
         for i, (seq, _, prediction_id, _) in zip(where, events, strict=True):
             stands = seq if new == len(events) or prediction_id is None else self._stands_at(prediction_id)
             results[i] = (NEW if stands == seq else REPEATED, stands)
@@ -137,7 +137,9 @@ class Writing:
             "INSERT INTO model (id, name, created_at, updated_at, settings) VALUES (?,?,?,?,?)",
             (life, birth.model, birth.at, birth.at, birth.settings),
         )
-        return self._append(life, birth.body)
+        self._seq = life
+        self._execute("INSERT INTO event VALUES (?,?,NULL,?)", (life, life, birth.body))
+        return NEW, life
 
     def _delete(self, death: DeathRecord) -> Result:
         life = death.life
@@ -147,12 +149,13 @@ class Writing:
             self._execute(f"DELETE FROM {table} WHERE model = ?", (life,))
         self._execute("DELETE FROM model WHERE id = ?", (life,))
         self._lives.discard(life)
-        return self._append(life, death.body)
-
-    def _append(self, life: int, body: bytes) -> Result:
         self._seq += 1
-        self._execute("INSERT INTO event VALUES (?,?,NULL,?)", (self._seq, life, body))
+        self._keep_numbering()
         return NEW, self._seq
+
+    def _keep_numbering(self) -> None:
+        """No number that was given is given again, also if its event goes."""
+        self._execute("UPDATE journal SET numbered = ?", (self._seq,))
 
     def _save(self, snapshot: SnapshotRecord) -> None:
         model = snapshot.life
@@ -168,6 +171,7 @@ class Writing:
             "INSERT OR REPLACE INTO outcome VALUES (?,?,?,?)",
             (model, snapshot.seq, snapshot.version, snapshot.outcomes),
         )
+        self._keep_numbering()
         self._plan_to_trim(model, snapshot.version - self._events_kept_max)
 
     def _plan_to_trim(self, model: int, version: int) -> None:

@@ -90,9 +90,7 @@ async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp
     assert sorted(rows) == [(f"p{number}",) for number in range(1, 5)]
 
 
-@pytest.mark.parametrize(
-    "end", [DeathRecord(1, b"end"), EventRecord(1, None, False, Voids(9, 9, 0), b"reset")]
-)
+@pytest.mark.parametrize("end", [DeathRecord(1), EventRecord(1, None, False, Voids(9, 9, 0), b"reset")])
 async def test_what_voids_predictions_comes_after_them(tmp_path: Path, end: Record) -> None:
     groups: Groups = []
     async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
