@@ -33,6 +33,7 @@ NovikoffError
     ├── DirectoryUnusable        directory-unusable
     ├── ClusterUnusable          cluster-unusable
     ├── JournalDamaged           journal-damaged
+    ├── JournalMissing           journal-missing: the directory has been used, and its journal is not there
     └── NewerSchema              newer-schema
 """
 
@@ -197,6 +198,10 @@ class ClusterUnusable(StartError):
 
 class JournalDamaged(StartError):
     code = "journal-damaged"
+
+
+class JournalMissing(StartError):
+    code = "journal-missing"
 
 
 class NewerSchema(StartError):

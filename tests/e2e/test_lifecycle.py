@@ -178,7 +178,7 @@ def test_a_stop_leaves_one_file_that_can_be_copied(start: Callable[..., Service]
     service.learn("m", [1.0], -1)
     service.stats("m")
     service.stop()
-    assert sorted(path.name for path in service.data.iterdir()) == ["journal.sqlite", "lock"]
+    assert sorted(path.name for path in service.data.iterdir()) == ["identity", "journal.sqlite", "lock"]
 
 
 def test_long_products_keep_no_other_core_busy(tmp_path: Path) -> None:

@@ -140,5 +140,5 @@ def test_answers_wait_in_no_file_that_is_left_behind(start: Start) -> None:
     service = start()
     service.client.post("/stream?model=m", content=BODY, headers=NDJSON)
     assert {path.name.split("-")[0] for path in service.data.iterdir()} <= {
-        "journal.sqlite", "lock",
+        "identity", "journal.sqlite", "lock",
     }, sorted(service.data.iterdir())  # fmt: skip

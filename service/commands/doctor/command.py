@@ -16,6 +16,7 @@ from service.commands.doctor.history import examine_model
 from service.commands.doctor.rebuilding import rebuild
 from service.commands.doctor.tables import examine_tables
 from service.errors import StartError
+from service.journal.sqlite.identity import check_not_lost
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.settings import Settings
@@ -60,10 +61,12 @@ def doctor(
 @contextmanager
 def _locked(data: Path) -> Iterator[None]:
     """The directory for ourselves, so that no service changes it meanwhile."""
-    if not (data / "journal.sqlite").is_file():
-        raise CommandFailed(f"there is no journal in {data}")
+    path = data.absolute() / "journal.sqlite"
     lock = DirectoryLock(data)
     try:
+        check_not_lost(path)
+        if not path.is_file():
+            raise CommandFailed(f"there is no journal in {data}")
         lock.acquire()
     except StartError as error:
         raise CommandFailed(error.detail) from None

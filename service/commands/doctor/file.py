@@ -5,6 +5,7 @@ from pathlib import Path
 
 from service.commands.doctor.findings import Finding
 from service.commands.doctor.rebuilding import can_be_rebuilt
+from service.journal.sqlite.identity import NAMELESS, identity_beside, identity_in, why_not_its_own
 from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 
 COMPLAINTS_MAX = 20
@@ -25,6 +26,11 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
                 "Start the service once: it brings the file up to date." if version < SCHEMA_VERSION else ""
             )
             return [Finding("file", words, older)]
+        identity = identity_in(connection)
+        if identity is None:
+            return [Finding("file", NAMELESS, COPY)]
+        if identity_beside(path) not in (None, identity):
+            return [Finding("file", why_not_its_own(path))]
         complaints = [row[0] for row in connection.execute(f"PRAGMA integrity_check({COMPLAINTS_MAX})")]
     except sqlite3.DatabaseError as error:
         complaints = [f"it cannot be read: {error}"]

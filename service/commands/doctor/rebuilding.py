@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from service.journal.sqlite.identity import identity_beside
 from service.journal.sqlite.migrations import LARGEST_NUMBER
 from service.journal.sqlite.schema import open_reader, open_writer
 
@@ -36,9 +37,7 @@ def rebuild(path: Path) -> None:
         copy.execute("BEGIN")
         for table in (*NEEDED, *DERIVED):
             _copy(old, copy, table)
-        with suppress(sqlite3.Error):
-            copy.execute("UPDATE journal SET identity = ?, numbered = ?", *_rows(old, "journal"))
-        copy.execute(f"UPDATE journal SET numbered = max(numbered, ({LARGEST_NUMBER}))")
+        _copy_what_it_is(old, copy, path)
         copy.execute("COMMIT")
     path.rename(path.with_name(f"{path.name}.damaged"))
     for beside in ("wal", "shm"):
@@ -50,6 +49,14 @@ def _copy(old: sqlite3.Connection, copy: sqlite3.Connection, table: str) -> None
     with suppress(*() if table in NEEDED else (sqlite3.Error,)):
         for row in _rows(old, table):
             copy.execute(f"INSERT OR IGNORE INTO {table} VALUES ({','.join('?' * len(row))})", row)
+
+
+def _copy_what_it_is(old: sqlite3.Connection, copy: sqlite3.Connection, path: Path) -> None:
+    """The copy takes the place of the old journal: it has its identity, and goes on with its numbers."""
+    copy.execute("UPDATE journal SET identity = coalesce(?, identity)", (identity_beside(path),))
+    with suppress(sqlite3.Error):
+        copy.execute("UPDATE journal SET identity = ?, numbered = ?", *_rows(old, "journal"))
+    copy.execute(f"UPDATE journal SET numbered = max(numbered, ({LARGEST_NUMBER}))")
 
 
 def _rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[object, ...]]:

@@ -17,8 +17,9 @@ from service.events import ModelCreated, ModelImported, Prediction
 from service.journal.protocol import Recorded
 from service.journal.seals import unseal
 from service.journal.sqlite import reading
+from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.lock import DirectoryLock
-from service.journal.sqlite.schema import open_reader, open_writer
+from service.journal.sqlite.schema import open_reader
 from service.learning.vectors import Array
 
 
@@ -46,7 +47,7 @@ def opened(directory: Path) -> Iterator[sqlite3.Connection]:
     path = directory.absolute() / "journal.sqlite"
     try:
         lock.acquire()
-        open_writer(path, "power").close()
+        open_directory(path, "power")
     except StartError as error:
         raise CommandFailed(error.detail) from None
     try:

@@ -36,6 +36,7 @@ from service.journal.protocol import (
 from service.journal.seals import Damaged, seal
 from service.journal.sqlite import reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
+from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.patience import Patience, QueueCounts
 from service.journal.sqlite.recording import record_of
@@ -49,8 +50,7 @@ from service.journal.sqlite.records import (
     SummariesRecord,
     Written,
 )
-from service.journal.sqlite.schema import open_reader, open_writer
-from service.journal.sqlite.soundness import check_soundness
+from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
@@ -81,8 +81,7 @@ class SqliteJournal(Unshared):
         self._lock = DirectoryLock(directory)
         self._lock.acquire()
         try:
-            open_writer(self._path, durability).close()
-            check_soundness(self._path)
+            open_directory(self._path, durability)
         except BaseException:
             self._lock.release()
             raise

@@ -55,10 +55,13 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         connection = _connect(path.as_uri())
         connection.execute("PRAGMA page_size=8192")
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
+        connection.execute(
+            "PRAGMA synchronous=FULL"
+        )  # a journal whose identity is on disk has to be there, too
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         connection.execute("PRAGMA temp_store=MEMORY")  # what a statement may have to undo: no file for each
         _make_or_check(connection, path)
+        connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
     except sqlite3.Error as error:
         if type(error) is sqlite3.DatabaseError:  # neither the disk nor the permissions: the content
             raise damaged(path, str(error)) from error

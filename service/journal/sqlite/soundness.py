@@ -26,7 +26,7 @@ def check_soundness(path: Path) -> None:
         with closing(open_reader(path)) as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-            if not _has_log(path) and path.stat().st_size != pages * page_bytes:
+            if not has_log(path) and path.stat().st_size != pages * page_bytes:
                 raise damaged(
                     path, f"it has {path.stat().st_size} bytes and ought to have {pages * page_bytes}"
                 )
@@ -40,7 +40,7 @@ def check_soundness(path: Path) -> None:
         raise damaged(path, str(error)) from error
 
 
-def _has_log(path: Path) -> bool:
+def has_log(path: Path) -> bool:
     """Whether pages wait beside the file because they could not be folded in, as on a full disk."""
     log = path.with_name(f"{path.name}-wal")
     return log.exists() and log.stat().st_size > 0

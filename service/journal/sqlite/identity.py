@@ -1,0 +1,115 @@
+"""Which journal belongs to a data directory.
+
+A random identity is in the journal and in the file `identity` beside it. A directory that has one has been used: if
+its journal is missing, empty or another's, beginning anew would hide all that was learned, so that is refused.
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from service.errors import DirectoryUnusable, JournalMissing
+from service.journal.sqlite.schema import damaged, open_reader, open_writer
+from service.journal.sqlite.soundness import check_soundness, has_log
+
+NAMELESS = "it does not say which journal it is"
+
+
+def open_directory(path: Path, durability: str) -> None:
+    """Make the journal or check it, and see that it belongs here. The directory is locked by the caller.
+
+    The journal is made first, so that a start that is killed on the way can be repeated.
+    """
+    check_not_lost(path)
+    open_writer(path, durability).close()
+    check_soundness(path)
+    with closing(open_reader(path)) as connection:
+        identity = identity_in(connection)
+    known = identity_beside(path)
+    if identity is None:
+        raise damaged(path, NAMELESS)
+    if known is None:
+        _write(_file(path), identity)
+    elif known != identity:
+        raise JournalMissing(why_not_its_own(path))
+
+
+def check_not_lost(path: Path) -> None:
+    """JournalMissing if the directory has been used and its journal is not there, or is without content.
+
+    To be asked before SQLite opens the file, since it removes a log whose file is empty.
+    """
+    if not _is_blank(path):
+        return
+    if identity_beside(path) is not None:
+        raise JournalMissing(
+            f"{path.parent} has been used, and its {path.name} is missing or empty: put it back or restore a"
+            f" backup; to begin anew, remove {_file(path)}"
+        )
+    if has_log(path):
+        raise JournalMissing(
+            f"{path} is missing or empty, and its newest events are in {path.name}-wal: put back the file that"
+            f" belongs to it or restore a backup; to begin anew, remove {path}-wal"
+        )
+
+
+def why_not_its_own(path: Path) -> str:
+    return (
+        f"{path} is the journal of another directory than {path.parent}: put the right one back;"
+        f" if this one is meant to be here, remove {_file(path)}"
+    )
+
+
+def identity_in(connection: sqlite3.Connection) -> str | None:
+    """That of a journal; None if it is damaged so that it has none."""
+    row = connection.execute("SELECT identity FROM journal").fetchone()
+    return str(row[0]) if row else None
+
+
+def identity_beside(path: Path) -> str | None:
+    """That of the directory of a journal; None if it has not been used."""
+    try:
+        return _file(path).read_text("ascii", "replace").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def sync_directory(directory: Path) -> None:
+    """Make durable which files are in it."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _file(path: Path) -> Path:
+    return path.with_name("identity")
+
+
+def _write(file: Path, identity: str) -> None:
+    new = file.with_name("identity.new")
+    try:
+        with new.open("w") as opened:
+            opened.write(f"{identity}\n")
+            opened.flush()
+            os.fsync(opened.fileno())
+        new.replace(file)
+        sync_directory(file.parent)
+    except OSError as error:
+        raise DirectoryUnusable(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _is_blank(path: Path) -> bool:
+    """Whether there is no file, an empty one, or a database of one page, which has no table.
+
+    A file of one page may have all else in the log beside it, but an empty one may not.
+    """
+    try:
+        with path.open("rb") as opened:
+            head = opened.read(32)
+    except FileNotFoundError:
+        return True
+    pages = int.from_bytes(head[28:], "big")
+    return not head or (pages <= 1 and not has_log(path))
