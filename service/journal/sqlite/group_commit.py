@@ -211,6 +211,9 @@ class GroupCommit:
         os._exit(1)
 
     def _finish(self, written: Written) -> None:
+        if written.is_final:
+            log.critical("%s: stopping", written.failure)
+            os._exit(1)
         self._being_applied = self._under_way.pop(0)
         group = [item for _, item in self._being_applied]
         self.waiting -= len(group)

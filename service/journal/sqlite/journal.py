@@ -38,6 +38,7 @@ from service.journal.sqlite import reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.ownership import opened_file, why_lost
 from service.journal.sqlite.patience import Patience, QueueCounts
 from service.journal.sqlite.recording import record_of
 from service.journal.sqlite.records import (
@@ -82,10 +83,13 @@ class SqliteJournal(Unshared):
         self._lock.acquire()
         try:
             open_directory(self._path, durability)
+            self._files = [opened_file(self._path), opened_file(self._lock.path, self._lock.file)]
         except BaseException:
             self._lock.release()
             raise
-        self._opening = Opening(str(self._path), durability, events_kept_max, expired_remembered_max)
+        self._opening = Opening(
+            str(self._path), durability, events_kept_max, expired_remembered_max, self._files
+        )
         self._queue_events_max = queue_events_max
         self._queue_seconds_max = queue_seconds_max
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
@@ -96,6 +100,7 @@ class SqliteJournal(Unshared):
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
         self._failures_told = Seldom()
+        self.why_out_of_touch: str | None = None
 
     async def open(self, apply: Apply) -> int:
         self._apply = apply
@@ -107,7 +112,9 @@ class SqliteJournal(Unshared):
         ]
         for patience in self._patience:
             patience.start()
-        return await self._read(reading.newest_time)
+        newest = await self._read(reading.newest_time)
+        self._files.append(opened_file(self._path.with_name(f"{self._path.name}-wal")))
+        return newest
 
     async def close(self) -> None:
         for patience in self._patience:
@@ -118,6 +125,13 @@ class SqliteJournal(Unshared):
             connection.close()
         await self._writer.stop()  # the last one to close the file leaves it in one piece
         self._lock.release()
+
+    async def look(self) -> None:
+        self.why_out_of_touch = await asyncio.to_thread(why_lost, self._files)
+
+    @property
+    def is_connected(self) -> bool:
+        return self.why_out_of_touch is None
 
     def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
         withdrawn = self._writer.withdraw(event.prediction_id) if isinstance(event, RoundRevealed) else None
@@ -245,7 +259,10 @@ class SqliteJournal(Unshared):
             try:
                 connection: sqlite3.Connection | None = getattr(self._reader, "connection", None)
                 if connection is None:
-                    connection = self._reader.connection = open_reader(self._path)
+                    connection = open_reader(self._path)
+                    if (why := why_lost(self._files)) is not None:
+                        raise sqlite3.OperationalError(why)
+                    self._reader.connection = connection
                     self._reader_connections.append(connection)
                 return function(connection, *args)
             except (sqlite3.Error, msgspec.MsgspecError, Damaged) as error:

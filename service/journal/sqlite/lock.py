@@ -15,22 +15,22 @@ class DirectoryLock:
     """Held from acquire to release, and let go by the system when its processes die, however they die."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / "lock"
+        self.path = directory.absolute() / "lock"
         self.file = -1
 
     def acquire(self) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise DirectoryUnusable(f"{self._path.parent} cannot be written: {error.strerror}") from error
+            raise DirectoryUnusable(f"{self.path.parent} cannot be written: {error.strerror}") from error
         patience_ends = time.monotonic() + LAST_COMMIT_SECONDS
         while not self._locked():
             holder = os.pread(self.file, 32, 0).decode("ascii", "replace").strip()
             if _is_running(holder) or time.monotonic() > patience_ends:
                 os.close(self.file)
                 raise DirectoryLocked(
-                    f"{self._path.parent} is in use by process {holder or 'unknown'}:"
+                    f"{self.path.parent} is in use by process {holder or 'unknown'}:"
                     " stop it, or choose another directory with --data"
                 )
             time.sleep(0.01)

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from service.journal.sqlite.ownership import OpenedFile
+
 
 class EventRecord(msgspec.Struct, array_like=True, tag="event"):
     """An event of an existing model. `voids`: with it, predictions become void."""
@@ -84,20 +86,25 @@ NEW, REPEATED, MODEL_UNKNOWN = range(3)
 
 
 class Written(msgspec.Struct, array_like=True):
-    """What became of each record of a group and, for events, where it stands; or why nothing was written."""
+    """What became of each record of a group and, for events, where it stands; or why nothing was written.
+
+    `is_final`: the journal is not what this service takes it for, and only a fresh start can tell what it is.
+    """
 
     results: list[tuple[int, int]]
     seconds: float
     failure: str | None = None
+    is_final: bool = False
 
 
 class Opening(msgspec.Struct, array_like=True):
-    """The first message: what to write to and how."""
+    """The first message: what to write to and how. `files` have to stay at their paths, or nothing is written."""
 
     path: str
     durability: str
     events_kept_max: int
     expired_remembered_max: int
+    files: list[OpenedFile]
 
 
 _encode_into = msgspec.msgpack.Encoder().encode_into

@@ -7,15 +7,10 @@ class Unshared:
     """The part of `Journal` that concerns others."""
 
     is_shared = False
-    is_connected = True
-    why_out_of_touch = None
     lag_events = 0
 
     def time_us(self) -> int:
         return time.time_ns() // 1000
-
-    async def look(self) -> None:
-        """There is nobody to look at."""
 
     async def may_come(self, prediction_id: str) -> bool:
         return False

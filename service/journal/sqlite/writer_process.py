@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import BinaryIO
 
+from service.journal.sqlite.ownership import opened_file, why_lost
 from service.journal.sqlite.records import Written, decode_group, decode_opening, message
 from service.journal.sqlite.schema import open_writer
 from service.journal.sqlite.writing import Writing
@@ -41,6 +42,7 @@ def main() -> None:
         events_kept_max=opening.events_kept_max,
         expired_remembered_max=opening.expired_remembered_max,
     )
+    files = [*opening.files, opened_file(Path(f"{opening.path}-wal"))]
     failures = 0
     while (body := read_message(source)) is not None:
         began = perf_counter()
@@ -48,7 +50,12 @@ def main() -> None:
         try:
             if group.failures_known < failures:
                 raise sqlite3.OperationalError("what came before could not be written")
+            if (why := why_lost(files)) is not None:
+                raise sqlite3.OperationalError(why)
             written = Written(writing.commit(group.records), perf_counter() - began)
+        except sqlite3.IntegrityError as error:  # a number, or a model's name, that was free in our view
+            why = f"somebody else has written to the journal: {error}"
+            written = Written([], perf_counter() - began, why, is_final=True)
         except sqlite3.Error as error:
             failures += 1
             written = Written([], perf_counter() - began, str(error))

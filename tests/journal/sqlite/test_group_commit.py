@@ -35,7 +35,7 @@ async def writer_at(path: Path, groups: Groups, *, queue_max: int = 10_000) -> A
     open_writer(path, "power").close()
     writer = GroupCommit(lambda group, written: groups.append((group, written)), queue_max=queue_max)
     lock = os.open(path.parent / "lock", os.O_RDWR | os.O_CREAT)
-    await writer.start(Opening(str(path), "power", 100, 100), lock)
+    await writer.start(Opening(str(path), "power", 100, 100, []), lock)
     yield writer
     await writer.stop()
     os.close(lock)
