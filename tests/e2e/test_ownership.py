@@ -25,7 +25,7 @@ def assert_nothing_is_taken(service: Service, *words: str) -> None:
     for word in words:
         assert word in unready.json()["detail"]
     assert "novikoff_journal_connected 0" in service.client.get("/metrics").text
-    assert "the journal cannot be written: " in "".join(service.log)
+    eventually(lambda: "the journal cannot be written: " in "".join(service.log))
 
 
 @pytest.fixture

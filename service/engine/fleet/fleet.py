@@ -13,7 +13,7 @@ from service.engine.fleet.live import Live, born
 from service.engine.fleet.loading import Loading
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.model.outcomes import BlockOutcome, Outcome
-from service.errors import ModelUnreadable, NovikoffError, Overloaded, UnknownModel
+from service.errors import ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -226,25 +226,37 @@ class Fleet:
     async def summarise(self) -> None:
         """Bring all summaries up to date, those too that a crash left behind."""
         async with self._summarising:  # who comes second waits until the first one's are on disk
-            await self._summarise()
+            await self._catch_up()
+            await self._save_summaries()
 
-    async def _summarise(self) -> None:
-        if self.started_after is not None:  # asked here, so that a start need not wait for the answer
+    async def summarise_loaded(self) -> None:
+        """The same without those that a crash left behind, which may be many: the next start finds them again."""
+        async with self._summarising:
+            await self._find_left_behind()
+            await self._save_summaries()
+
+    async def _find_left_behind(self) -> None:
+        """Once, and not at the start, so that nobody has to wait for the answer."""
+        if self.started_after is not None:
             self.left_behind.update(await self._journal.unsummarised(before=self.started_after))
             self.started_after = None
-        while self.left_behind:
-            name = self.left_behind.pop()
-            try:
-                with suppress(UnknownModel, ModelUnreadable):  # its summary stays as it is
-                    await self.get(name)
-            except NovikoffError:
-                self.left_behind.add(name)  # for the next time
-                raise
+
+    async def _catch_up(self) -> None:
+        """Load the models that a crash left behind, so that they are summarised like any other."""
+        await self._find_left_behind()
+        for name in tuple(self.left_behind):
+            with suppress(UnknownModel, ModelUnreadable):  # its summary stays as it is
+                await self.get(name)
+            self.left_behind.discard(name)
+
+    async def _save_summaries(self) -> None:
+        has_caught_up = self.left_behind <= self.loaded.keys()
         names, self._unsummarised = self._unsummarised, set()
         if names:
             summaries = [self.loaded[name].summary() for name in names]
             try:
-                await self._journal.save_summaries(summaries, through=self._applied)
+                through = self._applied if has_caught_up else None
+                await self._journal.save_summaries(summaries, through=through)
             except BaseException:
                 self._unsummarised |= names & self.loaded.keys()
                 raise

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import count
 from time import monotonic, time_ns
@@ -43,20 +44,21 @@ class Housekeeping:
         """Leave everything in order."""
         self._task.cancel()
         await asyncio.wait([self._task])
-        await self._tidy(summarise=True)
+        await self._tidy(self._fleet.summarise_loaded)
 
     async def _run(self) -> None:
         for sweep in count(1):
             await asyncio.sleep(SWEEP_SECONDS)
-            await self._tidy(summarise=sweep % SUMMARISE_EVERY_SWEEPS == 0)
-            if sweep % SUMMARISE_EVERY_SWEEPS == 0:
+            is_turn = sweep % SUMMARISE_EVERY_SWEEPS == 0
+            await self._tidy(self._fleet.summarise if is_turn else None)
+            if is_turn:
                 await self.load_left_behind()
 
-    async def _tidy(self, *, summarise: bool) -> None:
+    async def _tidy(self, summarise: Callable[[], Awaitable[None]] | None) -> None:
         try:
             await self._expiry.sweep()
-            if summarise:
-                await self._fleet.summarise()
+            if summarise is not None:
+                await summarise()
         except NovikoffError as error:
             log.warning("housekeeping is done later: %s", error.detail)
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from service.errors import DirectoryUnusable, JournalMissing
+from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.schema import damaged, open_reader, open_writer
 from service.journal.sqlite.soundness import check_soundness, has_log
 
@@ -73,15 +74,6 @@ def identity_beside(path: Path) -> str | None:
         return _file(path).read_text("ascii", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def sync_directory(directory: Path) -> None:
-    """Make durable which files are in it."""
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _file(path: Path) -> Path:

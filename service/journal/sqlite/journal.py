@@ -13,11 +13,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import msgspec
 
 from service.errors import JournalUnavailable, ModelUnreadable, Overloaded, UnknownModel
-from service.events import (
-    AnyEvent,
-    Prediction,
-    RoundRevealed,
-)
+from service.events import AnyEvent, Prediction, RoundRevealed
 from service.journal.codec import encode
 from service.journal.protocol import (
     NEW_LIFE,
@@ -38,7 +34,7 @@ from service.journal.sqlite import reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.lock import DirectoryLock
-from service.journal.sqlite.ownership import opened_file, why_lost
+from service.journal.sqlite.ownership import check_in_place, opened_file
 from service.journal.sqlite.patience import Patience, QueueCounts
 from service.journal.sqlite.recording import record_of
 from service.journal.sqlite.records import (
@@ -87,9 +83,8 @@ class SqliteJournal(Unshared):
         except BaseException:
             self._lock.release()
             raise
-        self._opening = Opening(
-            str(self._path), durability, events_kept_max, expired_remembered_max, self._files
-        )
+        limits = (events_kept_max, expired_remembered_max)
+        self._opening = Opening(str(self._path), durability, *limits, self._files)
         self._queue_events_max = queue_events_max
         self._queue_seconds_max = queue_seconds_max
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
@@ -100,7 +95,6 @@ class SqliteJournal(Unshared):
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
         self._failures_told = Seldom()
-        self.why_out_of_touch: str | None = None
 
     async def open(self, apply: Apply) -> int:
         self._apply = apply
@@ -112,8 +106,8 @@ class SqliteJournal(Unshared):
         ]
         for patience in self._patience:
             patience.start()
-        newest = await self._read(reading.newest_time)
-        self._files.append(opened_file(self._path.with_name(f"{self._path.name}-wal")))
+        newest = await self._read(reading.newest_time)  # which opens the log, too
+        self._files.append(opened_file(Path(f"{self._path}-wal")))
         return newest
 
     async def close(self) -> None:
@@ -125,13 +119,6 @@ class SqliteJournal(Unshared):
             connection.close()
         await self._writer.stop()  # the last one to close the file leaves it in one piece
         self._lock.release()
-
-    async def look(self) -> None:
-        self.why_out_of_touch = await asyncio.to_thread(why_lost, self._files)
-
-    @property
-    def is_connected(self) -> bool:
-        return self.why_out_of_touch is None
 
     def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
         withdrawn = self._writer.withdraw(event.prediction_id) if isinstance(event, RoundRevealed) else None
@@ -260,8 +247,7 @@ class SqliteJournal(Unshared):
                 connection: sqlite3.Connection | None = getattr(self._reader, "connection", None)
                 if connection is None:
                     connection = open_reader(self._path)
-                    if (why := why_lost(self._files)) is not None:
-                        raise sqlite3.OperationalError(why)
+                    check_in_place(self._files)
                     self._reader.connection = connection
                     self._reader_connections.append(connection)
                 return function(connection, *args)

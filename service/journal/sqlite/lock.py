@@ -20,7 +20,7 @@ class DirectoryLock:
 
     def acquire(self) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _make_durably(self.path.parent)
             self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise DirectoryUnusable(f"{self.path.parent} cannot be written: {error.strerror}") from error
@@ -46,6 +46,23 @@ class DirectoryLock:
         except OSError:
             return False
         return True
+
+
+def _make_durably(directory: Path) -> None:
+    """Make a directory and those above it, so that a power cut leaves them where they are."""
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync_directory(one.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make durable which files are in it."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _is_running(process: str) -> bool:

@@ -5,6 +5,7 @@ that has it open. So each commit looks first, and nothing more is taken.
 """
 
 import os
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,12 @@ def opened_file(path: Path, descriptor: int | None = None) -> OpenedFile:
     """The file that was opened with this descriptor at a path; without one, the file that is there now."""
     found = path.stat() if descriptor is None else os.fstat(descriptor)
     return OpenedFile(str(path), found.st_dev, found.st_ino)
+
+
+def check_in_place(files: Iterable[OpenedFile]) -> None:
+    """OperationalError, as of a journal that cannot be used just now, if one is no longer the file at its path."""
+    if (why := why_lost(files)) is not None:
+        raise sqlite3.OperationalError(why)
 
 
 def why_lost(files: Iterable[OpenedFile]) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import BinaryIO
 
-from service.journal.sqlite.ownership import opened_file, why_lost
+from service.journal.sqlite.ownership import check_in_place, opened_file
 from service.journal.sqlite.records import Written, decode_group, decode_opening, message
 from service.journal.sqlite.schema import open_writer
 from service.journal.sqlite.writing import Writing
@@ -50,8 +50,7 @@ def main() -> None:
         try:
             if group.failures_known < failures:
                 raise sqlite3.OperationalError("what came before could not be written")
-            if (why := why_lost(files)) is not None:
-                raise sqlite3.OperationalError(why)
+            check_in_place(files)
             written = Written(writing.commit(group.records), perf_counter() - began)
         except sqlite3.IntegrityError as error:  # a number, or a model's name, that was free in our view
             why = f"somebody else has written to the journal: {error}"

@@ -197,7 +197,7 @@ class Writing:
             summaries.rows,
         )
         if summaries.through is not None:
-            self._execute("UPDATE summarised SET through = ?", (summaries.through,))
+            self._execute("UPDATE summarised SET through = max(through, ?)", (summaries.through,))
 
     def _trim(self, most: int) -> None:
         """Forget some of the events that came too long ago."""
