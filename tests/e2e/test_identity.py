@@ -158,6 +158,19 @@ def test_a_directory_of_0_1_0_gets_its_identity_when_it_is_first_opened(
     assert_start_is_refused(data, "has been used")
 
 
+def test_a_backup_from_before_there_were_identities_can_be_put_back(
+    start: Callable[..., Service], tmp_path: Path
+) -> None:
+    data = unpack(FILES / "stopped.tar.xz", tmp_path / "data")
+    shutil.copy(data / "journal.sqlite", tmp_path / "backup")
+    service = start(data)
+    names = service.get("/models")["models"]
+    assert service.stop() == 0
+    shutil.copy(tmp_path / "backup", data / "journal.sqlite")
+    service.start()
+    assert service.get("/models")["models"] == names
+
+
 @pytest.mark.parametrize("torn", ["event_of_model", "journal"])
 def test_a_mended_journal_keeps_its_identity(used: Service, torn: str) -> None:
     with closing(sqlite3.connect(journal_of(used))) as connection:

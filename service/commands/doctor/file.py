@@ -29,7 +29,7 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
         identity = identity_in(connection)
         if identity is None:
             return [Finding("file", NAMELESS, COPY)]
-        if identity_beside(path) not in (None, identity):
+        if identity and identity_beside(path) not in (None, identity):
             return [Finding("file", why_not_its_own(path))]
         complaints = [row[0] for row in connection.execute(f"PRAGMA integrity_check({COMPLAINTS_MAX})")]
     except sqlite3.DatabaseError as error:

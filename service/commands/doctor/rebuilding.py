@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from service.journal.sqlite.identity import identity_beside
 from service.journal.sqlite.migrations import LARGEST_NUMBER
 from service.journal.sqlite.schema import open_reader, open_writer
 
@@ -37,7 +36,7 @@ def rebuild(path: Path) -> None:
         copy.execute("BEGIN")
         for table in (*NEEDED, *DERIVED):
             _copy(old, copy, table)
-        _copy_what_it_is(old, copy, path)
+        _copy_what_it_is(old, copy)
         copy.execute("COMMIT")
     path.rename(path.with_name(f"{path.name}.damaged"))
     for beside in ("wal", "shm"):
@@ -51,9 +50,8 @@ def _copy(old: sqlite3.Connection, copy: sqlite3.Connection, table: str) -> None
             copy.execute(f"INSERT OR IGNORE INTO {table} VALUES ({','.join('?' * len(row))})", row)
 
 
-def _copy_what_it_is(old: sqlite3.Connection, copy: sqlite3.Connection, path: Path) -> None:
-    """The copy takes the place of the old journal: it has its identity, and goes on with its numbers."""
-    copy.execute("UPDATE journal SET identity = coalesce(?, identity)", (identity_beside(path),))
+def _copy_what_it_is(old: sqlite3.Connection, copy: sqlite3.Connection) -> None:
+    """The copy has the identity of the journal, or takes it from the directory, and goes on with its numbers."""
     with suppress(sqlite3.Error):
         copy.execute("UPDATE journal SET identity = ?, numbered = ?", *_rows(old, "journal"))
     copy.execute(f"UPDATE journal SET numbered = max(numbered, ({LARGEST_NUMBER}))")

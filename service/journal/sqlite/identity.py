@@ -8,10 +8,11 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from secrets import token_hex
 
 from service.errors import DirectoryUnusable, JournalMissing
 from service.journal.sqlite.lock import sync_directory
-from service.journal.sqlite.schema import damaged, open_reader, open_writer
+from service.journal.sqlite.schema import damaged, open_writer
 from service.journal.sqlite.soundness import check_soundness, has_log
 
 NAMELESS = "it does not say which journal it is"
@@ -20,14 +21,17 @@ NAMELESS = "it does not say which journal it is"
 def open_directory(path: Path, durability: str) -> None:
     """Make the journal or check it, and see that it belongs here. The directory is locked by the caller.
 
-    The journal is made first, so that a start that is killed on the way can be repeated.
+    A journal without an identity, one that is new or from before there were any, takes that of the directory. It is
+    written to the journal first, so that a start that is killed on the way can be repeated.
     """
     check_not_lost(path)
     open_writer(path, durability).close()
     check_soundness(path)
-    with closing(open_reader(path)) as connection:
-        identity = identity_in(connection)
     known = identity_beside(path)
+    with closing(open_writer(path, "power")) as connection:
+        own = (known or token_hex(16),)
+        connection.execute("UPDATE journal SET identity = ? WHERE identity = ''", own)
+        identity = identity_in(connection)
     if identity is None:
         raise damaged(path, NAMELESS)
     if known is None:
@@ -71,7 +75,7 @@ def identity_in(connection: sqlite3.Connection) -> str | None:
 def identity_beside(path: Path) -> str | None:
     """That of the directory of a journal; None if it has not been used."""
     try:
-        return _file(path).read_text("ascii", "replace").strip()
+        return _file(path).read_text("ascii", "replace").strip() or None
     except (FileNotFoundError, NotADirectoryError):
         return None
 

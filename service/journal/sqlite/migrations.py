@@ -11,10 +11,11 @@ from service.journal.seals import seal
 
 JOURNAL_TABLE = """
 CREATE TABLE journal (identity TEXT NOT NULL, numbered INTEGER NOT NULL);
-INSERT INTO journal VALUES (lower(hex(randomblob(16))), 0);
+INSERT INTO journal VALUES ('', 0);
 """
-"""One row: which journal this is, and up to which sequence number none is given again, even if no event has it.
-`numbered` is raised with every snapshot and every deleted model; an event with a higher number is kept until then."""
+"""One row: which journal this is, empty until a directory takes it; and up to which sequence number none is given
+again, even if no event has it. `numbered` is raised with every snapshot and every deleted model: until then no event
+with a higher number can go."""
 
 LARGEST_NUMBER = """
 SELECT max(
