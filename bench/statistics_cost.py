@@ -20,14 +20,10 @@ import numpy as np
 
 from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.observed_margin import Observed
-from service.learning.statistics import Statistics
-from service.learning.statistics.confusion import Confusion
-from service.learning.statistics.curve import Curve
-from service.learning.statistics.delay import Delay
-from service.learning.statistics.drift import DELTA, Drift
-from service.learning.statistics.windows import Clock
+from service.learning.statistics import STATISTICS, Statistics
+from service.learning.statistics.drift import DELTA
 
-PARTS = (Statistics, Clock, Confusion, Delay, Drift, Curve, Bound, Observed)
+PARTS = (Statistics, *STATISTICS.values(), Bound, Observed)
 SHARED = {id(DELTA), id(1.0), id(None), id(True), id(False)}
 START_US = 1_700_000_000_000_000
 

@@ -14,6 +14,7 @@ from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
 from service.learning.parameters import Parameter
+from service.learning.statistics import STATISTICS, Statistics
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.model_settings import ModelSettings
@@ -127,6 +128,22 @@ def parameters(owners: Mapping[str, Mapping[str, Parameter]]) -> list[list[str]]
 def test_the_page_of_models_says_what_the_catalogues_say(heading: str, expected: list[list[str]]) -> None:
     table = "\n".join("| " + " | ".join(row) + " |" for row in expected)
     assert rows_of(section(heading, MODEL_PAGE)) == expected, f"the table ought to be:\n{table}"
+
+
+def test_the_page_of_statistics_defines_every_number_as_the_code_does() -> None:
+    page = (ROOT / "docs" / "statistics.md").read_text()
+    documented = {
+        row[0].replace("`", ""): row[1]
+        for heading in re.findall(r"^## (.*)$", page, re.MULTILINE)
+        for row in rows_of(section(heading, page))
+    }
+    defined = {
+        number: text
+        for kind in (Statistics, *STATISTICS.values())
+        for number, text in kind.DEFINITIONS.items()
+    }
+    elsewhere = {name for name in documented if name.startswith(("rounds.", "bound."))}
+    assert {name: text for name, text in documented.items() if name not in elsewhere} == defined
 
 
 # Routes and problems
