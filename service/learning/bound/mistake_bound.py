@@ -26,8 +26,8 @@ from service.learning.bound.observed_margin import AnyArray, Observed
 from service.learning.vectors import dot
 
 BOTH_CLASSES = 0b11
-# A sum in another order differs by less than this share.
-CLEARLY = 1 - 1e-6
+# Sums of the same squares in another order differ by less than what is missing here.
+NEARLY_ALL = 1 - 1e-6
 # Set for ever beside the classes once an update has left the range of numbers.
 OUT_OF_RANGE = 0b100
 
@@ -91,7 +91,7 @@ class Bound:
         elsewhere.
         """
         # Whether it may be the longest is found the faster way, and its length by a sum as everywhere else.
-        if np.vdot(x, x) >= CLEARLY * self.norm_sq_max:
+        if np.vdot(x, x) >= NEARLY_ALL * self.norm_sq_max:
             self.norm_sq_max = max(self.norm_sq_max, dot(x, x))
         knew_both = self.knows_both
         self.classes |= 2 if y > 0 else 1
