@@ -7,6 +7,7 @@ from service.journal.codec import STATE_VERSION, NewerState, decode_state, encod
 from service.journal.jetstream import format as stream_format
 from service.journal.sqlite import migrations
 from service.journal.sqlite.schema import SCHEMA_VERSION
+from service.learning.statistics import Statistics
 
 
 def test_there_is_a_step_from_each_version_to_the_next() -> None:
@@ -32,3 +33,8 @@ def test_a_state_of_a_newer_version_is_refused_by_its_name() -> None:
     for no_state in (b"", b"\x00"):
         with pytest.raises(ValueError, match="it is no state"):
             decode_state(no_state)
+
+
+def test_a_statistic_that_an_older_state_lacks_begins_anew_and_the_others_go_on() -> None:
+    stepped = state_steps.step_up(1, {"statistics": {"revealed": 5}})["statistics"]
+    assert stepped == {**Statistics().state(), "revealed": 5}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from service.journal.codec import STATE_VERSION, decode_state
+from service.learning.statistics import Statistics
 
 State = dict[str, Any]
 
@@ -26,6 +27,9 @@ def step_up(version: int, state: State) -> State:
     """A model's state as this version would have written it."""
     for step in range(version, STATE_VERSION):
         state = STEPS[step](state)
+    if version < STATE_VERSION and "statistics" in state:
+        # A statistic that the older program did not have begins with the next reveal.
+        state = {**state, "statistics": Statistics().state() | state["statistics"]}
     return state
 
 
