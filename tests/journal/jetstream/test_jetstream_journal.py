@@ -231,10 +231,12 @@ async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(
             await journal.settle()
             await journal.append(ModelDeleted("m", long_ago + 1), LIFE)
             if buried:
-                await eventually_async(lambda: are_left(2), otherwise="more than the birth and the death")
+                await eventually_async(lambda: are_left(3), otherwise="more than birth, death and format")
         async with opened(options) as (journal, _):
             assert await journal.models(Page()) == []
-            await eventually_async(lambda: are_left(1), otherwise="more than the mark of the summaries")
+            await eventually_async(
+                lambda: are_left(2), otherwise="more than the marks of summaries and format"
+            )
             assert (await journal.append(created())).is_new, "though the log has forgotten the death"
 
 
