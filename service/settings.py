@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     pending_total_max: int = Field(
         500_000,
         ge=1,
-        description="predictions that wait, of all models together; then each pushes out its own",
+        description="predictions that wait in all; then a model pushes out its own oldest, or the oldest of all",
     )
 
     feeds_max: int = Field(100, ge=0, description="clients that may follow the feed at the same time")

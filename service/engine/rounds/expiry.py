@@ -75,13 +75,15 @@ class Expiry:
 
     async def _give_up_oldest(self) -> int:
         """Give up some; how many models had them."""
+        many = min(max(1, round(self._pending_total_max * ROOM_MADE)), LOOKED_AT_ONCE)
         try:
-            now = self._clock.now()
-            many = max(1, round(self._pending_total_max * ROOM_MADE))
-            oldest, through = await self._journal.overdue(self._swept_through, now, min(many, LOOKED_AT_ONCE))
-            if await self._give_up(oldest, now):
-                self._swept_through = through
-            return len(oldest)
+            while True:
+                now, before = self._clock.now(), self._swept_through
+                oldest, through = await self._journal.overdue(before, now, many)
+                if await self._give_up(oldest, now):
+                    self._swept_through = through
+                if oldest or through == before:  # else those looked at had been given up before
+                    return len(oldest)
         finally:
             self._making_room = None
 
