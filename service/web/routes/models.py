@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, Response
 from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
+from service.answers import ModelInfo, ModelPage
 from service.engine.fleet.live import Live
 from service.engine.model.model import Model
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
@@ -20,7 +21,7 @@ from service.web.access.tenants import TenantModels, told_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.model_settings import ModelLimits, NewModel
-from service.web.routes.openapi import problems
+from service.web.routes.openapi import answers, problems
 from service.web.routes.weights import Largest, WeightsAnswer, weights_of
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
@@ -29,34 +30,6 @@ After = Annotated[str | None, Query(alias="cursor", max_length=128, description=
 AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
 Form = Annotated[Literal["novikoff", "sklearn", "onnx"], Query(alias="format")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
-
-
-class ModelAnswer(BaseModel):
-    model: str
-    version: int
-    dimension: int | None
-    created_at: str
-    updated_at: str
-    settings: dict[str, Any]
-
-
-class ModelLine(BaseModel):
-    model: str
-    created_at: str
-    algorithm: str
-
-
-class UnreadableModel(BaseModel):
-    """A model of the page whose history the journal cannot give, and why."""
-
-    model: str
-    detail: str
-
-
-class ModelPage(BaseModel):
-    models: list[ModelLine]
-    unreadable: list[UnreadableModel]
-    next: str | None
 
 
 class EventLine(BaseModel):
@@ -89,15 +62,13 @@ def describe(live: Live) -> dict[str, Any]:
 def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
-    @routes.post(
-        "/models", status_code=201, response_model=ModelAnswer, responses=problems(400, 409, 413, 415)
-    )
+    @routes.post("/models", status_code=201, responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""
         live = await models.create(new.model, new.complete(limits))
         return Json(describe(live), 201, {"location": f"/models/{new.model}"})
 
-    @routes.get("/models", response_model=ModelPage)
+    @routes.get("/models", responses=answers(ModelPage))
     async def page(prefix: Prefix = "", after: After = None, limit: Limit = 100) -> Response:
         """The models by name, page by page."""
         place = None if after is None else (after, after)
@@ -120,7 +91,7 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         following = listed[limit - 1].model if more else None
         return Json({"models": lines, "unreadable": unreadable, "next": following})
 
-    @routes.get("/models/{model}", response_model=ModelAnswer, responses=problems(404))
+    @routes.get("/models/{model}", responses=answers(ModelInfo) | problems(404))
     async def show(model: ModelName) -> Response:
         """A model's settings and where it stands."""
         return Json(describe(await models.get(model)))
@@ -131,7 +102,7 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         await models.delete(model)
         return Response(status_code=204)
 
-    @routes.post("/models/{model}/reset", response_model=ModelAnswer, responses=problems(404))
+    @routes.post("/models/{model}/reset", responses=answers(ModelInfo) | problems(404))
     async def reset(model: ModelName) -> Response:
         """Back to the start: weights, statistics, names, means and classes that appeared are forgotten.
 
@@ -152,8 +123,8 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
             return Response(export_onnx(exported), media_type="application/octet-stream")
         return Json(_export(exported, form))
 
-    @routes.put("/models/{model}", status_code=201, response_model=ModelAnswer,
-                responses=problems(400, 409, 413, 415))  # fmt: skip
+    @routes.put("/models/{model}", status_code=201,
+                responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))  # fmt: skip
     async def adopt(model: ModelName, export: dict[str, Any]) -> Response:
         """Make a model from an export: the same predictions to the bit. An existing one is not changed."""
         live = await models.adopt(model, import_model(export))

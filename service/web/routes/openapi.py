@@ -7,6 +7,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from service.answers import ANSWERS
 from service.web.access.keys import Role
 from service.web.access.roles import ROUTES
 from service.web.http.endpoint import Endpoint
@@ -51,11 +52,17 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
+def answers(shape: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers with one of `service.answers`."""
+    schema = {"$ref": _REF.format(name=shape.__name__)}
+    return {status: {"content": {"application/json": {"schema": schema}}}}
+
+
 def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]], *, with_keys: bool) -> dict[str, Any]:
     """The whole document; the endpoints' schemas come from the types that decode and encode them."""
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     types = [t for endpoint in endpoints.values() for t in (endpoint.body, endpoint.answer)]
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schemas, components = msgspec.json.schema_components([*types, *ANSWERS], ref_template=_REF)
     for path, endpoint in endpoints.items():
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
