@@ -17,6 +17,8 @@ from service.events import AnyEvent
 from service.journal.protocol import Page
 from service.learning.export import export_sklearn
 from service.learning.parameters import BadParameter
+from service.web.access.declarations import Body, access
+from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels, told_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.queries import KNOWN_ONLY
@@ -63,12 +65,14 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
     @routes.post("/models", status_code=201, responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))
+    @access(Role.ADMIN, tenants=True)
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""
         live = await models.create(new.model, new.complete(limits))
         return Json(describe(live), 201, {"location": f"/models/{new.model}"})
 
     @routes.get("/models", responses=answers(ModelPage))
+    @access(Role.READ, tenants=True)
     async def page(prefix: Prefix = "", after: After = None, limit: Limit = 100) -> Response:
         """The models by name, page by page."""
         place = None if after is None else (after, after)
@@ -92,17 +96,20 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         return Json({"models": lines, "unreadable": unreadable, "next": following})
 
     @routes.get("/models/{model}", responses=answers(ModelInfo) | problems(404))
+    @access(Role.READ, tenants=True)
     async def show(model: ModelName) -> Response:
         """A model's settings and where it stands."""
         return Json(describe(await models.get(model)))
 
     @routes.delete("/models/{model}", status_code=204, responses=problems(404))
+    @access(Role.ADMIN, tenants=True)
     async def delete(model: ModelName) -> Response:
         """Forget a model: its weights, its statistics, its history."""
         await models.delete(model)
         return Response(status_code=204)
 
     @routes.post("/models/{model}/reset", responses=answers(ModelInfo) | problems(404))
+    @access(Role.ADMIN, tenants=True)
     async def reset(model: ModelName) -> Response:
         """Back to the start: weights, statistics, names, means and classes that appeared are forgotten.
 
@@ -111,11 +118,13 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         return Json(describe(await models.reset(model)))
 
     @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404))
+    @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value."""
         return Json(weights_of((await models.get(model)).model, largest))
 
     @routes.get("/models/{model}/export", responses=problems(404))
+    @access(Role.READ, tenants=True)
     async def export(model: ModelName, form: Form = "novikoff") -> Response:
         """All that a model is, as JSON; or a linear model for scikit-learn (JSON) or ONNX."""
         exported = (await models.get(model)).model
@@ -125,12 +134,14 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
 
     @routes.put("/models/{model}", status_code=201,
                 responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))  # fmt: skip
+    @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
     async def adopt(model: ModelName, export: dict[str, Any]) -> Response:
         """Make a model from an export: the same predictions to the bit. An existing one is not changed."""
         live = await models.adopt(model, import_model(export))
         return Json(describe(live), 201, {"location": f"/models/{model}"})
 
     @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))
+    @access(Role.READ, tenants=True)
     async def events(model: ModelName, after: AfterSeq = 0, limit: Limit = 100) -> Response:
         """The audit trail: what has happened to a model, oldest first, as far as it is kept."""
         recorded = await models.events(model, after=after, limit=limit + 1)

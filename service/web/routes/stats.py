@@ -13,6 +13,8 @@ from service.engine.clock import Clock
 from service.engine.fleet.live import Live
 from service.errors import InvalidRequest, ModelUnreadable, UnknownModel
 from service.journal.protocol import Listed, Page, Summary, Totals
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
 from service.web.http.answers import timestamp
 from service.web.http.queries import KNOWN_ONLY
@@ -77,6 +79,7 @@ def router(models: TenantModels, clock: Clock) -> APIRouter:
     reports_kept = ReportCache(report)
 
     @routes.get("/stats", responses=answers(StatsPage) | AS_KNOWN)
+    @access(Role.READ, tenants=True)
     async def page(
         prefix: Prefix = "",
         cursor: Cursor = None,
@@ -112,6 +115,7 @@ def router(models: TenantModels, clock: Clock) -> APIRouter:
         return unless_known(_encode(answer), if_none_match)
 
     @routes.get("/stats/{model}", responses=answers(Stats) | AS_KNOWN | problems(404))
+    @access(Role.READ, tenants=True)
     async def one(model: ModelName, fields: Fields = None, if_none_match: IfNoneMatch = None) -> Response:
         """The statistics of one model."""
         wanted = _wanted(fields)
