@@ -194,7 +194,7 @@ def load_settings(**given: object) -> Settings:
         and name.upper()[len(PREFIX) :].lower() not in Settings.model_fields
     )
     if unknown:
-        raise InvalidSettings(f"there is no setting {', '.join(unknown)}; see the README for all there are")
+        raise InvalidSettings(f"there is no setting {', '.join(unknown)}; docs/settings.md has all there are")
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:
