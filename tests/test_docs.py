@@ -21,12 +21,14 @@ from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.model_settings import ModelSettings
-from tests.pages import DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
+from tests.pages import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
 from tests.running import Service
 
 SETTING_PAGE, MODEL_PAGE, PROBLEM_PAGE = DOCS["settings.md"], DOCS["models.md"], DOCS["problems.md"]
 
 UNDOCUMENTED_BY_OPENAPI = {"GET /", "GET /docs", "GET /openapi.json"}
+MAP_WIDTH = 33
+"""How many characters of a line of the map in CONTRIBUTING are names; what they are stands behind."""
 
 
 # Settings
@@ -228,6 +230,40 @@ def test_every_test_that_the_page_on_security_names_exists() -> None:
         assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), (
             f"{file}::{test}"
         )
+
+
+def test_every_path_that_the_documents_name_exists() -> None:
+    folders = "bench|deploy|docs|examples|monitoring|service|tests"
+    for page in PAGES:
+        if page.name != "CHANGELOG.md":  # which tells of what has been
+            for path in re.findall(rf"`((?:{folders})/[\w./-]*)", page.read_text()):
+                assert (ROOT / path).exists(), f"{page.name}: {path}"
+    for path in re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml|txt))`", CONTRIBUTING):
+        assert (ROOT / path).exists(), f"CONTRIBUTING.md: {path}"
+
+
+def test_the_map_of_the_tree_is_that_of_the_tree() -> None:
+    (block,) = blocks_of(section("Where things are", CONTRIBUTING))
+    within, shown = [ROOT], set[Path]()
+    for line in block.text.splitlines():
+        names = line[:MAP_WIDTH].split()
+        depth = (len(line) - len(line.lstrip())) // 2
+        shown |= {within[depth] / name for name in names}
+        within[depth + 1 :] = [within[depth] / names[0]]
+    assert not [path for path in shown if not path.exists()]
+    rooms = {
+        path.parent for path in (*ROOT.glob("service/*/__init__.py"), *ROOT.glob("service/*/*/__init__.py"))
+    }
+    assert {room for room in rooms if room.parent.name != "commands"} <= shown
+
+
+def test_the_walk_through_a_reveal_names_functions_that_are_where_it_says() -> None:
+    steps = rows_of(section("One reveal, from socket to answer", CONTRIBUTING))
+    assert len(steps) > 10
+    for file, where, _ in steps:
+        for name in where.strip("`").split("."):
+            source = (ROOT / file.strip("`")).read_text()
+            assert re.search(rf"^ *(class|(async )?def) {name}\b", source, re.MULTILINE), f"{file}: {where}"
 
 
 def test_every_fenced_block_of_json_is_json() -> None:
