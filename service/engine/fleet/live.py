@@ -15,7 +15,7 @@ from service.events import (
     PredictionsExpired,
 )
 from service.journal.codec import NewerState
-from service.journal.protocol import Snapshot, Stored, Summary
+from service.journal.protocol import Snapshot, StoredModel, Summary
 
 DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What applying an event that was tampered with may end in; msgspec's errors are values too."""
@@ -68,7 +68,7 @@ class Live:
         """Predictions made up to this time are void."""
 
     @classmethod
-    def awaken(cls, stored: Stored) -> "Live":
+    def awaken(cls, stored: StoredModel) -> "Live":
         """The newest snapshot, then the events after it."""
         tail = stored.tail
         if stored.state is not None:
@@ -164,7 +164,7 @@ class Live:
         )
 
 
-def awakened(name: str, stored: Stored) -> Live:
+def awakened(name: str, stored: StoredModel) -> Live:
     """The model that the journal has; ModelUnreadable if that is damaged."""
     try:
         return Live.awaken(stored)

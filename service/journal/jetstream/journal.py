@@ -42,7 +42,7 @@ from service.journal.protocol import (
     Page,
     Recorded,
     Snapshot,
-    Stored,
+    StoredModel,
     Summary,
     Totals,
     WaitingPrediction,
@@ -279,11 +279,11 @@ class JetStreamJournal:
             found = await self._ids.find(prediction_id)
         return found
 
-    async def may_come(self, prediction_id: str) -> bool:
+    async def may_arrive_later(self, prediction_id: str) -> bool:
         subject = self._subjects.id(prediction_id)
         return await self._api.last_of_leader(self._subjects.ids, subject) is None
 
-    async def load(self, model: str) -> Stored | None:
+    async def load(self, model: str) -> StoredModel | None:
         entry = self._catalogue.get(model)
         if entry is None:
             return None
@@ -318,7 +318,7 @@ class JetStreamJournal:
     # Figures
 
     @property
-    def waiting(self) -> int:
+    def queued(self) -> int:
         return len(self._outstanding)
 
     @property
@@ -352,5 +352,5 @@ class JetStreamJournal:
     def why_out_of_touch(self) -> str | None:
         return self._contact.why_lost()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         await self._follower.look(PROBE_SECONDS)

@@ -14,7 +14,7 @@ from service.journal.jetstream.opening import read_birth
 from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.snapshots import Snapshots
 from service.journal.jetstream.subjects import Subjects
-from service.journal.protocol import Recorded, Stored
+from service.journal.protocol import Recorded, StoredModel
 
 RETRY_SECONDS = 0.05
 
@@ -41,7 +41,7 @@ class Loader:
         self._position = position
         self._seconds = seconds
 
-    async def load(self, entry: Entry) -> Stored | None:
+    async def load(self, entry: Entry) -> StoredModel | None:
         """All events that the follower has seen of the model are in it, and possibly newer ones; None if it died."""
         seen = entry.last_seq  # what comes after this moment, the engine gets from the follower
         deadline = monotonic() + self._seconds
@@ -54,7 +54,7 @@ class Loader:
             raise ModelUnreadable(f"the history of {entry.model!r} is damaged: {error}") from error
         return stored if self._catalogue.living(entry.life) else None
 
-    async def _read(self, entry: Entry, seen: int) -> Stored | None:
+    async def _read(self, entry: Entry, seen: int) -> StoredModel | None:
         """One attempt; None if a server lagged behind or no longer leads, or if a trim came between."""
         life, log = entry.life, self._subjects.log
         pointer, _ = await self._snapshots.pointer(life)
@@ -78,7 +78,7 @@ class Loader:
         for recorded in tail:
             entry.void(recorded.event)
         pending = await self._waiting.of(life, entry.voided_through)
-        return Stored(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
+        return StoredModel(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
 
     async def events(self, entry: Entry, *, after: int, limit: int) -> list[Recorded]:
         found: list[Recorded] = []
