@@ -139,7 +139,7 @@ async def test_summaries_that_a_killed_replica_has_left_behind_are_made_by_anoth
     async with running(options, rules) as engine:
 
         async def are_counted(rounds: int) -> bool:
-            await engine._housekeeping.load_left_behind()
+            await engine._housekeeping.load_stale()
             return (await engine.models.totals.now("")).revealed == rounds
 
         await eventually_async(lambda: are_counted(3), otherwise="those that were there at the start")
