@@ -96,7 +96,7 @@ async def test_a_model_that_is_never_quiet_does_not_hold_back_what_summaries_cov
         for _ in range(3):
             before = applied[-1][0]
             await load_steadily(journal, 500)
-            found = await api.last_of_leader(subjects.state, subjects.mark)
+            found = await api.last_from_leader(subjects.state, subjects.mark)
             marks.append(found is not None and int(found.data) > before)
         assert marks == [True] * 3
 
