@@ -75,13 +75,15 @@ class Expiry:
 
     async def _give_up_oldest(self) -> int:
         """Give up the oldest of all models; of how many models."""
+        many = min(max(1, round(self._pending_total_max * ROOM_SHARE)), LOOKED_AT_ONCE)
         try:
-            now = self._clock.now()
-            many = max(1, round(self._pending_total_max * ROOM_SHARE))
-            oldest, through = await self._journal.overdue(self._swept_through, now, min(many, LOOKED_AT_ONCE))
-            if await self._give_up(oldest, now):
-                self._swept_through = through
-            return len(oldest)
+            while True:
+                now, before = self._clock.now(), self._swept_through
+                oldest, through = await self._journal.overdue(before, now, many)
+                if await self._give_up(oldest, now):
+                    self._swept_through = through
+                if oldest or through == before:  # else all of them had been given up before: look further
+                    return len(oldest)
         finally:
             self._making_room = None
 

@@ -10,7 +10,7 @@ from service.journal.protocol import Summary, Totals
 
 NAMES = st.text("ab", min_size=1, max_size=3)
 COUNTS = st.integers(0, 10**6)
-SUMMARIES = st.builds(Summary, NAMES, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+SUMMARIES = st.builds(Summary, NAMES, *[COUNTS] * 7)
 
 
 def added_up(summaries: list[Summary]) -> Totals:
