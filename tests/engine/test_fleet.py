@@ -39,7 +39,7 @@ async def fleet_at(path: Path, before: Before | None = None) -> AsyncIterator[Fl
         await journal.close()
 
 
-async def test_a_model_that_is_asked_for_right_before_its_birth_is_one(tmp_path: Path) -> None:
+async def test_a_model_that_is_asked_for_right_before_its_creation_is_one(tmp_path: Path) -> None:
     found: list[Live] = []
     under_way: set[Any] = set()
 
@@ -50,7 +50,7 @@ async def test_a_model_that_is_asked_for_right_before_its_birth_is_one(tmp_path:
         eager.start(look(fleet), asyncio.get_running_loop(), under_way)
 
     async with fleet_at(tmp_path, look_at_once) as fleet:
-        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        await fleet.create(ModelCreated("m", 1, SETTINGS))
         early = await fleet.get("m")
         await eventually_async(lambda: bool(found))
         assert found == [early] == [await fleet.get("m")]
@@ -58,12 +58,12 @@ async def test_a_model_that_is_asked_for_right_before_its_birth_is_one(tmp_path:
 
 async def test_a_first_example_of_a_model_that_is_made_anew_meanwhile_is_refused(tmp_path: Path) -> None:
     async with fleet_at(tmp_path) as fleet:
-        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        await fleet.create(ModelCreated("m", 1, SETTINGS))
         live = await fleet.get("m")
         examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
         reading = await asyncio.gather(
             fleet.append(live, ModelDeleted("m", 2)),
-            fleet.make(ModelCreated("m", 3, SETTINGS)),
+            fleet.create(ModelCreated("m", 3, SETTINGS)),
             examples.read(live, [1.0, 2.0]),
             return_exceptions=True,
         )
@@ -73,7 +73,7 @@ async def test_a_first_example_of_a_model_that_is_made_anew_meanwhile_is_refused
 
 async def test_of_two_first_examples_that_cross_a_reset_one_fixes_the_dimension(tmp_path: Path) -> None:
     async with fleet_at(tmp_path) as fleet:
-        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        await fleet.create(ModelCreated("m", 1, SETTINGS))
         live = await fleet.get("m")
         examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
         _, first, second = await asyncio.gather(

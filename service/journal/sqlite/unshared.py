@@ -14,8 +14,8 @@ class Unshared:
     def time_us(self) -> int:
         return time.time_ns() // 1000
 
-    async def look(self) -> None:
-        """There is nobody to look at."""
+    async def refresh(self) -> None:
+        """There is nobody to ask."""
 
-    async def may_come(self, prediction_id: str) -> bool:
+    async def may_arrive_later(self, prediction_id: str) -> bool:
         return False

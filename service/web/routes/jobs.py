@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel
 
 from service.engine.clock import Clock
-from service.engine.jobs.fit_bodies import Unread
+from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.jobs import Job
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
@@ -66,7 +66,7 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
         """
         is_lines = media_type_of(request.scope["headers"]) == NDJSON
         options = {name: _value(value) for name, value in request.query_params.items()} if is_lines else {}
-        job = await jobs.fit(model, Unread(await request.body(), is_lines, options))
+        job = await jobs.fit(model, UnreadFit(await request.body(), is_lines, options))
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
     @routes.get("/jobs/{job_id}", response_model=JobAnswer)

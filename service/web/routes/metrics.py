@@ -73,7 +73,7 @@ class Collector:
 
     def _of_journal(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.waiting
+            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.queued
         )
         yield GaugeMetricFamily(
             "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
