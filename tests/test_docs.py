@@ -18,6 +18,7 @@ from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
 from service.learning.parameters import Parameter
+from service.learning.statistics import STATISTICS, Statistics
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.model_settings import ModelSettings
@@ -156,6 +157,21 @@ def test_the_page_on_statistics_defines_every_number_and_no_other() -> None:
     first_cells = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
     defined = {word for cell in first_cells for word in re.findall(r"\w+", cell)}
     assert defined <= fields, f"/stats does not have {defined - fields}"
+
+
+def test_the_page_of_statistics_defines_every_number_as_the_code_does() -> None:
+    page = (ROOT / "docs" / "statistics.md").read_text()
+    documented = {
+        row[0].replace("`", ""): row[1]
+        for heading in re.findall(r"^## (.*)$", page, re.MULTILINE)
+        for row in rows_of(section(heading, page))
+    }
+    defined = {
+        number: text
+        for kind in (Statistics, *STATISTICS.values())
+        for number, text in kind.DEFINITIONS.items()
+    }
+    assert {name: documented.get(name) for name in defined} == defined
 
 
 # Routes and problems
