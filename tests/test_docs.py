@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from msgspec import inspect
 from pydantic.fields import FieldInfo
 
 from bench import accuracy
-from service.answers import Stats
 from service.errors import NovikoffError
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
 from service.learning.parameters import Parameter
-from service.learning.statistics import STATISTICS, Statistics
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.model_settings import ModelSettings
@@ -132,46 +129,6 @@ def parameters(owners: Mapping[str, Mapping[str, Parameter]]) -> list[list[str]]
 def test_the_page_of_models_says_what_the_catalogues_say(heading: str, expected: list[list[str]]) -> None:
     table = "\n".join("| " + " | ".join(row) + " |" for row in expected)
     assert rows_of(section(heading, MODEL_PAGE)) == expected, f"the table ought to be:\n{table}"
-
-
-# Statistics
-
-
-def fields_of(kind: inspect.Type) -> set[str]:
-    """The names of all fields in the answer, of those within fields too."""
-    match kind:
-        case inspect.StructType(fields=fields):
-            return {field.encode_name for field in fields}.union(*(fields_of(f.type) for f in fields))
-        case inspect.ListType(item_type=inner) | inspect.Metadata(type=inner):
-            return fields_of(inner)
-        case inspect.UnionType(types=types):
-            return set().union(*map(fields_of, types))
-    return set()
-
-
-def test_the_page_on_statistics_defines_every_number_and_no_other() -> None:
-    page = (ROOT / "docs" / "statistics.md").read_text()
-    fields = fields_of(inspect.type_info(Stats))
-    named = {word for code in re.findall(r"`([^`]+)`", page) for word in re.findall(r"\w+", code)}
-    assert fields <= named, f"docs/statistics.md says nothing of {fields - named}"
-    first_cells = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
-    defined = {word for cell in first_cells for word in re.findall(r"\w+", cell)}
-    assert defined <= fields, f"/stats does not have {defined - fields}"
-
-
-def test_the_page_of_statistics_defines_every_number_as_the_code_does() -> None:
-    page = (ROOT / "docs" / "statistics.md").read_text()
-    documented = {
-        row[0].replace("`", ""): row[1]
-        for heading in re.findall(r"^## (.*)$", page, re.MULTILINE)
-        for row in rows_of(section(heading, page))
-    }
-    defined = {
-        number: text
-        for kind in (Statistics, *STATISTICS.values())
-        for number, text in kind.DEFINITIONS.items()
-    }
-    assert {name: documented.get(name) for name in defined} == defined
 
 
 # Routes and problems
