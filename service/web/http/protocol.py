@@ -12,7 +12,6 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.web.http import eager
 from service.web.http.bodies import Header
 from service.web.http.cycle import Cycle, WholeCycle
 from service.web.http.outbox import Outbox
@@ -72,7 +71,7 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response("")
         cycle, self._unstarted = self._unstarted, None
         if cycle is not None and not self.transport.is_closing():
-            self._start(cycle)
+            self._start_asgi_task(cycle, self.app)
 
     def _start_whole(self, path: str, headers: list[Header], body: bytes) -> None:
         self.bytes_without_progress = 0
@@ -92,7 +91,7 @@ class Protocol(HttpToolsProtocol):
             "state": self.app_state.copy(),
         }
         cycle = self.cycle = WholeCycle(self, scope, self.outbox, body)
-        eager.start(cycle.run_asgi(self.app), self.loop, self.tasks)
+        self._start_asgi_task(cycle, self.app)
 
     def on_message_begin(self) -> None:
         self._is_amid_request = True
@@ -115,16 +114,10 @@ class Protocol(HttpToolsProtocol):
         keep_alive = version != "1.0" and self.parser.should_keep_alive()
         cycle = self.cycle = Cycle(self, scope, self.outbox, keep_alive=keep_alive)
         if before is None or before.response_complete:
-            self._unstarted = cycle  # its body may be here already
+            self._unstarted = cycle  # until all that came with it is known to be HTTP
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
-
-    def _start(self, cycle: Cycle) -> None:
-        if cycle.more_body or cycle.scope["path"] not in self.quick_paths:
-            self._start_asgi_task(cycle, self.app)
-        else:
-            eager.start(cycle.run_asgi(self.app), self.loop, self.tasks)
 
     def on_body(self, body: bytes) -> None:
         self.bytes_without_progress = 0
@@ -179,7 +172,7 @@ _split_short = lru_cache(maxsize=256)(_split)
 def protocol(
     *, connections_max: int, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()
 ) -> type[Protocol]:
-    """`quick_paths`: what is answered there seldom waits, and is begun at once."""
+    """`quick_paths`: requests to them that come in one piece are read without the parser."""
     own = {
         "connections_max": connections_max,
         "head_bytes_max": head_bytes_max,
