@@ -11,18 +11,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from service.client.answers import (
-    Fleet,
-    Label,
-    Learned,
-    ModelInfo,
-    ModelPage,
-    Outcome,
-    Prediction,
-    Stats,
-    StatsLine,
-    Weights,
-)
+from service.answers import Label, ModelInfo, Stats, StatsLine
+from service.client.answers import Fleet, Learned, ModelPage, Outcome, Prediction, Weights
 from service.client.problems import Refused, refusal_of
 
 Answer = TypeVar("Answer")

@@ -5,7 +5,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.client.answers import Label
+from service.answers import Label
 from service.client.calls import Features
 from service.client.problems import Refused
 from service.client.sync import Client

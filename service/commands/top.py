@@ -11,8 +11,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from service.answers import StatsLine, Totals
 from service.client import Client, Unreachable
-from service.client.answers import Fleet, StatsLine, Totals
+from service.client.answers import Fleet
 from service.commands.console import URL, Key, Url, failures_told, out
 
 LIMIT = 30

@@ -9,7 +9,7 @@ import msgspec
 from service.commands.doctor.file import BACKUP
 from service.commands.doctor.findings import Finding, Weight, statement
 from service.commands.doctor.outcomes import Page, examine_outcomes
-from service.engine.fleet.live import Live, born
+from service.engine.fleet.live import Live, model_from
 from service.engine.model.model import Model
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import STATE_VERSION, decode_event
@@ -121,7 +121,7 @@ def _replay(papers: Papers, snapshot: int | None) -> Replay | None:
     if snapshot is not None:
         live = Live(Model.from_bytes(papers.snapshots[snapshot].to_bytes()), snapshot, papers.number)
     elif papers.is_whole:
-        live = Live(born(papers.events[0].event), papers.events[0].seq, papers.number)
+        live = Live(model_from(papers.events[0].event), papers.events[0].seq, papers.number)
     else:
         return None
     replay = Replay(live, live.seq, {}, {})

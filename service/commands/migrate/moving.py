@@ -81,7 +81,7 @@ async def compare(journal: JetStreamJournal, moved: Moved, seqs: list[int]) -> N
     """CommandFailed unless the cluster has all that was moved, to the bit."""
     name = moved.live.model.name
     stored = await journal.load(name)
-    if stored is None or Live.awaken(stored).model.to_bytes() != moved.live.model.to_bytes():
+    if stored is None or Live.from_stored(stored).model.to_bytes() != moved.live.model.to_bytes():
         raise CommandFailed(f"{name!r} is not the same in the cluster")
     if stored.pending != moved.pending:
         raise CommandFailed(f"the waiting predictions of {name!r} are not the same in the cluster")

@@ -74,7 +74,7 @@ def read(connection: sqlite3.Connection, name: str) -> Moved:
 def _read(connection: sqlite3.Connection, name: str) -> Moved:
     stored = reading.load(connection, name)
     assert stored is not None
-    live = Live.awaken(stored)
+    live = Live.from_stored(stored)
     events = reading.events(connection, name, 0, -1)
     is_whole = bool(events) and isinstance(events[0].event, ModelCreated | ModelImported)
     if is_whole:

@@ -12,8 +12,8 @@ import msgspec
 import typer
 from rich.logging import RichHandler
 
+from service.answers import Label
 from service.client import AsyncClient, ModelInfo, Refused
-from service.client.answers import Label
 from service.commands.console import CommandFailed, Key, err, failures_told, out
 from service.commands.replay import options, shape
 from service.commands.replay.interrupting import Interrupt

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
-from service.client.answers import Label
+from service.answers import Label
 from service.commands.console import CommandFailed
 from service.commands.replay.formats import FORMATS, Record
 from service.commands.replay.layout import Layout, Raw, choose

@@ -36,7 +36,8 @@ def rows_in(table: Table) -> Rows:
 
 
 def table_of(rows: Rows) -> Table:
-    return Table(rows.names, len(rows.values), rows.values.astype("<f8", copy=False).tobytes())
+    """Rows as an event has them: the memory of the array itself, which is encoded for the journal and applied."""
+    return Table(rows.names, len(rows.values), np.ascontiguousarray(rows.values, dtype="<f8").data)
 
 
 def _learn_table(model: ModelState, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:

@@ -13,11 +13,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import msgspec
 
 from service.errors import JournalUnavailable, ModelUnreadable, Overloaded, UnknownModel
-from service.events import (
-    AnyEvent,
-    Prediction,
-    RoundRevealed,
-)
+from service.events import AnyEvent, Prediction, RoundRevealed
 from service.journal.codec import encode
 from service.journal.protocol import (
     NEW_LIFE,
@@ -28,7 +24,7 @@ from service.journal.protocol import (
     Page,
     Recorded,
     Snapshot,
-    Stored,
+    StoredModel,
     Summary,
     Totals,
     WaitingPrediction,
@@ -38,7 +34,6 @@ from service.journal.sqlite import reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.patience import Patience, QueueCounts
-from service.journal.sqlite.recording import record_of
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
@@ -48,6 +43,7 @@ from service.journal.sqlite.records import (
     SnapshotRecord,
     SummariesRecord,
     Written,
+    record_of,
 )
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.soundness import check_soundness
@@ -158,7 +154,7 @@ class SqliteJournal(Unshared):
         return future
 
     @property
-    def waiting(self) -> int:
+    def queued(self) -> int:
         return self._writer.waiting
 
     @property
@@ -202,7 +198,7 @@ class SqliteJournal(Unshared):
         finally:
             turns.finished += 1
 
-    async def load(self, model: str) -> Stored | None:
+    async def load(self, model: str) -> StoredModel | None:
         await self.settle()
         try:
             return await self._read(reading.load, model)
@@ -231,7 +227,7 @@ class SqliteJournal(Unshared):
 
     async def settle(self) -> None:
         if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
-            raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
+            raise Overloaded(f"{self.queued} events wait for the journal; try again later")
         await self._writer.settle()
 
     async def _read(

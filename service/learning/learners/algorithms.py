@@ -1,6 +1,6 @@
 """Every algorithm with its parameters, declared once.
 
-Validation, error messages, the OpenAPI page and the README's table are read from here.
+Validation, error messages, the OpenAPI page and the tables of docs/models.md are read from here.
 """
 
 from collections.abc import Callable, Mapping

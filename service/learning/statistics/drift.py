@@ -35,7 +35,7 @@ SHOWN_ROUNDS = 1000
 
 BLOCK_ROUNDS = 32
 # So few tests are done faster one by one.
-SCREENED_MIN = 3
+SCREENED_MIN = 6
 PART_MIN = 5
 BUCKETS_MAX = 5
 FINE_BLOCKS = 4

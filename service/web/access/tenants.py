@@ -14,8 +14,8 @@ from msgspec import structs
 from service.engine.clock import made_at
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
-from service.engine.fleet.totalling import Found
-from service.engine.jobs.fit_bodies import Unread
+from service.engine.fleet.shared_totals import FoundTotals
+from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.jobs import Job, Jobs
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
@@ -160,7 +160,7 @@ class TenantModels:
         narrowed = _narrowed(wanted)
         return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals.now(narrowed)
 
-    async def paced_totals(self) -> Found:
+    async def paced_totals(self) -> FoundTotals:
         """Over all of them, for who asks again and again."""
         return await self._models.totals.paced(prefix())
 
@@ -175,7 +175,7 @@ class TenantJobs:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    async def fit(self, name: str, sent: Unread) -> Job:
+    async def fit(self, name: str, sent: UnreadFit) -> Job:
         check_known(name)
         return await self._jobs.fit(name, sent)
 

@@ -22,6 +22,8 @@ from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
 from service.errors import ModelUnreadable, Overloaded, Unauthorized, Unavailable, UnknownModel
 from service.journal.protocol import Totals
 from service.web.access.callers import prefix
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.openapi import problems
@@ -161,6 +163,7 @@ def router(feed: Feed) -> APIRouter:
 
     @routes.get("/feed", response_class=StreamingResponse,
                 responses={200: {"content": {"text/event-stream": {}}}})  # fmt: skip
+    @access(Role.READ, tenants=True)
     async def follow(model: OnlyModel = None, last_event_id: LastEventId = None) -> Response:
         """Statistics as they change, as Server-Sent Events.
 

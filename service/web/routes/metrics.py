@@ -20,6 +20,8 @@ from service.engine.fleet.live import Live
 from service.journal.protocol import Journal
 from service.timings import Timings
 from service.web.access.callers import prefix
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.http.traffic import Traffic
 
 
@@ -71,7 +73,7 @@ class Collector:
 
     def _of_journal(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.waiting
+            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.queued
         )
         yield GaugeMetricFamily(
             "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
@@ -163,6 +165,7 @@ def router(collector: Collector, fleet: Fleet) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @access(Role.READ, tenants=True)
     async def metrics() -> Response:
         """Figures for Prometheus."""
         own = prefix()
