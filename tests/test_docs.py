@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from msgspec import inspect
 from pydantic.fields import FieldInfo
 
 from bench import accuracy
-from service.answers import Stats
 from service.errors import NovikoffError
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
@@ -21,12 +19,14 @@ from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.model_settings import ModelSettings
-from tests.pages import DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
+from tests.pages import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
 from tests.running import Service
 
 SETTING_PAGE, MODEL_PAGE, PROBLEM_PAGE = DOCS["settings.md"], DOCS["models.md"], DOCS["problems.md"]
 
 UNDOCUMENTED_BY_OPENAPI = {"GET /", "GET /docs", "GET /openapi.json"}
+MAP_WIDTH = 33
+"""How many characters of a line of the map in CONTRIBUTING are names; what they are stands behind."""
 
 
 # Settings
@@ -131,31 +131,6 @@ def test_the_page_of_models_says_what_the_catalogues_say(heading: str, expected:
     assert rows_of(section(heading, MODEL_PAGE)) == expected, f"the table ought to be:\n{table}"
 
 
-# Statistics
-
-
-def fields_of(kind: inspect.Type) -> set[str]:
-    """The names of all fields in the answer, of those within fields too."""
-    match kind:
-        case inspect.StructType(fields=fields):
-            return {field.encode_name for field in fields}.union(*(fields_of(f.type) for f in fields))
-        case inspect.ListType(item_type=inner) | inspect.Metadata(type=inner):
-            return fields_of(inner)
-        case inspect.UnionType(types=types):
-            return set().union(*map(fields_of, types))
-    return set()
-
-
-def test_the_page_on_statistics_defines_every_number_and_no_other() -> None:
-    page = (ROOT / "docs" / "statistics.md").read_text()
-    fields = fields_of(inspect.type_info(Stats))
-    named = {word for code in re.findall(r"`([^`]+)`", page) for word in re.findall(r"\w+", code)}
-    assert fields <= named, f"docs/statistics.md says nothing of {fields - named}"
-    first_cells = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
-    defined = {word for cell in first_cells for word in re.findall(r"\w+", cell)}
-    assert defined <= fields, f"/stats does not have {defined - fields}"
-
-
 # Routes and problems
 
 
@@ -228,6 +203,40 @@ def test_every_test_that_the_page_on_security_names_exists() -> None:
         assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), (
             f"{file}::{test}"
         )
+
+
+def test_every_path_that_the_documents_name_exists() -> None:
+    folders = "bench|deploy|docs|examples|monitoring|service|tests"
+    for page in PAGES:
+        if page.name != "CHANGELOG.md":  # which tells of what has been
+            for path in re.findall(rf"`((?:{folders})/[\w./-]*)", page.read_text()):
+                assert (ROOT / path).exists(), f"{page.name}: {path}"
+    for path in re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml|txt))`", CONTRIBUTING):
+        assert (ROOT / path).exists(), f"CONTRIBUTING.md: {path}"
+
+
+def test_the_map_of_the_tree_is_that_of_the_tree() -> None:
+    (block,) = blocks_of(section("Where things are", CONTRIBUTING))
+    within, shown = [ROOT], set[Path]()
+    for line in block.text.splitlines():
+        names = line[:MAP_WIDTH].split()
+        depth = (len(line) - len(line.lstrip())) // 2
+        shown |= {within[depth] / name for name in names}
+        within[depth + 1 :] = [within[depth] / names[0]]
+    assert not [path for path in shown if not path.exists()]
+    rooms = {
+        path.parent for path in (*ROOT.glob("service/*/__init__.py"), *ROOT.glob("service/*/*/__init__.py"))
+    }
+    assert {room for room in rooms if room.parent.name != "commands"} <= shown
+
+
+def test_the_walk_through_a_reveal_names_functions_that_are_where_it_says() -> None:
+    steps = rows_of(section("One reveal, from socket to answer", CONTRIBUTING))
+    assert len(steps) > 10
+    for file, where, _ in steps:
+        for name in where.strip("`").split("."):
+            source = (ROOT / file.strip("`")).read_text()
+            assert re.search(rf"^ *(class|(async )?def) {name}\b", source, re.MULTILINE), f"{file}: {where}"
 
 
 def test_every_fenced_block_of_json_is_json() -> None:

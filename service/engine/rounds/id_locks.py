@@ -12,19 +12,26 @@ class IdLocks:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[
-            str, deque[Future[None]]
-        ] = {}  # for each locked id, the requests that wait for it
+        # For each locked id, the requests that wait for it; None while there are none.
+        self._waiting: dict[str, deque[Future[None]] | None] = {}
 
     def __contains__(self, prediction_id: object) -> bool:
         """Whether a request is under way with this id."""
         return prediction_id in self._waiting
 
+    def try_acquire(self, prediction_id: str) -> bool:
+        """Take the lock if it is free; else `acquire` waits for it."""
+        if prediction_id in self._waiting:
+            return False
+        self._waiting[prediction_id] = None
+        return True
+
     async def acquire(self, prediction_id: str) -> None:
-        waiting = self._waiting.get(prediction_id)
-        if waiting is None:
-            self._waiting[prediction_id] = deque()
+        if self.try_acquire(prediction_id):
             return
+        waiting = self._waiting[prediction_id]
+        if waiting is None:
+            waiting = self._waiting[prediction_id] = deque()
         turn: Future[None] = get_running_loop().create_future()
         waiting.append(turn)
         try:

@@ -117,7 +117,8 @@ class Rounds:
 
     async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
         """Learn the true label of a prediction, once; only of models whose names begin with `prefix`."""
-        await self._locks.acquire(prediction_id)
+        if not self._locks.try_acquire(prediction_id):
+            await self._locks.acquire(prediction_id)
         try:
             return await self._reveal(prediction_id, label, prefix)
         finally:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from service.errors import JournalUnavailable
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 
@@ -35,9 +34,3 @@ class Parts:
         found = await asyncio.gather(*(self._api.last(self._stream, subject(part)) for part in range(parts)))
         pieces = [message.data for message in found if message is not None]
         return b"".join(pieces) if len(pieces) == parts else None
-
-    async def load_surely(self, subject: Callable[[int], str], parts: int) -> bytes:
-        body = await self.load(subject, parts)
-        if body is None:
-            raise JournalUnavailable(f"{subject(0)} is not in the cluster, and ought to be")
-        return body

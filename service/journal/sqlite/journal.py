@@ -13,11 +13,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import msgspec
 
 from service.errors import JournalUnavailable, ModelUnreadable, Overloaded, UnknownModel
-from service.events import (
-    AnyEvent,
-    Prediction,
-    RoundRevealed,
-)
+from service.events import AnyEvent, Prediction, RoundRevealed
 from service.journal.codec import encode
 from service.journal.protocol import (
     NEW_LIFE,
@@ -38,7 +34,6 @@ from service.journal.sqlite import reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.patience import Patience, QueueCounts
-from service.journal.sqlite.recording import record_of
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
@@ -48,6 +43,7 @@ from service.journal.sqlite.records import (
     SnapshotRecord,
     SummariesRecord,
     Written,
+    record_of,
 )
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.soundness import check_soundness

@@ -1,10 +1,10 @@
-"""The SQLite file: its tables, its settings, and who may open it."""
+"""The SQLite file: its tables, its settings, how older versions become this one, and who may open it."""
 
 import sqlite3
 from pathlib import Path
 
 from service.errors import DirectoryUnusable, JournalDamaged, NewerSchema
-from service.journal.sqlite.migrations import migrate
+from service.journal.seals import seal
 
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
 SCHEMA_VERSION = 3
@@ -96,5 +96,28 @@ def _make_or_check(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has schema version {version}, and this program knows {SCHEMA_VERSION}:"
             " run the newer Novikoff that wrote it"
         )
-    elif version < SCHEMA_VERSION:
-        migrate(connection, version, SCHEMA_VERSION)
+    else:
+        _migrate(connection, version)
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    """From a version of the schema to the newest. Each step is one transaction, so a kill leaves it undone or done."""
+    for step in range(version, SCHEMA_VERSION):
+        connection.execute("BEGIN IMMEDIATE")
+        STEPS[step](connection)
+        connection.execute(f"PRAGMA user_version={step + 1}")
+        connection.execute("COMMIT")
+
+
+def _seal_snapshots_and_outcomes(connection: sqlite3.Connection) -> None:
+    connection.create_function("seal", 1, seal, deterministic=True)
+    connection.execute("UPDATE snapshot SET state = seal(state)")
+    connection.execute("UPDATE outcome SET body = seal(body)")
+
+
+def _index_predictions_by_time(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE INDEX pending_by_time ON pending (at)")
+
+
+STEPS = {1: _seal_snapshots_and_outcomes, 2: _index_predictions_by_time}
+"""What leads from each version but the newest to the next one."""

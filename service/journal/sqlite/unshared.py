@@ -1,10 +1,10 @@
-"""What a journal answers that nobody else appends to: there is nothing to lag behind or to be cut off from."""
+"""The part of the `Journal` protocol that is about other replicas, for a journal that has none."""
 
 import time
 
 
 class Unshared:
-    """The part of `Journal` that concerns others."""
+    """Constant answers: no other process appends, so this one never lags behind and is never out of touch."""
 
     is_shared = False
     is_connected = True
@@ -15,7 +15,7 @@ class Unshared:
         return time.time_ns() // 1000
 
     async def refresh(self) -> None:
-        """There is nobody to ask."""
+        """Does nothing: there is no other replica to hear from."""
 
     async def may_arrive_later(self, prediction_id: str) -> bool:
         return False

@@ -129,7 +129,7 @@ class Look:
         self.live = live
         self.model = live.model
         self.statistics = live.model.statistics
-        self.delay_seconds = self.statistics.delay["seconds"]
+        self.delay_seconds = self.statistics.delay.seconds()
         self.bound = live.model.bound_report()
 
 

@@ -1,3 +1,4 @@
+# long: a scenario for each thing that only a cluster has
 """What is particular to the journal on a cluster: several that share it, large bodies, trims, the dead."""
 
 import asyncio
