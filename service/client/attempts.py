@@ -26,7 +26,7 @@ PAUSE_SECONDS_MAX = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait so long, then send it again."""
+    """How long to wait before the request is sent again."""
 
     seconds: float
 
