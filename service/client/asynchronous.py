@@ -1,4 +1,4 @@
-"""The client whose calls are awaited. `Client` says what each does."""
+"""The asynchronous client. `Client` in sync.py documents each call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable

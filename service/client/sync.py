@@ -1,4 +1,4 @@
-"""The client whose calls wait for their answers."""
+"""The synchronous client, whose calls block until the answer comes."""
 
 import time
 from collections.abc import Iterable, Iterator

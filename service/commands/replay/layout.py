@@ -17,7 +17,7 @@ Raw = list[Any] | dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`features` are the chosen names, none for all but the label."""
+    """The name of the label, and the chosen names of features: empty for all but the label."""
 
     label: str
     features: tuple[str, ...]

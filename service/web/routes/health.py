@@ -1,4 +1,4 @@
-"""/livez and /readyz: for whoever keeps the service running."""
+"""/livez and /readyz: the probes of orchestrators and load balancers."""
 
 from collections.abc import Awaitable, Callable
 

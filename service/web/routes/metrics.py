@@ -48,7 +48,7 @@ class Collector:
         self.registry.register(self)
 
     def describe(self) -> list[Metric]:
-        """Nothing beforehand: asking costs a whole scrape."""
+        """Empty, since prometheus_client would call `collect` otherwise, at the cost of a whole scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -105,7 +105,7 @@ class Collector:
 
 
 class TenantCollector:
-    """What a caller is told whose key is for some models: theirs, and nothing of what all do together."""
+    """The metrics for a caller with a restricted key: those of the caller's models only."""
 
     def __init__(self, collector: Collector, fleet: Fleet, prefix: str) -> None:
         self._collector = collector
@@ -121,7 +121,7 @@ def _add(family: HistogramMetricFamily, labels: list[str], timings: Timings) -> 
 
 
 class Look:
-    """One look at a model, for all its figures."""
+    """A model, with what several of its figures are read from."""
 
     __slots__ = ("bound", "delay_seconds", "live", "model", "statistics")
 

@@ -1,4 +1,4 @@
-"""/models: the life of a model, and a look inside."""
+"""/models: creating, listing, resetting, deleting, exporting and importing models; weights and audit trail."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ from service.learning.export import export_sklearn
 from service.learning.parameters import BadParameter
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantModels, told_id
+from service.web.access.tenants import TenantModels, public_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.model_settings import ModelLimits, NewModel
@@ -167,7 +167,7 @@ def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
     """An event for people: all but the features, which may be large and private."""
     told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
     if told.get("prediction_id"):
-        told["prediction_id"] = told_id(told["prediction_id"])
+        told["prediction_id"] = public_id(told["prediction_id"])
     if "predicted_at" in told:
         told["predicted_at"] = timestamp(told["predicted_at"])
     return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}
