@@ -65,7 +65,11 @@ class Delay:
         if stale_updates > self.updates_max:
             self.updates_max = stale_updates
         delay_ms = min(delay_us // 1000, DELAY_MAX_MS)
-        add(self.cells, bucket_of(delay_ms) if delay_ms > 0 else 0, count=rounds)
+        bucket = bucket_of(delay_ms) if delay_ms > 0 else 0
+        if self.cells:
+            add(self.cells, bucket, count=rounds)
+        else:  # an array that is made with its first cell takes no room in advance: many models are young
+            self.cells = array("Q", (bucket << COUNT_BITS | rounds,))
 
     def observe_rows(self, block: RevealedBlock) -> None:
         self.observe(0, 0, len(block.truths))

@@ -224,4 +224,4 @@ def test_a_young_model_takes_about_one_and_a_half_kilobytes():
         kept.append((statistics, bound))
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert taken / models <= 1640
+    assert taken / models <= 1536
