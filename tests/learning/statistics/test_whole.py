@@ -211,7 +211,9 @@ def test_a_young_model_takes_about_one_and_a_half_kilobytes():
     one = 1.0
     kept = [None] * 2 * (models + 1)
     for count in range(models + 1):
-        if count == 1:  # what the first one makes for all stays out of it, and so does what the test itself keeps
+        if (
+            count == 1
+        ):  # what the first one makes for all stays out of it, and so does what the test itself keeps
             tracemalloc.start()
         statistics, bound = Statistics(), Bound(one, one, None)
         for number in range(rounds):

@@ -7,6 +7,7 @@ import time
 from asyncio import Task
 from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import Any
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -120,12 +121,16 @@ class Follower:
         subscription = self._subscription = await client.subscribe(inbox, cb=received)
         self._heard_at = monotonic()
         self._consumer = f"follow-{os.urandom(8).hex()}"
-        config = {
+        await self._ask_for_consumer(inbox)
+        self._heard_at = monotonic()
+
+    async def _ask_for_consumer(self, inbox: str) -> None:
+        """Ask for the consumer; the same question again, after its answer was lost, is answered as the first."""
+        config: dict[str, Any] = {
             "name": self._consumer,
             "deliver_subject": inbox,
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self.position + 1,
-            "filter_subjects": self._filter,
             "ack_policy": "none",
             "max_deliver": 1,
             "replay_policy": "instant",
@@ -135,11 +140,12 @@ class Follower:
             "mem_storage": True,
             "num_replicas": 1,
         }
+        if self._filter:  # an empty one is another consumer in the servers' eyes when it is asked for again
+            config["filter_subjects"] = self._filter
         await self._api.request(
             f"CONSUMER.CREATE.{self._stream}.{self._consumer}",
             {"stream_name": self._stream, "config": config, "action": "create"},
         )
-        self._heard_at = monotonic()
 
     async def _drop_consumer(self) -> None:
         """Delete the consumer; if its server cannot be reached, that removes it by itself later."""
