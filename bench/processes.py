@@ -128,8 +128,11 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Of the process itself, its children left out."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
+        return _cpu_seconds(self.pid)
+
+    def cpu_seconds_in_all(self) -> float:
+        """Of the process and its children."""
+        return sum(_cpu_seconds(pid) for pid in [self.pid, *_children(self.pid)])
 
 
 def get(connection: http.client.HTTPConnection, path: str) -> bytes:
@@ -155,6 +158,11 @@ def peer(app: str) -> Server:
 
 def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
 
 def _rss_bytes(pid: int) -> int:

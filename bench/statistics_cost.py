@@ -20,14 +20,11 @@ import numpy as np
 
 from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.observed_margin import Observed
-from service.learning.statistics import Statistics
-from service.learning.statistics.confusion import Confusion
-from service.learning.statistics.curve import Curve
-from service.learning.statistics.delay import Delay
-from service.learning.statistics.drift import DELTA, Drift
-from service.learning.statistics.windows import Clock
+from service.learning.bound.verdict import report as report_of
+from service.learning.statistics import STATISTICS, Statistics
+from service.learning.statistics.drift import DELTA
 
-PARTS = (Statistics, Clock, Confusion, Delay, Drift, Curve, Bound, Observed)
+PARTS = (Statistics, *STATISTICS.values(), Bound, Observed)
 SHARED = {id(DELTA), id(1.0), id(None), id(True), id(False)}
 START_US = 1_700_000_000_000_000
 
@@ -129,7 +126,7 @@ def main() -> None:
         cost_ns = best_cpu_ns(lambda x=x: bound_all(Bound(1.0, 1.0, None), x, 20_000)) / 20_000  # type: ignore[misc]
         bound = bound_all(Bound(1.0, 1.0, None), x, 1_000)
         weights = np.linspace(-1.0, 1.0, dimension + 1)
-        report_ns = best_cpu_ns(lambda: [bound.report(weights, None) for _ in range(100)]) / 100  # noqa: B023
+        report_ns = best_cpu_ns(lambda: [report_of(bound, weights, None) for _ in range(100)]) / 100  # noqa: B023
         memory, state = sum(sizes(bound)), len(msgspec.msgpack.encode(bound.state()))
         print(
             f"  {dimension:3} features {cost_ns:25.0f} ns   report {report_ns / 1e3:6.0f} µs"

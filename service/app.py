@@ -81,7 +81,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             return "the service is starting or stopping"
         if ended := ended_tasks():
             return f"this replica has to be restarted, since it has stopped {ended[0]}"
-        await journal.look()
+        await journal.refresh()
         if (why := journal.why_out_of_touch) is not None:
             return why
         if journal.lag_events > settings.lag_events_max:

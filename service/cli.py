@@ -71,7 +71,7 @@ def serve(
         bool | None, typer.Option(help=Settings.model_fields["allow_anonymous"].description)
     ] = None,
 ) -> None:
-    """Run the service. All other settings are environment variables: see the README."""
+    """Run the service. Other settings are environment variables: docs/settings.md."""
     settings = load_settings(host=host, port=port, data=data, allow_anonymous=allow_anonymous)
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
     connections_max = min(settings.connections_max, _connections_possible())

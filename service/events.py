@@ -70,7 +70,7 @@ class Table(msgspec.Struct, frozen=True, array_like=True):
 
     names: list[str] | None
     rounds: int
-    values: bytes
+    values: memoryview
 
 
 class RoundsLearned(Event, frozen=True, tag="rounds"):
@@ -141,8 +141,9 @@ def features_of(event: RoundsLearned) -> list[Any]:
     """The features of each round of a block, as an event of its own would have them."""
     features: list[Any] = []
     for table in event.features:
-        size = len(table.values) // table.rounds
-        rows = [table.values[at * size : (at + 1) * size] for at in range(table.rounds)]
+        size = table.values.nbytes // table.rounds
+        values = bytes(table.values)
+        rows = [values[at * size : (at + 1) * size] for at in range(table.rounds)]
         if table.names is None:
             features += rows
         else:

@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     pending_total_max: int = Field(
         500_000,
         ge=1,
-        description="predictions that wait, of all models together; then each pushes out its own",
+        description="predictions that wait in all; then a model pushes out its own oldest, or the oldest of all",
     )
 
     feeds_max: int = Field(100, ge=0, description="clients that may follow the feed at the same time")
@@ -194,7 +194,7 @@ def load_settings(**given: object) -> Settings:
         and name.upper()[len(PREFIX) :].lower() not in Settings.model_fields
     )
     if unknown:
-        raise InvalidSettings(f"there is no setting {', '.join(unknown)}; see the README for all there are")
+        raise InvalidSettings(f"there is no setting {', '.join(unknown)}; docs/settings.md has all there are")
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+DOCS = {page.name: page.read_text() for page in sorted(ROOT.glob("docs/*.md"))}
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from pydantic.fields import FieldInfo
 
+from bench import accuracy
 from service.errors import NovikoffError
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
@@ -17,13 +19,14 @@ from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.model_settings import ModelSettings
-from tests.pages import PAGES, README, ROOT, blocks_of, rows_of, section
+from tests.pages import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
 from tests.running import Service
 
-MODEL_PAGE = (ROOT / "docs" / "models.md").read_text()
-PROBLEM_PAGE = (ROOT / "docs" / "problems.md").read_text()
+SETTING_PAGE, MODEL_PAGE, PROBLEM_PAGE = DOCS["settings.md"], DOCS["models.md"], DOCS["problems.md"]
 
 UNDOCUMENTED_BY_OPENAPI = {"GET /", "GET /docs", "GET /openapi.json"}
+MAP_WIDTH = 33
+"""How many characters of a line of the map in CONTRIBUTING are names; what they are stands behind."""
 
 
 # Settings
@@ -57,7 +60,7 @@ def values(field: FieldInfo) -> str:
     return ", ".join(filter(None, (low, high))) or "any"
 
 
-def test_the_readme_lists_every_setting_with_its_default_its_range_and_its_help() -> None:
+def test_the_page_of_settings_has_each_with_its_default_its_range_and_its_help() -> None:
     expected = [
         [
             f"`{name}`",
@@ -69,20 +72,19 @@ def test_the_readme_lists_every_setting_with_its_default_its_range_and_its_help(
         for name, field in Settings.model_fields.items()
     ]
     table = "\n".join("| " + " | ".join(map(str, row)) + " |" for row in expected)
-    assert rows_of(section("Settings")) == expected, f"the table ought to be:\n{table}"
+    assert rows_of(SETTING_PAGE) == expected, f"the table ought to be:\n{table}"
 
 
 def test_the_documented_defaults_are_what_the_environment_would_be_read_as() -> None:
-    documented = {
-        name.strip("`"): default.strip("`") for name, _, default, *_ in rows_of(section("Settings"))
-    }
+    documented = {name.strip("`"): default.strip("`") for name, _, default, *_ in rows_of(SETTING_PAGE)}
     read = Settings.model_validate_strings(documented)
     assert read.model_dump() == {name: field.default for name, field in Settings.model_fields.items()}
 
 
-def test_the_readme_lists_every_setting_of_a_model_with_its_default(service: Service, name: str) -> None:
+def test_the_page_of_models_lists_every_setting_with_its_default(service: Service, name: str) -> None:
     settings = service.create(name)["settings"]
-    documented = {row[0].strip("`"): json.loads(row[1].strip("`")) for row in rows_of(section("Models"))}
+    rows = rows_of(section("Settings", MODEL_PAGE))
+    documented = {row[0].strip("`"): json.loads(row[1].strip("`")) for row in rows}
     assert documented == flat({field: settings[field] for field in ModelSettings.model_fields})
 
 
@@ -132,12 +134,12 @@ def test_the_page_of_models_says_what_the_catalogues_say(heading: str, expected:
 # Routes and problems
 
 
-def test_the_readme_lists_exactly_the_routes_there_are(service: Service) -> None:
+def test_the_page_of_the_api_lists_exactly_the_routes_there_are(service: Service) -> None:
     document = service.get("/openapi.json")
     routes = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
     documented = [
         f"{method} {path}"
-        for methods, path in re.findall(r"`([A-Z/]+) (/[^`\s]*)`", section("The API"))
+        for methods, path in re.findall(r"`([A-Z/]+) (/[^`\s]*)`", section("Routes", DOCS["api.md"]))
         for method in methods.split("/")
     ]
     assert sorted(documented) == sorted(routes | UNDOCUMENTED_BY_OPENAPI)
@@ -162,24 +164,79 @@ def test_every_error_that_has_a_code_of_its_own_is_documented() -> None:
     assert codes(NovikoffError) - {NovikoffError.code} - PROBLEMS.keys() == at_start
 
 
-def test_the_feedback_table_names_only_problems_that_exist() -> None:
-    named = re.findall(r"\b\d{3} `([a-z-]+)`", README)
-    assert named and set(named) <= PROBLEMS.keys()
-    for status, code in re.findall(r"\b(\d{3}) `([a-z-]+)`", README):
-        assert PROBLEMS[code][0] == int(status), code
+def test_the_documents_name_only_problems_that_exist_with_their_statuses() -> None:
+    assert re.search(r"\b409 `feedback-conflict`", README)
+    for page in PAGES:
+        for status, code in re.findall(r"\b(\d{3}) `([a-z-]+)`", page.read_text()):
+            assert code in PROBLEMS and PROBLEMS[code][0] == int(status), f"{page.name}: {status} {code}"
+
+
+# What was measured
+
+
+def test_the_table_of_speed_has_the_figures_of_the_last_measurement() -> None:
+    figures = {row[1].split()[0] for row in rows_of(DOCS["speed.md"])}
+    results = section("By themselves", (ROOT / "bench" / "results.md").read_text())
+    assert len(figures) > 5 and figures <= {row[1].split()[0] for row in rows_of(results)}
+
+
+def test_our_learners_err_as_often_as_the_table_of_accuracy_says() -> None:
+    table = [line for line in DOCS["accuracy.md"].splitlines() if line.startswith("|")]
+    names = [cell.strip() for cell in table[0].strip("|").split("|")][1:]
+    rows = {row[0].strip("`"): dict(zip(names, row[1:], strict=True)) for row in rows_of("\n".join(table))}
+    ours = rows.keys() & algorithms.ALGORITHMS.keys()
+    assert len(ours) >= 5
+    for name, rounds in islice(accuracy.data_sets(), 2):
+        classes = len({truth for _, truth in rounds})
+        for learner in ours:
+            error = accuracy.error(accuracy.Ours({"algorithm": learner}, classes), rounds)
+            assert rows[learner][name] == f"{100 * error:.1f} %", f"{learner} on {name}"
 
 
 # The documents among themselves
 
 
 def test_every_test_that_the_page_on_security_names_exists() -> None:
-    page = (ROOT / "docs" / "security.md").read_text()
-    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", page)
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", DOCS["security.md"])
     assert len(named) > 10
     for file, test in named:
         assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), (
             f"{file}::{test}"
         )
+
+
+def test_every_path_that_the_documents_name_exists() -> None:
+    folders = "bench|deploy|docs|examples|monitoring|service|tests"
+    for page in PAGES:
+        if page.name != "CHANGELOG.md":  # which tells of what has been
+            for path in re.findall(rf"`((?:{folders})/[\w./-]*)", page.read_text()):
+                assert (ROOT / path).exists(), f"{page.name}: {path}"
+    for path in re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml|txt))`", CONTRIBUTING):
+        assert (ROOT / path).exists(), f"CONTRIBUTING.md: {path}"
+
+
+def test_the_map_of_the_tree_is_that_of_the_tree() -> None:
+    (block,) = blocks_of(section("Where things are", CONTRIBUTING))
+    within, shown = [ROOT], set[Path]()
+    for line in block.text.splitlines():
+        names = line[:MAP_WIDTH].split()
+        depth = (len(line) - len(line.lstrip())) // 2
+        shown |= {within[depth] / name for name in names}
+        within[depth + 1 :] = [within[depth] / names[0]]
+    assert not [path for path in shown if not path.exists()]
+    rooms = {
+        path.parent for path in (*ROOT.glob("service/*/__init__.py"), *ROOT.glob("service/*/*/__init__.py"))
+    }
+    assert {room for room in rooms if room.parent.name != "commands"} <= shown
+
+
+def test_the_walk_through_a_reveal_names_functions_that_are_where_it_says() -> None:
+    steps = rows_of(section("One reveal, from socket to answer", CONTRIBUTING))
+    assert len(steps) > 10
+    for file, where, _ in steps:
+        for name in where.strip("`").split("."):
+            source = (ROOT / file.strip("`")).read_text()
+            assert re.search(rf"^ *(class|(async )?def) {name}\b", source, re.MULTILINE), f"{file}: {where}"
 
 
 def test_every_fenced_block_of_json_is_json() -> None:

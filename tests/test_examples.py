@@ -94,10 +94,15 @@ def test_the_examples_do_what_the_documents_say(tmp_path: Path, start: Callable[
     assert service.stop() == 0
 
 
-def test_the_services_that_the_readme_starts_start_and_stop(tmp_path: Path) -> None:
-    commands = [block for block in blocks_of(README) if re.match(r".*novikoff serve", block.text)]
-    assert commands
-    for block in commands:
+def test_the_services_that_the_documents_start_start_and_stop(tmp_path: Path) -> None:
+    blocks = [(page, block) for page in PAGES for block in blocks_of(page.read_text())]
+    commands = [
+        (page, block)
+        for page, block in blocks
+        if block.language == "sh" and re.match(r".*novikoff serve", block.text)
+    ]
+    assert len(commands) >= 2
+    for page, block in commands:
         text = re.sub(r"--port \d+", "--port 0", block.text).replace(
             ".venv/bin/", f"{Path(sys.executable).parent}/"
         )
@@ -117,7 +122,7 @@ def test_the_services_that_the_readme_starts_start_and_stop(tmp_path: Path) -> N
                 log += line
                 if "running on" in line:
                     break
-            assert "running on" in log, f"README.md:{block.line}\n{log}"
+            assert "running on" in log, f"{page.name}:{block.line}\n{log}"
         finally:
             os.killpg(service.pid, signal.SIGTERM)
             service.communicate(timeout=30)

@@ -8,7 +8,8 @@ A call that was cut off is repeated where that is safe, so a restart of the serv
 counts once however often it is sent, and predictions and whole rounds carry an id for the same reason.
 """
 
-from service.client.answers import Learned, ModelInfo, Outcome, Prediction, Stats, Weights
+from service.answers import ModelInfo, Stats
+from service.client.answers import Learned, Outcome, Prediction, Weights
 from service.client.asynchronous import AsyncClient
 from service.client.calls import make_id
 from service.client.problems import BadOption, Ended, NotUnderstood, Refused, Unreachable

@@ -1,4 +1,4 @@
-"""The client whose calls are awaited. `Client` says what each does."""
+"""The asynchronous client. `Client` in sync.py documents each call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -6,18 +6,9 @@ from typing import Any, Self
 
 import httpx
 
+from service.answers import Label, ModelInfo, ModelLine, Stats
 from service.client import calls
-from service.client.answers import (
-    Fleet,
-    Label,
-    Learned,
-    ModelInfo,
-    ModelLine,
-    Outcome,
-    Prediction,
-    Stats,
-    Weights,
-)
+from service.client.answers import Fleet, Learned, Outcome, Prediction, Weights
 from service.client.attempts import Attempts, Pause
 from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options

@@ -1,4 +1,4 @@
-"""When to try again, and when to give up: shared by both clients, so nothing here waits or sends."""
+"""Retries: when to try again and when to give up. Both clients use it, so it neither waits nor sends itself."""
 
 import random
 import time
@@ -17,8 +17,8 @@ from service.client.problems import NotUnderstood, Unreachable, refusal
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """Failures before anything was sent: any call may be tried again after them."""
 
-COME_AGAIN = frozenset({429, 502, 503, 504})
-"""Statuses of a service, or of a proxy before it, that is busy, starting or stopping."""
+RETRY_STATUSES = frozenset({429, 502, 503, 504})
+"""Statuses of a service, or of a proxy before it, that is busy, starting or stopping: worth a retry."""
 
 FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 2.0
@@ -26,7 +26,7 @@ PAUSE_SECONDS_MAX = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait so long, then send it again."""
+    """How long to wait before the request is sent again."""
 
     seconds: float
 
@@ -34,8 +34,8 @@ class Pause:
 class Attempts(Generic[Answer]):
     """One call and its repetitions, for at most `retry_seconds`.
 
-    After each try, ask `answered` or `failed`: they give the answer, or a pause before the next try, or raise
-    what the caller shall see.
+    After each try, call `answered` or `failed`: they return the answer, or a pause before the next try, or raise the
+    error for the caller.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Attempts(Generic[Answer]):
             except msgspec.MsgspecError as cause:
                 raise self._not_understood(cause) from cause
         error = refusal(response)
-        if response.status_code in COME_AGAIN and self._call.repeatable:
+        if response.status_code in RETRY_STATUSES and self._call.repeatable:
             return self._pause(error, retry_after_seconds(response.headers.get("retry-after")))
         raise error
 

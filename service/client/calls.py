@@ -1,4 +1,4 @@
-"""Every request of the API as data: what both clients send, and how they read what comes back."""
+"""Every request of the API as data: what both clients send, and how they read the answers."""
 
 import os
 import time
@@ -11,18 +11,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from service.client.answers import (
-    Fleet,
-    Label,
-    Learned,
-    ModelInfo,
-    ModelPage,
-    Outcome,
-    Prediction,
-    Stats,
-    StatsLine,
-    Weights,
-)
+from service.answers import Label, ModelInfo, Stats, StatsLine
+from service.client.answers import Fleet, Learned, ModelPage, Outcome, Prediction, Weights
 from service.client.problems import Refused, refusal_of
 
 Answer = TypeVar("Answer")
@@ -35,7 +25,7 @@ Line = Mapping[str, Any]
 """`features` (predict), `prediction_id` and `label` (reveal), or `features` and `label` (a whole round)."""
 
 Streamed = Prediction | Outcome | Refused
-"""What comes of a line."""
+"""The answer to a line."""
 
 CHUNK_LINES = 250
 """Lines in one request: few enough that the first answers come soon, since httpx reads none before all is sent."""
@@ -82,7 +72,7 @@ class Call(Generic[Answer]):
 
 
 def make_id() -> str:
-    """An id for a round: unique, and sorted by time, which journals like.
+    """An id for a round: unique, and sorted by time, which keeps the index of a journal compact.
 
     >>> len(make_id()), make_id() != make_id()
     (33, True)
@@ -133,7 +123,7 @@ def stream(lines: list[Line], model: str | None) -> Stream:
 
 
 def _streamed(line: bytes) -> Streamed:
-    """The answer of a line: an error in its place, if it was a bad one.
+    """The answer to a line; Refused, returned and not raised, if the line was bad.
 
     >>> _streamed(b'{"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}}')
     Refused('no such label')
@@ -147,7 +137,7 @@ def _streamed(line: bytes) -> Streamed:
 
 
 def whole_rounds(examples: Iterable[tuple[Features, Label]], *, safe: bool) -> Iterator[Line]:
-    """Lines for whole rounds; with an id each if they shall be safe to repeat."""
+    """Lines for whole rounds; with `safe`, each has an id, so that it can be repeated without being learned twice."""
     for features, label in examples:
         line = {"features": features, "label": label}
         yield {**line, "id": make_id()} if safe else line
@@ -163,7 +153,7 @@ def chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
         yield chunk
 
 
-# Models. What makes, resets or deletes one is not repeated: between two tries somebody else may have come.
+# Models. Creating, resetting and deleting are not repeated: another client may do the same between two tries.
 
 
 def create_model(model: str, settings: Mapping[str, Any]) -> Call[ModelInfo]:
@@ -187,7 +177,7 @@ def delete_model(model: str) -> Call[None]:
 
 
 class Bytes(Call[bytes]):
-    """A file, as it comes."""
+    """A call whose answer is not decoded."""
 
     def read(self, response: httpx.Response) -> bytes:
         return response.content

@@ -1,4 +1,4 @@
-"""Where a client connects, and how."""
+"""The options of a client's connection: URL, key, timeout."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ PORT_MAX = 65_535
 
 
 def options(url: str, key: str | None, timeout_seconds: float) -> dict[str, Any]:
-    """The options of an httpx client, waiting or not; BadOption if the URL or the key cannot be used.
+    """The options of an httpx client, sync or async; BadOption if the URL or the key cannot be used.
 
     >>> options("localhost:8000", "secret", 1.0)["headers"]["Authorization"]
     'Bearer secret'

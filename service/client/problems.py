@@ -1,10 +1,10 @@
-"""What can go wrong for a client.
+"""The errors of the clients.
 
 NovikoffError
-├── Refused         the service said no: `code`, `status`, `detail`, `fields`
+├── Refused         the service refused a request: `code`, `status`, `detail`, `fields`
 │   └── Ended       the service ended a stream: no line from there on was learned
-├── Unreachable     there was no answer at all, as long as it was tried
-├── NotUnderstood   the answer is none that this client knows: of another program, or of a much newer service
+├── Unreachable     there was no answer within the time for retries
+├── NotUnderstood   the answer cannot be decoded: it is of another program, or of a much newer service
 └── BadOption       the client was made with a URL or a key that cannot be used; a ValueError, too
 """
 
@@ -24,7 +24,7 @@ class _Document(msgspec.Struct):
 
 
 class Refused(NovikoffError):
-    """A problem document of the service. `code` is stable: tell problems apart by it, not by the words."""
+    """A problem document of the service. `code` is stable; the words of `detail` are not."""
 
     def __init__(self, code: str, status: int, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
         super().__init__(detail, fields)
@@ -36,7 +36,7 @@ class Refused(NovikoffError):
 
 
 class Ended(Refused):
-    """The last line of a stream that the service ended; it stands for the first line that was not taken."""
+    """The last answer of a stream that the service ended, in the place of the first line that was not learned."""
 
 
 class Unreachable(NovikoffError):
@@ -59,7 +59,7 @@ def refusal_of(document: dict[str, Any], *, is_last: bool = False) -> Refused:
 
 
 def refusal(response: httpx.Response) -> Refused:
-    """The error that an answer stands for, even if a proxy made it that knows nothing of problems.
+    """The error of an answer, even if a proxy made it and it is no problem document.
 
     >>> str(refusal(httpx.Response(410, json={"code": "prediction-expired", "detail": "too late"})))
     'too late (prediction-expired, 410)'

@@ -1,17 +1,18 @@
-"""A model of the service as River knows models, so that River's own evaluation drives it."""
+"""A model of the service with River's interface, so that River's own evaluation can run it."""
 
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.client.answers import Label
+from service.answers import Label
 from service.client.calls import Features
 from service.client.problems import Refused
 from service.client.sync import Client
 
 WAITING_MAX = 10_000
-GONE = frozenset({"unknown-prediction", "prediction-expired"})
+LOST_CODES = frozenset({"unknown-prediction", "prediction-expired"})
+"""Problems of a prediction that the service has no more: then the example is learned as a whole round."""
 
 
 class RemoteModel:
@@ -40,7 +41,7 @@ class RemoteModel:
         self._is_dense: bool | None = None
         self._waiting: OrderedDict[object, deque[str]] = OrderedDict()
         self._waiting_count = 0
-        _tell_river()
+        _register_with_river()
 
     def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
         features = self._features(x)
@@ -56,7 +57,7 @@ class RemoteModel:
                 self.client.feedback(prediction_id, y)
                 return
             except Refused as refused:
-                if refused.code not in GONE:
+                if refused.code not in LOST_CODES:
                     raise
         self.client.learn(self.model, features, y)
 
@@ -126,8 +127,8 @@ def _key(features: Features) -> object:
     return repr(sorted(features.items())) if isinstance(features, Mapping) else tuple(features)
 
 
-def _tell_river() -> None:
-    """River's metrics ask whether a model is a classifier by its type. Without River there is no one to tell."""
+def _register_with_river() -> None:
+    """Register the class as a classifier, which River's metrics ask for; nothing to do if River is not imported."""
     river = sys.modules.get("river.base")
     if river is not None:
         river.Classifier.register(RemoteModel)

@@ -1,4 +1,4 @@
-"""The client whose calls wait for their answers."""
+"""The synchronous client, whose calls block until the answer comes."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -6,18 +6,9 @@ from typing import Any, Self
 
 import httpx
 
+from service.answers import Label, ModelInfo, ModelLine, Stats
 from service.client import calls
-from service.client.answers import (
-    Fleet,
-    Label,
-    Learned,
-    ModelInfo,
-    ModelLine,
-    Outcome,
-    Prediction,
-    Stats,
-    Weights,
-)
+from service.client.answers import Fleet, Learned, Outcome, Prediction, Weights
 from service.client.attempts import Attempts, Pause
 from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options

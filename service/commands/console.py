@@ -1,4 +1,4 @@
-"""What commands print, and how they fail."""
+"""Output of the commands, common options, and how errors are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,21 +20,21 @@ URL = DEFAULT_URL
 
 
 class CommandFailed(NovikoffError):
-    """What the user can mend, in words for them."""
+    """An error that the user can fix; its text is for them."""
 
     code = "command-failed"
 
 
 @contextmanager
-def failures_told() -> Iterator[None]:
-    """A failure that was foreseen becomes one line and exit status 1."""
+def report_failures() -> Iterator[None]:
+    """Print an expected error as one line and exit with status 1."""
     try:
         yield
     except StartError:
-        raise  # `main` tells it, with another status
+        raise  # `main` reports it, with status 2
     except (NovikoffError, OSError) as error:
         if isinstance(error, BrokenPipeError):
-            raise  # whoever read what we print has gone: nobody is left to tell
+            raise  # the reader of our output has closed it, so there is nobody to report to
         err.print(f"novikoff: {_words(error)}", soft_wrap=True)
         raise typer.Exit(1) from None
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from service.commands.console import CommandFailed, err, failures_told, out
+from service.commands.console import CommandFailed, err, out, report_failures
 from service.web.access.keys import BadKeys, make_key
 
 
@@ -26,7 +26,7 @@ def key(
     ] = "",
 ) -> None:
     """Make an API key. It is shown once, with the line that lets a service know it."""
-    with failures_told():
+    with report_failures():
         try:
             secret, made = make_key(name, role, prefix)
         except BadKeys as error:

@@ -1,4 +1,4 @@
-"""Where a command's rounds go: a running service, or one of its own within this process."""
+"""The service that a command talks to: a running one, or one started within this process."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -11,9 +11,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from service.answers import StatsLine, Totals
 from service.client import Client, Unreachable
-from service.client.answers import Fleet, StatsLine, Totals
-from service.commands.console import URL, Key, Url, failures_told, out
+from service.client.answers import Fleet
+from service.commands.console import URL, Key, Url, out, report_failures
 
 LIMIT = 30
 COLUMNS = (
@@ -28,9 +29,9 @@ COLUMNS = (
     "drift",
     "changed",
 )
-FOR_THE_WIDE = frozenset({"algorithm", "waiting", "changed"})
+WIDE_ONLY = frozenset({"algorithm", "waiting", "changed"})
+"""Columns that are left out in terminals narrower than WIDE characters."""
 WIDE = 100
-"""How many characters a terminal needs to have for every column."""
 
 DRIFT_STYLE = {"stable": "green", "warning": "yellow", "drift": "bold red"}
 
@@ -61,7 +62,7 @@ def top(
     def look() -> Fleet:
         return client.fleet(prefix, sort=sort, limit=limit)
 
-    with failures_told(), Client(url, key=key, retry_seconds=0) as client:
+    with report_failures(), Client(url, key=key, retry_seconds=0) as client:
         if once:
             out.print(view(look(), {}))
         else:
@@ -102,7 +103,7 @@ def view(fleet: Fleet, paces: dict[str, float], note: str = "") -> Table:
     table = Table(title=Text(heading(totals) + (f"   {note}" if note else "")), title_justify="left")
     now = datetime.now(UTC)
     rows = [_cells(line, paces.get(line.model), now) for line in fleet.models]
-    shown = [name for name in COLUMNS if out.width >= WIDE or name not in FOR_THE_WIDE]
+    shown = [name for name in COLUMNS if out.width >= WIDE or name not in WIDE_ONLY]
     for name in shown:
         table.add_column(name, justify="left" if name in ("model", "algorithm") else "right", no_wrap=True)
     for row in rows:

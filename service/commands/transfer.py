@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from service.client import Client
-from service.commands.console import URL, CommandFailed, Key, Url, err, failures_told
+from service.commands.console import URL, CommandFailed, Key, Url, err, report_failures
 
 
 class Form(StrEnum):
@@ -28,7 +28,7 @@ def export_model(
     ] = Form.novikoff,
 ) -> None:
     """Write all that a model is to a file: settings, weights, statistics."""
-    with failures_told(), Client(url, key=key) as client:
+    with report_failures(), Client(url, key=key) as client:
         exported = client.export_model(model, format=format)
         if to is None:
             sys.stdout.buffer.write(exported)
@@ -44,7 +44,7 @@ def import_model(
     key: Key = None,
 ) -> None:
     """Make a model from an export. An existing one is never changed."""
-    with failures_told(), Client(url, key=key) as client:
+    with report_failures(), Client(url, key=key) as client:
         export = _read(file)
         name = model or _name(file, export)
         info = client.import_model(name, export)

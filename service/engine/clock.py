@@ -1,4 +1,4 @@
-"""Time for the journal, and ids that carry it."""
+"""Times of events, and ids that begin with a time."""
 
 import logging
 import os
@@ -12,20 +12,20 @@ log = logging.getLogger(__name__)
 AHEAD_MAX_US = 10_000_000
 """How far ahead the clock of another replica may be. Clocks that are kept right differ by far less."""
 
-TOLD_EVERY_SECONDS = 60.0
+LOG_EVERY_SECONDS = 60.0
 
 
 class Clock:
     """Microseconds since 1970 that always rise, even when the machine's clock is set back.
 
-    Where others append to the journal too, their clocks may be wrong. Then there is a clock to go by, `reference`, and
-    a time of theirs counts for at most `AHEAD_MAX_US` more than that.
+    The clock of another replica may be wrong. So in a shared journal there is a `reference` (`Journal.time_us`), and
+    the time of an event counts for at most `AHEAD_MAX_US` more than that.
     """
 
     def __init__(self, reference: Callable[[], int] | None = None) -> None:
         self._last = 0
         self._reference = reference
-        self._told = Seldom(TOLD_EVERY_SECONDS)
+        self._log_limit = Seldom(LOG_EVERY_SECONDS)
 
     def start_after(self, at: int) -> None:
         """Never give a time up to `at`, the newest in the journal."""
@@ -36,7 +36,7 @@ class Clock:
         ahead = at - now
         if ahead <= AHEAD_MAX_US:
             return at
-        if (held_back := self._told.turn()) is not None:
+        if (held_back := self._log_limit.turn()) is not None:
             seconds = ahead // 1_000_000
             fields = {"seconds": seconds, "others": held_back}
             log.warning("an event is %d seconds ahead of the clocks here", seconds, extra=fields)
@@ -47,56 +47,56 @@ class Clock:
         return self._last
 
 
-MADE_HERE = "~"
-"""Between the time and the chance of an id of the service. Ids that clients choose cannot have it, so none of
-them, however alike, is taken for one of the service's."""
+SERVER_MARK = "~"
+"""Stands between the time and the random digits of an id that the service made. Ids that clients choose cannot have
+it, so none of them is taken for one of the service's."""
 
 
 def make_prediction_id(at: int) -> str:
-    """An id that sorts by time and cannot be guessed: 48 bits of milliseconds, 80 of chance.
+    """An id that sorts by time and cannot be guessed: 48 bits of milliseconds, 80 random bits.
 
     >>> len(make_prediction_id(0)), make_prediction_id(5_000)[:13]
     (33, '000000000005~')
     """
-    return f"{at // 1000:012x}{MADE_HERE}{_chance()}"
+    return f"{at // 1000:012x}{SERVER_MARK}{_random_digits()}"
 
 
 def make_job_id(at: int) -> str:
-    """The same in hexadecimal digits only: nobody chooses the id of a job.
+    """The same without SERVER_MARK, which it does not need: clients choose no ids of jobs.
 
     >>> len(make_job_id(0)), make_job_id(5_000)[:12]
     (32, '000000000005')
     """
-    return f"{at // 1000:012x}{_chance()}"
+    return f"{at // 1000:012x}{_random_digits()}"
 
 
 TIME_DIGITS = 12
-CHANCE_DIGITS = 20
+RANDOM_DIGITS = 20
 HEX_DIGITS = frozenset("0123456789abcdef")
-DRAWN_AT_ONCE = 400
-_drawn: list[str] = []
+POOL_SIZE = 400
+_random_pool: list[str] = []
 
 
-def _chance() -> str:
-    """Twenty hexadecimal digits from the system, which is asked for many at a time: asking takes 4 µs."""
-    if not _drawn:
-        digits = os.urandom(CHANCE_DIGITS // 2 * DRAWN_AT_ONCE).hex()
-        _drawn.extend(digits[at : at + CHANCE_DIGITS] for at in range(0, len(digits), CHANCE_DIGITS))
-    return _drawn.pop()
+def _random_digits() -> str:
+    """Twenty hexadecimal digits from `os.urandom`, which is asked for many at a time: a call takes 4 µs."""
+    if not _random_pool:
+        digits = os.urandom(RANDOM_DIGITS // 2 * POOL_SIZE).hex()
+        _random_pool.extend(digits[at : at + RANDOM_DIGITS] for at in range(0, len(digits), RANDOM_DIGITS))
+    return _random_pool.pop()
 
 
 def made_at(prediction_id: str) -> int | None:
-    """When such an id was made, to the millisecond; None for an id that a client chose.
+    """When the service made an id, to the millisecond; None for an id that a client chose.
 
-    Ids of version 0.1.0 have no `~` and are like chosen ones: the journal knows those that wait.
+    Ids made by version 0.1.0 have no `~` and count as chosen by a client.
 
     >>> made_at(make_prediction_id(5_000_999)), made_at("order-17")
     (5000000, None)
     """
-    time_made, mark, chance = prediction_id.partition(MADE_HERE)
-    if not mark or not _has_hex_digits(time_made, TIME_DIGITS) or not _has_hex_digits(chance, CHANCE_DIGITS):
+    millis, mark, rest = prediction_id.partition(SERVER_MARK)
+    if not mark or not _has_hex_digits(millis, TIME_DIGITS) or not _has_hex_digits(rest, RANDOM_DIGITS):
         return None
-    return int(time_made, 16) * 1000
+    return int(millis, 16) * 1000
 
 
 def _has_hex_digits(text: str, count: int) -> bool:

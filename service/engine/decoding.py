@@ -1,4 +1,4 @@
-"""What a decoder of JSON says of a body that is not right, in our words and with the field that it is about."""
+"""Errors of the JSON decoder, turned into ours with the field that is wrong."""
 
 import re
 from typing import NoReturn
@@ -8,15 +8,14 @@ import msgspec
 from service.errors import FieldError, InvalidRequest, MalformedJson
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-"""What a decoder may say: the latter of a name, in an object, that is not UTF-8."""
-
+"""What the decoder raises; UnicodeDecodeError for a key of an object that is not UTF-8."""
 
 _PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
 _FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
 
 
 def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError) -> NoReturn:
-    """A decoder's complaint as ours, with the field that it is about."""
+    """Raise MalformedJson or InvalidRequest for what the decoder raised."""
     if not isinstance(error, msgspec.ValidationError):
         raise MalformedJson("the body is not valid JSON") from None
     found = _PATH.fullmatch(str(error))

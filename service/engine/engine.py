@@ -17,14 +17,12 @@ from service.journal.protocol import Journal
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the engine treats its clients.
-
-    `default_settings` are those of models that a first example makes, by the kind of its features; without
-    any, no model is made by itself.
-    """
+    """The settings of the service that concern the engine; see `service/settings.py`."""
 
     default_settings: dict[str, dict[str, Any]]
+    """Of models that a first example creates, by the kind of its features. Empty: `auto_create` is off."""
     wait_for_predictions: bool
+    """Whether a prediction is answered only when it is durable."""
     pending_ttl_seconds: float
     pending_max: int
     pending_total_max: int
@@ -37,7 +35,8 @@ class Rules:
 
 
 class Engine:
-    """`rounds` is the protocol, `models` the life of models, `fleet` what is in memory."""
+    """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
+    `jobs`: batch training. `fleet`: the models in memory."""
 
     def __init__(self, journal: Journal, rules: Rules) -> None:
         self._journal = journal
@@ -77,23 +76,23 @@ class Engine:
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
-        self.fleet.started_after = await self._journal.open(apply)
-        self.clock.start_after(self.fleet.started_after)
+        self.fleet.newest_event_at_start = await self._journal.open(apply)
+        self.clock.start_after(self.fleet.newest_event_at_start)
         before = await self._journal.totals("")
-        self.fleet.census.start(before.models)
-        # In a shared journal each replica gives up, and counts, what it has served itself.
-        self.fleet.waiting_unloaded = 0 if self._journal.is_shared else before.pending
+        self.fleet.model_count.start(before.models)
+        # In a shared journal each replica counts and expires only the predictions that it has served.
+        self.fleet.pending_unloaded = 0 if self._journal.is_shared else before.pending
         self._housekeeping = Housekeeping(self._journal, self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True
 
     def _apply_of_others(self, seq: int, event: AnyEvent) -> Any:
-        """Apply an event that another replica may have timed: what is done after it is later."""
+        """Apply an event that another replica may have timed; the clock here does not fall behind it."""
         self.clock.start_after(event.at)
         return self.fleet.apply(seq, event)
 
     async def close(self) -> None:
-        """Snapshots of what has changed, then let go. Nothing is lost without this, only time."""
+        """Save snapshots and close the journal. Nothing is lost without this, but the next start takes longer."""
         self.is_open = False
         await self.jobs.stop()
         await self._housekeeping.stop()

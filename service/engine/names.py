@@ -1,21 +1,21 @@
-"""What models and predictions may be called."""
+"""Which names models may have, and which ids predictions."""
 
 import re
 
-from service.engine.clock import MADE_HERE
+from service.engine.clock import SERVER_MARK
 from service.errors import InvalidRequest
 
 NAME_PATTERN = r"^\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*$"
 NAME_CHARS_MAX = 128
 NAME_RULE = f"1 to {NAME_CHARS_MAX} letters, digits, '.', '_', '-' and ':', not dots alone"
-PREDICTION_ID_PATTERN = NAME_PATTERN.replace("_:", f"_:{MADE_HERE}")
+PREDICTION_ID_PATTERN = NAME_PATTERN.replace("_:", f"_:{SERVER_MARK}")
 """An id that a client chose, or one that the service made."""
 
 _matches = re.compile(NAME_PATTERN).fullmatch
 
 
 def check_id(prediction_id: str) -> None:
-    """InvalidRequest unless an id that a client chose is a name, alone or after that of its owner.
+    """InvalidRequest unless an id that a client chose is valid; a tenant's has a prefix and `/` before it.
 
     >>> check_id("order-17"), check_id("acme-/order-17")
     (None, None)
@@ -24,13 +24,13 @@ def check_id(prediction_id: str) -> None:
     service.errors.InvalidRequest: id: '~' is in ids that the service makes: choose 1 to 128 letters, ...
     """
     chosen = prediction_id.rpartition("/")[2]
-    if MADE_HERE in chosen:
-        raise InvalidRequest.at("id", f"'{MADE_HERE}' is in ids that the service makes: choose {NAME_RULE}")
+    if SERVER_MARK in chosen:
+        raise InvalidRequest.at("id", f"'{SERVER_MARK}' is in ids that the service makes: choose {NAME_RULE}")
     check_name("id", chosen)
 
 
 def check_name(field: str, name: str) -> None:
-    """InvalidRequest unless the name is one that paths, subjects and people can take.
+    """InvalidRequest unless a name is safe in URLs and in the subjects of NATS.
 
     >>> check_name("model", "tenant-7:spam.v2")
     >>> check_name("model", "..")  # doctest: +ELLIPSIS

@@ -1,4 +1,9 @@
-"""What every journal promises."""
+# long: the whole contract of a journal in one place
+"""The contract of every journal: what the engine hands over, what it gets back, and what it may rely on.
+
+Two journals implement it, `sqlite/journal.py` and `jetstream/journal.py`. `tests/journal/test_journal_laws.py` runs
+the same tests over both. All times are microseconds since 1970.
+"""
 
 from asyncio import Future
 from collections.abc import Callable
@@ -9,99 +14,127 @@ from service.events import AnyEvent, Prediction
 from service.timings import Timings
 
 NEW_LIFE = 0
-"""In place of a life, for an event that makes a model."""
+"""The `life` to append a ModelCreated or ModelImported with: the model gets its own by that event."""
 
 Apply = Callable[[int, AnyEvent], Any]
-"""Called with each event and its sequence number, in order, on the event loop, once it is durable."""
+"""Called with the sequence number of each durable event and the event, in the journal's order, on the event loop.
+
+It is called once for each event. What it returns becomes `Appended.applied`. It must not raise.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where an event stands in the journal. `applied` is what applying it gave, if it is new."""
+    """The answer to an append."""
 
     seq: int
+    """The event's sequence number; of a repetition, that of the event which is there already."""
     is_new: bool
+    """False for a repetition: the prediction id, or the model's name, is in the journal already."""
     applied: Any = None
+    """What `Apply` returned for the event; None if it is not new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An event and where it stands."""
+    """An event that is in the journal."""
 
     seq: int
+    """Its sequence number: rises from event to event over all models, with gaps."""
     event: AnyEvent
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPrediction:
-    """A prediction that waits for its label, and the life of the model that made it."""
+    """A prediction whose label has not come yet."""
 
     prediction: Prediction
     life: int
+    """The life of the model that made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """How many predictions of one model wait for longer than they may, and when the newest of them was made."""
+    """The predictions of one model that have waited too long for their labels."""
 
     model: str
     life: int
     count: int
+    """How many there are."""
     through: int
+    """When the newest of them was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A model's state after the event `seq`, and the outcomes of the rounds since the snapshot before."""
+    """A model's state, saved so that a load need not replay the events before it."""
 
     model: str
     life: int
     seq: int
+    """The last event that is part of the state."""
     version: int
+    """The model's version at that event, by which the journal decides how many events to keep."""
     state: bytes
+    """What `Model.to_bytes` gives."""
     outcomes: bytes
+    """The outcomes of the rounds since the snapshot before (`OutcomeLog`), from which a retry is answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """All that is needed to bring a model back to life."""
+class StoredModel:
+    """What is needed to have a model in memory again: apply `tail` to `state`."""
 
     state: bytes | None
+    """Its newest snapshot; None if there is none, and then `tail` begins with the event that made the model."""
     seq: int
+    """The last event that is part of `state`; 0 without one."""
     tail: list[Recorded]
+    """All events after `seq`, oldest first."""
     pending: list[Prediction]
+    """Its waiting predictions, oldest first; in a shared journal, those that this replica has served."""
     voided_through: int
-    """Predictions made up to this time are void, whoever remembers them."""
+    """Predictions made up to this time cannot be revealed any more: they have expired, or a reset came after them."""
     life: int
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the list of models; `key` is what it was sorted by. `settings` is None if it cannot be read."""
+    """One line of the list of models."""
 
     model: str
     created_at: int
     settings: dict[str, Any] | None
+    """None if they are damaged."""
     key: Any
+    """The value that the list is sorted by, for `Page.after`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What lists of models are sorted by, and totals are made of. A cache: never the truth."""
+    """A few figures of a model, so that lists and totals need not load it.
+
+    A cache: it may lag behind the model's events, and can always be made again from them.
+    """
 
     model: str
     life: int
     updated_at: int
+    """The time of the last event that it covers."""
     revealed: int
+    """Rounds whose labels have come."""
     mistakes: int
     updates: int
+    """Rounds that changed the weights."""
     pending: int
+    """Predictions that wait for their labels."""
     expired: int
+    """Predictions whose labels came too late or never."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over all models."""
+    """How many models there are, and the sums of the figures of their summaries."""
 
     models: int
     revealed: int
@@ -113,61 +146,186 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which models to list: those after a place in the order, `after` being (key, name) of the last seen."""
+    """Which part of the list of models is wanted."""
 
     prefix: str = ""
+    """Only models whose names begin with it."""
     sort: str = "name"
+    """`name` (from a to z), or `rounds`, `mistakes`, `error_rate`, `updated_at` (largest first, equal ones by name)."""
     after: tuple[Any, str] | None = None
+    """`Listed.key` and the name of the last line of the page before; None for the first page."""
     limit: int = 100
 
 
 class Journal(Protocol):
-    """An ordered, durable log of events with the predictions that wait and the snapshots that shorten it.
+    """An ordered, durable log of events, with the predictions that wait and the snapshots that shorten a load.
 
-    Nothing is applied before it is durable, and an append's answer comes after its event was applied.
-    A prediction id is revealed at most once, whoever asks and however often.
+    Three promises hold for every implementation:
 
-    A model's name is not its identity: one that is deleted and made again under the same name is another model.
-    Its `life`, the sequence number of the event that made it, is. Whatever belongs to a life that has ended is
-    refused.
+    - An event is applied (see `Apply`) only after it is durable, and an append is answered only after that.
+    - A prediction id is revealed at most once, by whomever and however often it is tried.
+    - A name may be deleted and used again, so a model is identified by its `life`: the sequence number of the event
+      that made it. Whatever is handed over for a life that has ended is refused, or ignored where nobody waits.
+
+    The constructor takes hold of the file or the cluster and raises StartError if it cannot be used. All other
+    members are called on one event loop, between `open` and `close`. A read raises JournalUnavailable if the file
+    or the cluster cannot be read, and Overloaded if too many wait; both change nothing, and the call may be repeated.
     """
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether others append to it too, so that what they do is heard of a little later."""
+    # Life of the journal
+
+    async def open(self, apply: Apply) -> int:
+        """Start; called once, before anything else. The time of the newest event, 0 for an empty journal.
+
+        In a shared journal, `apply` is called for every event after this moment, whichever replica has appended it.
+        StartError if it cannot be used.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what is queued, then release the file or the connection. Called once, at shutdown."""
+        ...
+
+    # Writing
+
+    def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
+        """Make an event durable and apply it; the future is done after both. Called for every change of a model.
+
+        `life` is that of the event's model. Events are kept in the order of the calls, as far as `keeps_order` says.
+
+        Overloaded is raised by the call itself if the queue is full: nothing was queued. The future fails with
+
+        - JournalUnavailable: nothing was applied. In a shared journal the event may still arrive later, so repeat
+          it with the same prediction id to find out. JournalFull, a subclass, if there is no room for it;
+        - UnknownModel: the life has ended, and nothing was recorded;
+        - PredictionIdTaken: another model, or a waiting prediction, has the id (shared journals only).
+
+        Whoever stops waiting for the future does not withdraw the event.
+        """
         ...
 
     @property
     def keeps_order(self) -> bool:
-        """Whether an event handed over now is kept after those that still wait, and only if they are kept."""
+        """Whether an event appended now is recorded after those still queued, and only if they are.
+
+        Read before blocks of rounds are appended without waiting for the one before.
+        """
+        ...
+
+    def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
+        """Keep a prediction until its label comes. Called for each prediction that is served.
+
+        With `wait`, a future that is done when the prediction is durable and that fails like an append's; it is not
+        new if another replica has kept one under this id. Without, None: the journal tries until it is kept, and a
+        crash before that loses it. A shared journal returns None too if the model was deleted a moment ago.
+
+        Overloaded if the queue is full, InvalidRequest if the prediction is larger than the journal takes: then
+        nothing is kept.
+        """
+        ...
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Save a snapshot some time later, and trim events that are no longer needed or wanted.
+
+        Called every `snapshot_every_events` events of a model and at shutdown. Never raises: if it cannot be saved,
+        that is logged, and loads replay more events.
+        """
+        ...
+
+    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
+        """Replace the summaries of some models; called every few seconds and when a model is unloaded.
+
+        `through`: with these, every model's summary covers all its events up to that sequence number. Raises and
+        fails like an append; then the old summaries stay.
+        """
+        ...
+
+    async def settle(self) -> None:
+        """Wait until everything handed over before this call is durable or has failed.
+
+        Overloaded, without waiting, if the queue takes too long.
+        """
+        ...
+
+    # Predictions
+
+    async def find(
+        self, prediction_id: str, *, expected: bool = False
+    ) -> WaitingPrediction | Recorded | None:
+        """What an id stands for: a waiting prediction, the event that revealed it, or None. Called by each reveal
+        whose prediction no loaded model has, and for ids that clients choose.
+
+        An event that is returned was applied here. `expected`: a client knows the id, so it is waited for a moment
+        if it may be on its way into the journal.
+        """
+        ...
+
+    async def may_arrive_later(self, prediction_id: str) -> bool:
+        """Whether an id that `find` did not find may be of a prediction that another replica has yet to send."""
+        ...
+
+    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
+        """The predictions that still wait and were made after the time `after`, up to `through`; by model, whether
+        loaded or not. Called by every sweep, and when too many predictions wait.
+
+        Only the `limit` oldest are considered. The second value is when the newest of these was made, the `after`
+        of the next call; `after` itself if there are none.
+        """
+        ...
+
+    # Models
+
+    async def load(self, model: str) -> StoredModel | None:
+        """What is needed to have a model in memory; None if there is none of this name. Called on its first use.
+
+        All events applied so far are in it, and possibly newer ones, which `apply` is called for too.
+        ModelUnreadable if it is damaged or cannot be read.
+        """
+        ...
+
+    async def outcomes(self, model: str, seq: int) -> bytes | None:
+        """The outcomes saved with the first snapshot at or after `seq`; None if there is none. Called by retries."""
+        ...
+
+    async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
+        """A model's events that are still kept, with numbers above `after`, oldest first. `limit` -1: all of them."""
+        ...
+
+    async def models(self, page: Page) -> list[Listed]:
+        """One page of the list of models."""
+        ...
+
+    async def summary(self, model: str) -> Summary | None:
+        """A model's summary, None if there is no such model. A model that is unreadable has one too."""
+        ...
+
+    async def totals(self, prefix: str) -> Totals:
+        """Sums over the summaries of the models whose names begin with `prefix`."""
+        ...
+
+    async def unsummarised(self, *, before: int | None = None) -> list[str]:
+        """Models with events that their summaries do not cover, since a service was killed before it saved them.
+
+        Called at the first list after a start. In a shared journal also every few seconds, with a time `before`:
+        only models with such events up to it, since the replica that applied newer ones is about to save them.
+        """
+        ...
+
+    # Figures, for /metrics and to decide what may be unloaded
+
+    @property
+    def queued(self) -> int:
+        """How many records wait to become durable."""
         ...
 
     @property
-    def lag_events(self) -> int:
-        """How many events are known to be in the journal and not yet applied here."""
-        ...
-
-    def time_us(self) -> int:
-        """The time by this machine's clock or, if that is later, by that of where the journal is."""
+    def submitted(self) -> int:
+        """How many records were handed over since the start."""
         ...
 
     @property
-    def is_connected(self) -> bool:
-        """Whether it is within reach, as far as is known."""
-        ...
-
-    @property
-    def why_out_of_touch(self) -> str | None:
-        """Why nothing is known of what others append just now; None if it is."""
-        ...
-
-    async def look(self) -> None:
-        """Find out how far the journal has come, so that the figures above are of now; give up soon."""
-        ...
-
-    @property
-    def waiting(self) -> int:
-        """How many records wait for the journal."""
+    def finished(self) -> int:
+        """How many of these, counted from the first without a gap, are durable and applied, or have failed."""
         ...
 
     @property
@@ -177,108 +335,35 @@ class Journal(Protocol):
 
     @property
     def failures(self) -> int:
-        """How often that failed."""
+        """How often writing failed."""
+        ...
+
+    # Other replicas; without any, `sqlite/unshared.py` answers these
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other replicas append to the journal too. Never changes."""
         ...
 
     @property
-    def submitted(self) -> int:
-        """How many records were handed to the journal so far."""
+    def lag_events(self) -> int:
+        """How many events are known to be in the journal and are not yet applied here."""
         ...
 
     @property
-    def finished(self) -> int:
-        """How many of them, from the first, are on disk and applied, or have failed."""
+    def is_connected(self) -> bool:
+        """Whether the journal can be reached, as far as is known."""
         ...
 
-    async def open(self, apply: Apply) -> int:
-        """Begin; the time of the newest event (microseconds), 0 for an empty journal."""
+    @property
+    def why_out_of_touch(self) -> str | None:
+        """Why this replica does not know what others append just now, in words for people; None if it does."""
         ...
 
-    async def close(self) -> None:
-        """Finish what is queued and let go."""
+    async def refresh(self) -> None:
+        """Ask how far the journal has come, so that the three above are up to date. Gives up soon; never raises."""
         ...
 
-    def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
-        """Make an event durable, then apply it. A prediction id or model that is there already is not new.
-
-        `life` is that of the event's model; only an event that makes a model has none yet.
-        Raises Overloaded at once when the queue is full. The future fails with JournalUnavailable, and then
-        nothing was applied (in a shared journal it may be, later), with UnknownModel if the life has ended, or
-        with PredictionIdTaken if another model has the id.
-        """
-        ...
-
-    def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
-        """Keep a prediction until its label comes; with `wait`, a future that is done when it is durable.
-
-        In a shared journal it is not new if another replica has kept one under this id. InvalidRequest if it
-        is larger than the journal can keep.
-        """
-        ...
-
-    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
-        """WaitingPrediction predictions made after one time and up to another, whether their models are loaded or not.
-
-        At most the `limit` oldest are looked at; the second of the pair is when the newest of these was made, or
-        `after` if there are none.
-        """
-        ...
-
-    async def find(
-        self, prediction_id: str, *, expected: bool = False
-    ) -> WaitingPrediction | Recorded | None:
-        """The waiting prediction, or the event that revealed it and is applied here, or None.
-
-        One that is `expected`, since a client knows its id, is waited for while it may be on its way.
-        """
-        ...
-
-    async def may_come(self, prediction_id: str) -> bool:
-        """Whether an id that was not found may be that of a prediction which others have yet to hand over."""
-        ...
-
-    async def load(self, model: str) -> Stored | None:
-        """A model's newest snapshot, the events after it and its waiting predictions; None if unknown.
-
-        ModelUnreadable if that is damaged, or cannot be read.
-        """
-        ...
-
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and trim what it makes superfluous. Nothing waits for it; a failure is logged."""
-        ...
-
-    async def settle(self) -> None:
-        """Wait until what was handed over before is on disk, or has failed; Overloaded if that takes too long."""
-        ...
-
-    async def outcomes(self, model: str, seq: int) -> bytes | None:
-        """The outcomes that were saved with the first snapshot at or after `seq`."""
-        ...
-
-    def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
-        """Keep summaries; with `through`, all summaries are right up to that event."""
-        ...
-
-    async def unsummarised(self, *, before: int | None = None) -> list[str]:
-        """Models whose summaries may be older than their events: a crash came between.
-
-        In a shared journal others may be about to bring theirs, so one can ask for those with events up to a time.
-        """
-        ...
-
-    async def summary(self, model: str) -> Summary | None:
-        """A model's summary, which needs nothing of the model itself to be readable; None if it is unknown."""
-        ...
-
-    async def models(self, page: Page) -> list[Listed]:
-        """Models by name, or by a number of their summaries, largest first."""
-        ...
-
-    async def totals(self, prefix: str) -> Totals:
-        """Sums over the summaries of the models whose names begin so."""
-        ...
-
-    async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
-        """A model's retained events, oldest first."""
+    def time_us(self) -> int:
+        """The time by this machine's clock or, if that is later, by that of the machine where the journal is."""
         ...

@@ -1,5 +1,6 @@
 """The kinds of parameters that settings have: each checks a value and describes itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,3 +134,22 @@ class Flag:
 
 
 Parameter = Number | Integer | Choice | Flag
+
+
+def check_fields(
+    given: Mapping[str, object], parameters: Mapping[str, Parameter], owner: str, prefix: str = ""
+) -> dict[str, Any]:
+    """Each parameter's value, given or default; BadParameter for one that is out of its range or unknown.
+
+    `owner` is what error messages call the thing that is set, `prefix` stands before the names of its fields.
+
+    >>> check_fields({"C": 2}, {"C": Number(1.0, 0.0, 10.0, "")}, "pa1")
+    {'C': 2.0}
+    """
+    unknown = sorted(given.keys() - parameters.keys())
+    if unknown:
+        raise BadParameter(prefix + unknown[0], f"is not a parameter of {owner}")
+    return {
+        name: parameter.check(prefix + name, given.get(name, parameter.default))
+        for name, parameter in parameters.items()
+    }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -11,8 +12,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from service import logs
 from service.errors import NovikoffError, StartError
-from service.web.access.gate import ROUND, Gate
+from service.web.access.declarations import Body, RouteTable, access
+from service.web.access.gate import Gate
 from service.web.access.guarding import across_origins
+from service.web.access.keys import Role
 from service.web.http import request_ids
 from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
 from service.web.http.endpoint import Endpoint, respond_with
@@ -46,14 +49,19 @@ class Application(FastAPI):
         fast: dict[str, Endpoint[Any] | stream.StreamEndpoint] = {**endpoints, "/stream": streaming}
         routes = (Route(path, endpoint, methods=["POST"]) for path, endpoint in fast.items())
         super().__init__(routes=list[BaseRoute](routes), **options)
+        for route in self.routes:
+            if isinstance(route, Route) and route.path == self.openapi_url:  # FastAPI has made it
+                access(Role.OPEN)(route.endpoint)
         self._described = endpoints
         self._endpoints = fast
         self._traffic = traffic
         self._gate = gate
         self._with_keys = with_keys
         self._entry = across_origins(self._dispatch, origins) if origins else self._dispatch
-        self._body_bytes_max = body_bytes_max
-        self._upload_bytes_max = upload_bytes_max
+        self._bodies = {
+            Body.JSON: (body_bytes_max, JSON_ONLY),
+            Body.UPLOAD: (upload_bytes_max, JSON_OR_LINES),
+        }
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop
         self.start_error: StartError | None = None
@@ -73,7 +81,7 @@ class Application(FastAPI):
                 send = request_ids.identified(send, request_id)
             try:
                 if self._gate is not None:
-                    send = self._gate.admit(scope, ROUND, send)
+                    send = self._gate.admit(scope, endpoint.access, send)
                 status = await endpoint(scope, receive, send)
             except NovikoffError as error:
                 status = await respond_with(send, error)
@@ -96,18 +104,14 @@ class Application(FastAPI):
 
     async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Through FastAPI, with a body that is bounded and JSON; the route that it came to."""
-        route = "unknown"
         if scope["method"] == "HEAD" and scope["path"] != "/feed":  # whose answer has no end
             scope = {**scope, "method": "GET"}  # the protocol sends the head of the answer and no more
+        declared, route = self.route_table.find(scope)
         try:
             if self._gate is not None:
-                needed = self._gate.needed(scope)
-                route = needed.route
-                send = self._gate.admit(scope, needed, send)
-            if has_body(scope["headers"]):
-                upload = scope["method"] == "PUT" or scope["path"].endswith("/fit")
-                limit = self._upload_bytes_max if upload else self._body_bytes_max
-                accepted = JSON_OR_LINES if upload else JSON_ONLY
+                send = self._gate.admit(scope, declared, send)
+            if declared.body is not Body.UNREAD and has_body(scope["headers"]):
+                limit, accepted = self._bodies[declared.body]
                 receive = replay(await read_body(scope, receive, limit, accepted), receive)
         except NovikoffError as error:
             await respond_with(send, error)
@@ -118,7 +122,14 @@ class Application(FastAPI):
             await super().__call__(scope, receive, send)
         return getattr(scope.get("route"), "path", route)
 
+    @cached_property
+    def route_table(self) -> RouteTable:
+        """What the routes declare, for the gate, the bodies and the document: all have to be there by now."""
+        return RouteTable(self.routes)
+
     def openapi(self) -> dict[str, Any]:
         if self._document is None:
-            self._document = openapi.document(self, self._described, with_keys=self._with_keys)
+            self._document = openapi.document(
+                self, self._described, self.route_table.declared, with_keys=self._with_keys
+            )
         return self._document

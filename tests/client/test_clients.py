@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from msgspec.structs import fields
 
+from service.answers import Stats, StatsLine
 from service.client import Refused, Unreachable
-from service.client.answers import Learned, Outcome, Prediction, Stats, StatsLine
+from service.client.answers import Learned, Outcome, Prediction
 from service.client.calls import make_id
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import service.app  # noqa: F401  (so that every exception is known)
-from service.client import BadOption, Client, NotUnderstood, Refused
+from service.client import BadOption, Client, Ended, NotUnderstood, Refused
 from service.errors import FieldError, NovikoffError
 from service.web.problems import HttpError
 from tests.client.conftest import Connect
@@ -20,8 +20,9 @@ FIELDS = (FieldError("features[2]", "is not a number"), FieldError("label", "is 
 
 def examples() -> Iterator[NovikoffError]:
     yield Refused("unknown-label", 422, "no such label", FIELDS)
+    yield Ended("overloaded", 503, "no room", FIELDS)
     yield HttpError("method-not-allowed", "no", ((b"allow", b"GET"),))
-    for kind in below(NovikoffError) - {Refused, HttpError}:
+    for kind in below(NovikoffError) - {Refused, Ended, HttpError}:
         yield kind("what happened", FIELDS)
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.client.answers import Fleet, RoundCounts, StatsLine, Totals
+from service.answers import RoundCounts, StatsLine, Totals
+from service.client.answers import Fleet
 from service.commands.top import paces_between
 from tests.commands.running import failed, worked
 from tests.running import Service

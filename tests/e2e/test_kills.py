@@ -96,8 +96,8 @@ def make_old(data: Path, copies: int) -> None:
             " INSERT INTO snapshot SELECT model, -i, state FROM snapshot, n",
             (copies,),
         )
-        connection.execute("DROP INDEX pending_by_time")
-        connection.execute("DROP TABLE journal")
+        connection.execute("DROP INDEX pending_by_time")  # which schema 3 has added
+        connection.execute("DROP TABLE journal")  # and schema 4 this
         connection.execute("PRAGMA user_version = 1")
         connection.commit()
 

@@ -14,7 +14,7 @@ import pytest
 from service.engine.clock import AHEAD_MAX_US, made_at
 from service.events import ModelReset, PredictionsExpired, RoundLearned
 from service.journal.codec import encode
-from service.journal.jetstream.messages import seal
+from service.journal.jetstream.messages import wrap
 from service.journal.jetstream.subjects import Subjects
 from tests.nats_servers import NatsServer
 from tests.running import Service, problem_of
@@ -54,7 +54,7 @@ class Cluster:
 
     def append(self, service: Service, model: str, event: object) -> None:
         life = service.recorded(model)[0].seq
-        self.ask(self.subjects.event(life, None), seal(os.urandom(12), encode(event)))
+        self.ask(self.subjects.event(life, None), wrap(os.urandom(12), encode(event)))
 
 
 @pytest.fixture

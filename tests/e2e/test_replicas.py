@@ -56,6 +56,17 @@ def test_of_two_reveals_sent_to_two_replicas_at_once_one_is_learned(replicas: li
     assert_all_alike(replicas, "twice")
 
 
+def test_equal_reveals_at_once_on_a_replica_that_has_not_served_it_are_one(replicas: list[Service]) -> None:
+    a, b, _ = replicas
+    for i in range(20):
+        prediction_id = a.predict("elsewhere", [1.0, float(i)])["prediction_id"]
+        body = {"prediction_id": prediction_id, "label": -1}
+        answers = at_once([(b, "/feedback", body)] * 3)
+        assert [answer.status_code for answer in answers] == [200] * 3, [answer.text for answer in answers]
+        assert len({answer.content for answer in answers}) == 1 and answers[0].json()["rounds"] == i + 1
+    assert_all_alike(replicas, "elsewhere")
+
+
 def test_of_two_labels_sent_to_two_replicas_at_once_one_counts(replicas: list[Service]) -> None:
     a, b, c = replicas
     for i in range(20):

@@ -1,9 +1,10 @@
 """A model has one state in memory, whoever asks for it while it comes and goes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import coroutine
 from typing import Any
 
 from service.engine.clock import Clock
@@ -12,7 +13,6 @@ from service.engine.fleet.live import Live
 from service.engine.rounds.examples import Examples
 from service.errors import InvalidRequest, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelReset
-from service.web.http import eager
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
 from tests.waiting import eventually_async
@@ -39,18 +39,26 @@ async def fleet_at(path: Path, before: Before | None = None) -> AsyncIterator[Fl
         await journal.close()
 
 
-async def test_a_model_that_is_asked_for_right_before_its_birth_is_one(tmp_path: Path) -> None:
+async def test_a_model_that_is_asked_for_right_before_its_creation_is_one(tmp_path: Path) -> None:
     found: list[Live] = []
-    under_way: set[Any] = set()
+    under_way: list[asyncio.Task[None]] = []
 
     async def look(fleet: Fleet) -> None:
         found.append(await fleet.get("m"))
 
+    @coroutine
+    def rest(looking: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, None, None]:
+        with suppress(StopIteration):
+            while True:
+                yield awaited
+                awaited = looking.send(None)
+
     def look_at_once(fleet: Fleet, _: AnyEvent) -> None:
-        eager.start(look(fleet), asyncio.get_running_loop(), under_way)
+        looking = look(fleet)
+        under_way.append(asyncio.create_task(rest(looking, looking.send(None))))
 
     async with fleet_at(tmp_path, look_at_once) as fleet:
-        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        await fleet.create(ModelCreated("m", 1, SETTINGS))
         early = await fleet.get("m")
         await eventually_async(lambda: bool(found))
         assert found == [early] == [await fleet.get("m")]
@@ -58,12 +66,12 @@ async def test_a_model_that_is_asked_for_right_before_its_birth_is_one(tmp_path:
 
 async def test_a_first_example_of_a_model_that_is_made_anew_meanwhile_is_refused(tmp_path: Path) -> None:
     async with fleet_at(tmp_path) as fleet:
-        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        await fleet.create(ModelCreated("m", 1, SETTINGS))
         live = await fleet.get("m")
         examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
         reading = await asyncio.gather(
             fleet.append(live, ModelDeleted("m", 2)),
-            fleet.make(ModelCreated("m", 3, SETTINGS)),
+            fleet.create(ModelCreated("m", 3, SETTINGS)),
             examples.read(live, [1.0, 2.0]),
             return_exceptions=True,
         )
@@ -73,7 +81,7 @@ async def test_a_first_example_of_a_model_that_is_made_anew_meanwhile_is_refused
 
 async def test_of_two_first_examples_that_cross_a_reset_one_fixes_the_dimension(tmp_path: Path) -> None:
     async with fleet_at(tmp_path) as fleet:
-        await fleet.make(ModelCreated("m", 1, SETTINGS))
+        await fleet.create(ModelCreated("m", 1, SETTINGS))
         live = await fleet.get("m")
         examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
         _, first, second = await asyncio.gather(

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.fleet.live import awakened
+from service.engine.fleet.live import restore_live
 from service.engine.model.model import Model
 from service.errors import ModelUnreadable
 from service.events import ModelCreated
-from service.journal.protocol import Stored
+from service.journal.protocol import StoredModel
 from service.journal.seals import Damaged, seal, unseal
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.fuzz.effort import effort
@@ -189,6 +189,6 @@ def test_no_mangled_snapshot_keeps_its_seal(data: st.DataObject) -> None:
 @effort(300)
 def test_a_mangled_state_fails_only_as_damage_does(data: st.DataObject) -> None:
     """Even if somebody has sealed it: the model's requests get 503, and not 500."""
-    stored = Stored(data.draw(mangled(some_state())), 1, [], [], voided_through=0, life=1)
+    stored = StoredModel(data.draw(mangled(some_state())), 1, [], [], voided_through=0, life=1)
     with suppress(ModelUnreadable):
-        awakened("m", stored)
+        restore_live("m", stored)

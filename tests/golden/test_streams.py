@@ -70,7 +70,7 @@ async def format_told(server: NatsServer, instead: bytes | None = None) -> bytes
     try:
         if instead is not None:
             await link.client.request(Subjects(PREFIX).format, instead)
-        found = await Api(link).last_of_leader(f"{PREFIX}-state", Subjects(PREFIX).format)
+        found = await Api(link).last_from_leader(f"{PREFIX}-state", Subjects(PREFIX).format)
         return found.data if found is not None else None
     finally:
         await link.close()

@@ -5,13 +5,13 @@ import pytest
 from service.engine.model import state_steps
 from service.journal.codec import STATE_VERSION, NewerState, decode_state, encode_state
 from service.journal.jetstream import format as stream_format
-from service.journal.sqlite import migrations
-from service.journal.sqlite.schema import SCHEMA_VERSION
+from service.journal.sqlite import schema
+from service.learning.statistics import Statistics
 
 
 def test_there_is_a_step_from_each_version_to_the_next() -> None:
     assert [*state_steps.STEPS] == [*range(1, STATE_VERSION)]
-    assert [*migrations.STEPS] == [*range(1, SCHEMA_VERSION)]
+    assert [*schema.STEPS] == [*range(1, schema.SCHEMA_VERSION)]
     assert [*stream_format.STEPS] == [*range(1, stream_format.FORMAT_VERSION)]
 
 
@@ -32,3 +32,8 @@ def test_a_state_of_a_newer_version_is_refused_by_its_name() -> None:
     for no_state in (b"", b"\x00"):
         with pytest.raises(ValueError, match="it is no state"):
             decode_state(no_state)
+
+
+def test_a_statistic_that_an_older_state_lacks_begins_anew_and_the_others_go_on() -> None:
+    stepped = state_steps.step_up(1, {"statistics": {"revealed": 5}})["statistics"]
+    assert stepped == {**Statistics().state(), "revealed": 5}

@@ -195,19 +195,20 @@ def test_predictions_of_a_model_that_wait(start: Start) -> None:
 def test_predictions_that_wait_in_all(start: Start) -> None:
     service = start(pending_total_max=4, models_loaded_max=2)
     ids = {m: [service.predict(m, [1.0])["prediction_id"] for _ in range(2)] for m in ("a", "b")}
-    assert service.refused("/predict", {"model": "c", "features": [1.0]}) == (503, "overloaded")
-    assert service.refused("/predict", {"model": "c", "features": [1.0], "id": "x"}) == (503, "overloaded")
-    # One that has some makes room with its own oldest, and never with another's.
-    ids["a"].append(service.predict("a", [1.0])["prediction_id"])
-    oldest = {"prediction_id": ids["a"][0], "label": 1}
-    assert service.refused("/feedback", oldest) == (410, "prediction-expired")
+    # One that has some makes room with its own oldest.
+    ids["b"].append(service.predict("b", [1.0])["prediction_id"])
+    assert service.refused("/feedback", {"prediction_id": ids["b"][0], "label": 1})[0] == 410
+    # One that has none takes the place of the oldest of all.
+    ids["c"] = [service.predict("c", [1.0])["prediction_id"]]
+    assert service.refused("/feedback", {"prediction_id": ids["a"][0], "label": 1})[0] == 410
     service.restart()
-    assert service.refused("/predict", {"model": "c", "features": [1.0]}) == (503, "overloaded")
-    for prediction_id in (*ids["b"], *ids["a"][1:]):
+    ids["d"] = [service.predict("d", [1.0], id="x")["prediction_id"]]
+    assert service.refused("/feedback", {"prediction_id": ids["a"][1], "label": 1})[0] == 410
+    for prediction_id in (*ids["b"][1:], *ids["c"], *ids["d"]):
         service.reveal(prediction_id, 1)
-    for _ in range(4):
-        service.predict("c", [1.0])
-    assert service.refused("/predict", {"model": "b", "features": [1.0]}) == (503, "overloaded")
+    assert service.get("/stats")["totals"]["rounds"] == {
+        "predicted": 7, "revealed": 4, "pending": 0, "expired": 3,
+    }  # fmt: skip
     service.assert_replay_equals_live("a")
 
 

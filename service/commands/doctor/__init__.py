@@ -1,5 +1,5 @@
-"""`novikoff doctor`: is the data directory sound, and does it say the same thing twice?
+"""`novikoff doctor`: checks a data directory for damage and inconsistencies.
 
-`file` looks at the SQLite file, `history` replays each model and compares, `tables` looks at what stands beside
-the events. Each gives findings, some with a repair; events are never touched.
+`file` checks the SQLite file, `history` replays each model and compares it with its snapshots and counts, `tables`
+checks the tables besides the events. Each yields findings, some with a repair; events are never changed.
 """

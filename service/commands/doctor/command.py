@@ -1,4 +1,4 @@
-"""The command: look, tell, and mend if asked to."""
+"""The command: check, print the findings, and repair if asked to."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from service.commands.console import CommandFailed, err, failures_told, out
+from service.commands.console import CommandFailed, err, out, report_failures
 from service.commands.doctor.file import COPY, examine_file
-from service.commands.doctor.findings import Finding, Weight
+from service.commands.doctor.findings import Finding, Severity
 from service.commands.doctor.history import examine_model
 from service.commands.doctor.rebuilding import rebuild
 from service.commands.doctor.tables import examine_tables
@@ -21,7 +21,7 @@ from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.settings import Settings
 
-STYLE = {Weight.problem: "bold red", Weight.note: "yellow"}
+STYLE = {Severity.problem: "bold red", Severity.note: "yellow"}
 
 
 def doctor(
@@ -37,21 +37,21 @@ def doctor(
     Nothing is changed without --repair, and events never are.
     The exit status is 1 if there is a problem.
     """
-    with failures_told(), _locked(data):
+    with report_failures(), _locked(data):
         path = data.absolute() / "journal.sqlite"
         findings = _examine(path)
-        _tell(findings)
+        _print_findings(findings)
         if repair and any(finding.remedy == COPY for finding in findings):
             rebuild(path)
             out.print(f"copied; the old file is now {path.name}.damaged; looking again")
             findings = _examine(path)
-            _tell(findings)
+            _print_findings(findings)
         if repair and any(finding.repair for finding in findings):
-            _mend(path, findings)
+            _repair(path, findings)
             out.print("repaired; looking again")
             findings = _examine(path)
-            _tell(findings)
-    problems = sum(finding.weight is Weight.problem for finding in findings)
+            _print_findings(findings)
+    problems = sum(finding.severity is Severity.problem for finding in findings)
     if problems:
         out.print(f"{problems} {'problem' if problems == 1 else 'problems'}")
         raise typer.Exit(1)
@@ -60,7 +60,7 @@ def doctor(
 
 @contextmanager
 def _locked(data: Path) -> Iterator[None]:
-    """The directory for ourselves, so that no service changes it meanwhile."""
+    """Lock the directory, so that no service runs on it meanwhile."""
     path = data.absolute() / "journal.sqlite"
     lock = DirectoryLock(data)
     try:
@@ -81,7 +81,7 @@ def _examine(path: Path) -> list[Finding]:
         findings = examine_file(connection, path)
         if findings:
             return findings
-        _introduce(connection, path)
+        _print_counts(connection, path)
         findings = list(examine_tables(connection))
     with closing(open_reader(path)) as connection, err.status("replaying") as status:
         models = connection.execute("SELECT id, name FROM model ORDER BY name").fetchall()
@@ -91,7 +91,7 @@ def _examine(path: Path) -> list[Finding]:
     return findings
 
 
-def _introduce(connection: sqlite3.Connection, path: Path) -> None:
+def _print_counts(connection: sqlite3.Connection, path: Path) -> None:
     tables = {
         "model": "models",
         "event": "events",
@@ -103,16 +103,16 @@ def _introduce(connection: sqlite3.Connection, path: Path) -> None:
     out.print(f"{path}: {', '.join(parts)}", soft_wrap=True)
 
 
-def _tell(findings: list[Finding]) -> None:
+def _print_findings(findings: list[Finding]) -> None:
     for finding in findings:
-        line = Text(f"{finding.weight:8}", STYLE[finding.weight])
-        line.append(f"{finding.where}: {finding.words}", "not bold default")
+        line = Text(f"{finding.severity:8}", STYLE[finding.severity])
+        line.append(f"{finding.where}: {finding.message}", "not bold default")
         out.print(line, soft_wrap=True)
         if finding.remedy:
             out.print(f"{'':8}{finding.remedy}", soft_wrap=True)
 
 
-def _mend(path: Path, findings: list[Finding]) -> None:
+def _repair(path: Path, findings: list[Finding]) -> None:
     with closing(open_writer(path, "power")) as connection:
         connection.execute("BEGIN IMMEDIATE")
         for finding in findings:

@@ -1,4 +1,4 @@
-"""The SQLite file itself."""
+"""Checks of the SQLite file itself."""
 
 import sqlite3
 from pathlib import Path
@@ -14,18 +14,18 @@ COPY = "--repair copies all that is whole into a new file: no event is lost."
 
 
 def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
-    """Whether this is a journal of ours whose every page can be read. If not, nothing else can be said."""
+    """Findings if this is no journal of this version, or if a page cannot be read. Then nothing else is checked."""
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
             return [Finding("file", "this is not a Novikoff journal")]
         if version != SCHEMA_VERSION:
-            words = f"it has schema version {version}, and this program knows {SCHEMA_VERSION}"
+            message = f"it has schema version {version}, and this program knows {SCHEMA_VERSION}"
             older = (
                 "Start the service once: it brings the file up to date." if version < SCHEMA_VERSION else ""
             )
-            return [Finding("file", words, older)]
+            return [Finding("file", message, older)]
         identity = identity_in(connection)
         if identity is None:
             return [Finding("file", NAMELESS, COPY)]

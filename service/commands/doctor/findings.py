@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""A finding of the doctor, and its repair."""
 
 import sqlite3
 from collections.abc import Callable
@@ -8,20 +8,24 @@ from enum import StrEnum
 Repair = Callable[[sqlite3.Connection], object]
 
 
-class Weight(StrEnum):
+class Severity(StrEnum):
     problem = "problem"
     note = "note"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, where, and what would mend it; a note is nothing to worry about."""
+    """Something that is wrong, or worth a note."""
 
     where: str
-    words: str
+    """The name of a model, or `file`."""
+    message: str
     remedy: str = ""
+    """What the user can do, in words."""
     repair: Repair | None = None
-    weight: Weight = Weight.problem
+    """What --repair does, if it can do anything."""
+    severity: Severity = Severity.problem
+    """A problem makes the exit status 1, a note does not."""
 
 
 def statement(sql: str, *values: object) -> Repair:

@@ -1,4 +1,4 @@
-"""The pages of outcomes, from which a retry gets its first answer again."""
+"""Checks of the pages of outcomes, from which a retry gets its first answer again."""
 
 import sqlite3
 from bisect import bisect_left
@@ -18,6 +18,8 @@ BYTES_OF_OUTCOME = 8 * COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class Page:
+    """A row of the table `outcome`: the outcomes up to the event `through`, and the model's version at it."""
+
     through: int
     version: int
     body: bytes

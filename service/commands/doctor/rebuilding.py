@@ -1,7 +1,7 @@
-"""A file with torn pages: what is whole goes into a new one.
+"""Repair of a file with damaged pages: all that can be read is copied into a new one.
 
-Models, events and waiting predictions have to be readable to the last, for nothing else has them. Of what is
-derived from events, what can be read is taken along; the rest is made anew by whoever misses it.
+Every model, event and waiting prediction has to be readable, since nothing else has them. Of snapshots and outcomes,
+which are derived from events, those that can be read are copied; the rest is made again from the events.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ DERIVED = ("snapshot", "outcome")
 
 
 def can_be_rebuilt(path: Path) -> bool:
-    """Whether every row that nothing could replace can be read."""
+    """Whether every row can be read that is not derived from others."""
     try:
         with closing(open_reader(path)) as connection:
             for table in NEEDED:
@@ -29,7 +29,7 @@ def can_be_rebuilt(path: Path) -> bool:
 
 
 def rebuild(path: Path) -> None:
-    """Put a copy of all that can be read in the place of the file, which stays beside it."""
+    """Replace the file by a copy of all that can be read; the old file stays, with the suffix `.damaged`."""
     new = path.with_name(f"{path.name}.new")
     _remove(new)
     with closing(open_reader(path)) as old, closing(open_writer(new, "power")) as copy:

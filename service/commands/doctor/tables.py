@@ -1,4 +1,4 @@
-"""What stands beside the events: rows that belong to nobody, predictions that wait for nothing."""
+"""Checks of the tables besides the events: rows without a model, and predictions that wait in vain."""
 
 import sqlite3
 from collections.abc import Iterator

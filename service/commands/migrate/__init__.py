@@ -1,4 +1,4 @@
-"""`novikoff migrate`: a fleet moves from a file to a cluster.
+"""`novikoff migrate`: moves all models from a data directory to a NATS cluster.
 
-What was there is read by `source`, written and compared by `moving`; `command` tells of it.
+`source` reads them, `moving` writes and compares them, `command` reports.
 """

@@ -1,4 +1,4 @@
-"""The command: move, compare, tell."""
+"""The command: move, compare, report."""
 
 import asyncio
 import sqlite3
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from service.commands.console import CommandFailed, err, failures_told, out
+from service.commands.console import CommandFailed, err, out, report_failures
 from service.commands.migrate.source import models_in, opened, read
 from service.errors import NovikoffError, StartError
 from service.journals import make_journal
@@ -32,7 +32,7 @@ def migrate(
     compared to the bit. The directory is only read. Settings such as NOVIKOFF_NATS_PREFIX and
     NOVIKOFF_PENDING_TTL_SECONDS are those that the replicas will have.
     """
-    with failures_told():
+    with report_failures():
         kind, _, directory = source.partition(":")
         if kind != "sqlite" or not directory:
             raise CommandFailed("--from must be sqlite: and a data directory")

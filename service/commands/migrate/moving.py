@@ -1,4 +1,4 @@
-"""A model goes into a cluster, is read again by another replica, and compared to the bit."""
+"""Writes a model to the cluster, reads it again through another replica, and compares to the bit."""
 
 import asyncio
 from dataclasses import replace
@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from service.commands.console import CommandFailed
-from service.commands.migrate.source import Moved
+from service.commands.migrate.source import MovedModel
 from service.engine.fleet.live import Live
 from service.engine.model.outcomes import OutcomeLog
-from service.events import ModelDeleted, Prediction, RoundRevealed
+from service.events import ModelDeleted, Prediction, RoundRevealed, prediction_in
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Recorded, Snapshot
 from service.learning.vectors import Array
@@ -17,24 +17,24 @@ from service.learning.vectors import Array
 AT_ONCE = 500
 
 
-async def write(journal: JetStreamJournal, moved: Moved) -> list[int]:
-    """Write a model, in the order in which it came about; where its events stand now."""
+async def write(journal: JetStreamJournal, moved: MovedModel) -> list[int]:
+    """Write a model with its events in their order; their new sequence numbers."""
     name = moved.live.model.name
-    birth = await journal.append(moved.birth)
-    if not birth.is_new:
+    created = await journal.append(moved.creation)
+    if not created.is_new:
         raise CommandFailed(f"there is a model {name!r} in the cluster already")
     seqs: list[int] = []
     for start in range(0, len(moved.events), AT_ONCE):
         some = [recorded.event for recorded in moved.events[start : start + AT_ONCE]]
-        served = [_prediction(event) for event in some if isinstance(event, RoundRevealed)]
-        await _keep(journal, birth.seq, served)
-        appended = await asyncio.gather(*(journal.append(event, birth.seq) for event in some))
+        served = [prediction_in(event) for event in some if isinstance(event, RoundRevealed)]
+        await _keep(journal, created.seq, served)
+        appended = await asyncio.gather(*(journal.append(event, created.seq) for event in some))
         if not all(one.is_new for one in appended):
             raise CommandFailed(f"an event of {name!r} is in the cluster already")
         seqs += [one.seq for one in appended]
-    await _keep(journal, birth.seq, moved.pending)
-    await _save(journal, birth.seq, moved, seqs[-1] if seqs else birth.seq, _renumbered(moved, seqs))
-    journal.save_summaries([replace(moved.live.summary(), life=birth.seq)])
+    await _keep(journal, created.seq, moved.pending)
+    await _save(journal, created.seq, moved, seqs[-1] if seqs else created.seq, _renumbered(moved, seqs))
+    journal.save_summaries([replace(moved.live.summary(), life=created.seq)])
     return seqs
 
 
@@ -47,48 +47,33 @@ async def _keep(journal: JetStreamJournal, life: int, predictions: list[Predicti
                 raise CommandFailed("an id is in the cluster already")
 
 
-async def _save(journal: JetStreamJournal, life: int, moved: Moved, seq: int, outcomes: Array) -> None:
+async def _save(journal: JetStreamJournal, life: int, moved: MovedModel, seq: int, outcomes: Array) -> None:
     model = moved.live.model
     snapshot = Snapshot(model.name, life, seq, model.version, model.to_bytes(), outcomes.tobytes())
     journal.save_snapshot(snapshot, is_whole=moved.is_whole)
     await journal.settle()
 
 
-def _prediction(event: RoundRevealed) -> Prediction:
-    """What was served before this reveal."""
-    e = event
-    return Prediction(
-        e.prediction_id,
-        e.model,
-        e.predicted_at,
-        e.features,
-        e.served,
-        e.score,
-        e.version_seen,
-        e.updates_seen,
-    )
-
-
-def _renumbered(moved: Moved, seqs: list[int]) -> Array:
-    """The outcomes of the events that were moved, under their new numbers."""
+def _renumbered(moved: MovedModel, seqs: list[int]) -> Array:
+    """The outcomes of the events that were moved, with their new sequence numbers."""
     before = np.array([recorded.seq for recorded in moved.events], dtype=np.float64)
     rows = moved.outcomes[np.isin(moved.outcomes[:, 0], before)].copy()
     rows[:, 0] = np.array(seqs, dtype=np.float64)[np.searchsorted(before, rows[:, 0])]
     return rows
 
 
-async def compare(journal: JetStreamJournal, moved: Moved, seqs: list[int]) -> None:
+async def compare(journal: JetStreamJournal, moved: MovedModel, seqs: list[int]) -> None:
     """CommandFailed unless the cluster has all that was moved, to the bit."""
     name = moved.live.model.name
     stored = await journal.load(name)
-    if stored is None or Live.awaken(stored).model.to_bytes() != moved.live.model.to_bytes():
+    if stored is None or Live.from_stored(stored).model.to_bytes() != moved.live.model.to_bytes():
         raise CommandFailed(f"{name!r} is not the same in the cluster")
     if stored.pending != moved.pending:
         raise CommandFailed(f"the waiting predictions of {name!r} are not the same in the cluster")
     events = await journal.events(name, after=0, limit=-1)
     expected = [Recorded(seq, recorded.event) for seq, recorded in zip(seqs, moved.events, strict=True)]
     if moved.is_whole:
-        expected.insert(0, Recorded(events[0].seq if events else 0, moved.birth))
+        expected.insert(0, Recorded(events[0].seq if events else 0, moved.creation))
     if events != expected or any(isinstance(one.event, ModelDeleted) for one in events):
         raise CommandFailed(f"the events of {name!r} are not the same in the cluster")
     if seqs:
@@ -99,8 +84,8 @@ async def compare(journal: JetStreamJournal, moved: Moved, seqs: list[int]) -> N
                 raise CommandFailed(f"what came of the rounds of {name!r} is not the same in the cluster")
 
 
-def _both(moved: Moved, seqs: list[int]) -> tuple[list[Array], list[int]]:
-    """The outcomes of the events that were moved, and the new numbers of these."""
+def _both(moved: MovedModel, seqs: list[int]) -> tuple[list[Array], list[int]]:
+    """The outcomes of the events that were moved, and the new sequence numbers of these."""
     new = {recorded.seq: seq for recorded, seq in zip(moved.events, seqs, strict=True)}
     rows = [row for row in moved.outcomes if int(row[0]) in new]
     return rows, [new[int(row[0])] for row in rows]

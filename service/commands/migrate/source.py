@@ -1,4 +1,4 @@
-"""A fleet in a data directory: each model with all that is to be moved."""
+"""Reads the models of a data directory, each with all that is to be moved."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -24,23 +24,26 @@ from service.learning.vectors import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """A model as it stands: its state, its retained events, what came of them, and what waits."""
+class MovedModel:
+    """A model to be moved."""
 
     live: Live
-    birth: ModelCreated | ModelImported
+    """Its state."""
+    creation: ModelCreated | ModelImported
+    """The event that made it; if that was trimmed, one with the same settings."""
     events: list[Recorded]
-    """After the birth."""
+    """All events after it that are still kept."""
     is_whole: bool
-    """Whether they begin with the birth, or were trimmed."""
+    """Whether no event was trimmed."""
     outcomes: Array
     """A row for each round, its sequence number first."""
     pending: list[Prediction]
+    """Predictions that wait for their labels."""
 
 
 @contextmanager
 def opened(directory: Path) -> Iterator[sqlite3.Connection]:
-    """The journal of a service that is not running, and will not be started meanwhile."""
+    """A connection to the journal of a service that is not running; locked, so that it cannot be started meanwhile."""
     if not (directory / "journal.sqlite").is_file():
         raise CommandFailed(f"there is no journal in {directory}")
     lock = DirectoryLock(directory)
@@ -63,7 +66,7 @@ def models_in(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT name FROM model ORDER BY id")]
 
 
-def read(connection: sqlite3.Connection, name: str) -> Moved:
+def read(connection: sqlite3.Connection, name: str) -> MovedModel:
     try:
         return _read(connection, name)
     except DAMAGE as error:
@@ -72,23 +75,23 @@ def read(connection: sqlite3.Connection, name: str) -> Moved:
         ) from error
 
 
-def _read(connection: sqlite3.Connection, name: str) -> Moved:
+def _read(connection: sqlite3.Connection, name: str) -> MovedModel:
     stored = reading.load(connection, name)
     assert stored is not None
-    live = Live.awaken(stored)
+    live = Live.from_stored(stored)
     events = reading.events(connection, name, 0, -1)
     is_whole = bool(events) and isinstance(events[0].event, ModelCreated | ModelImported)
     if is_whole:
-        birth = events.pop(0).event
-        assert isinstance(birth, ModelCreated | ModelImported)
+        creation = events.pop(0).event
+        assert isinstance(creation, ModelCreated | ModelImported)
     else:
         (settings,) = connection.execute("SELECT settings FROM model WHERE name = ?", (name,)).fetchone()
-        birth = ModelCreated(name, live.model.created_at, msgspec.msgpack.decode(settings))
-    return Moved(live, birth, events, is_whole, _outcomes(connection, name, live), stored.pending)
+        creation = ModelCreated(name, live.model.created_at, msgspec.msgpack.decode(settings))
+    return MovedModel(live, creation, events, is_whole, _outcomes(connection, name, live), stored.pending)
 
 
 def _outcomes(connection: sqlite3.Connection, name: str, live: Live) -> Array:
-    """Those of the pages and, after them, those that the newest events give."""
+    """The outcomes of all pages, then those of the events after the newest snapshot."""
     pages = connection.execute(
         "SELECT body FROM outcome WHERE model = (SELECT id FROM model WHERE name = ?) ORDER BY through",
         (name,),

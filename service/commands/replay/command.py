@@ -12,9 +12,9 @@ import msgspec
 import typer
 from rich.logging import RichHandler
 
+from service.answers import Label
 from service.client import AsyncClient, ModelInfo, Refused
-from service.client.answers import Label
-from service.commands.console import CommandFailed, Key, err, failures_told, out
+from service.commands.console import CommandFailed, Key, err, out, report_failures
 from service.commands.replay import options, shape
 from service.commands.replay.interrupting import Interrupt
 from service.commands.replay.plot import error_plot
@@ -59,7 +59,7 @@ def replay(
     One that broke off, or was stopped with Ctrl-C, goes on with --resume.
     With --fast, rows have no ids: --resume then goes by their count alone.
     """
-    with failures_told():
+    with report_failures():
         if resume and url is None and data is None:
             raise CommandFailed("--resume needs --url or --data: otherwise nothing was kept")
         if fast and delay:
@@ -78,13 +78,13 @@ async def _run(
         info = await _find(client, plan.model)
         # The rows of a stream may come slowly: do not wait for many of them without need.
         survey = None if source.is_stream and info is not None else source.survey()
-        out.print(_described(source, survey), soft_wrap=True)
+        out.print(_source_line(source, survey), soft_wrap=True)
         is_new = info is None
         if info is None:
             assert survey is not None
-            info = await _make(client, plan, source, survey)
+            info = await _create(client, plan, source, survey)
         skipped = (await client.stats(plan.model)).rounds.revealed if plan.resume else 0
-        out.print(_introduced(info, is_new, skipped), soft_wrap=True)
+        out.print(_model_line(info, is_new, skipped), soft_wrap=True)
         rounds = Rounds(client, plan.model, _shape(info, source), run=plan.run, delay=plan.delay)
         examples = interrupt.reading(source.examples())
         await rounds.skip(examples, skipped, by_count=plan.fast)
@@ -111,7 +111,7 @@ async def _find(client: AsyncClient, model: str) -> ModelInfo | None:
         return None
 
 
-async def _make(client: AsyncClient, plan: Plan, source: Source, survey: Survey) -> ModelInfo:
+async def _create(client: AsyncClient, plan: Plan, source: Source, survey: Survey) -> ModelInfo:
     """A model with the labels and the kind of features that the file has, unless told otherwise."""
     is_plain = survey.is_plain and source.format != "svmlight"
     guess = {"labels": guess_labels(survey.labels), "features": "dense" if is_plain else "named"}
@@ -155,7 +155,7 @@ def _logs_above() -> Iterator[None]:
         log.removeHandler(handler)
 
 
-def _described(source: Source, survey: Survey | None) -> str:
+def _source_line(source: Source, survey: Survey | None) -> str:
     guessed = " (guessed)" if source.layout.is_guess else ""
     label = f"label `{source.layout.label}`{guessed}"
     if survey is None:
@@ -166,7 +166,7 @@ def _described(source: Source, survey: Survey | None) -> str:
     return f"{source.file}: {source.format}, {rows}, {survey.features:,} features, {label}: {shown}{more}"
 
 
-def _introduced(info: ModelInfo, is_new: bool, skipped: int) -> str:
+def _model_line(info: ModelInfo, is_new: bool, skipped: int) -> str:
     made = "made now" if is_new else f"there already, version {info.version}"
     going_on = f"; going on after row {skipped:,}" if skipped else ""
     algorithm = info.settings["learner"]["algorithm"]

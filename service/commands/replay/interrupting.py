@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish to stop, not as an accident."""
+"""Ctrl-C ends a replay in order: the round under way is finished, and the summary is printed."""
 
 import signal
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ class Interrupt:
         self._is_reading = False
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._wish)
+        self._before = signal.signal(signal.SIGINT, self._on_sigint)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -35,7 +35,7 @@ class Interrupt:
         except _Broken:
             return
 
-    def _wish(self, _: int, __: FrameType | None) -> None:
+    def _on_sigint(self, _: int, __: FrameType | None) -> None:
         if self.is_set:
             raise KeyboardInterrupt
         self.is_set = True
@@ -45,4 +45,4 @@ class Interrupt:
 
 
 class _Broken(BaseException):
-    """Raised out of a read that Ctrl-C broke off."""
+    """Raised by the signal handler to interrupt a read that waits for input."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.client.answers import Label
+from service.answers import Label
 from service.commands.console import CommandFailed
 from service.commands.replay.formats import Record
 
@@ -17,7 +17,7 @@ Raw = list[Any] | dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`features` are the chosen names, none for all but the label."""
+    """The name of the label, and the chosen names of features: empty for all but the label."""
 
     label: str
     features: tuple[str, ...]

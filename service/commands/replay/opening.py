@@ -24,7 +24,7 @@ SUFFIXES = {
 
 @contextmanager
 def readable(file: str) -> Iterator[None]:
-    """What goes wrong with the bytes of a file is told with its name."""
+    """Turn errors of reading a file into CommandFailed with its name."""
     try:
         yield
     except (OSError, EOFError, zlib.error, csv.Error) as error:

@@ -8,8 +8,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
+from service.answers import Bound
 from service.client import Outcome, Stats
-from service.client.answers import Bound
 from service.commands.console import err
 
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import msgspec
 
+from service.answers import Label
 from service.client import AsyncClient, Ended, Outcome, Refused
-from service.client.answers import Label
 from service.client.calls import Features, Line
 from service.commands.console import CommandFailed
 from service.commands.replay.shape import Shape

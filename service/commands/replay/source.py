@@ -1,4 +1,4 @@
-"""The examples of a file, and what a look at all of them tells."""
+"""The examples of a file, and a survey of them: how many, which labels, which features."""
 
 from collections.abc import Iterator, Sequence, Set
 from contextlib import closing
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
-from service.client.answers import Label
+from service.answers import Label
 from service.commands.console import CommandFailed
 from service.commands.replay.formats import FORMATS, Record
 from service.commands.replay.layout import Layout, Raw, choose
@@ -26,12 +26,15 @@ class Example(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """`rows` is None if only the first were looked at. `is_plain` if lists of numbers can hold the features."""
+    """What the examples of a file are like."""
 
     rows: int | None
+    """None if only the first were read."""
     labels: list[Label]
     features: int
+    """How many names there are."""
     is_plain: bool
+    """Whether all features are numbers under the same names, so that dense features can hold them."""
 
 
 class Source:
@@ -58,14 +61,14 @@ class Source:
 
     @property
     def is_stream(self) -> bool:
-        """Whether its end is not known, and may be far."""
+        """Whether it is standard input, which may be endless and can be read only once."""
         return self.file == "-"
 
     def examples(self) -> Iterator[Example]:
         yield from self._split(chain(self._peeked, self._records))
 
     def survey(self) -> Survey:
-        """A look at the whole file, or at the beginning of standard input."""
+        """Survey the whole file, or the first PEEKED_ROWS of standard input."""
         if self.is_stream:
             self._peeked += islice(self._records, PEEKED_ROWS - len(self._peeked))
             survey = _survey(self._split(iter(self._peeked)))

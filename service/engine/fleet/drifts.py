@@ -1,4 +1,4 @@
-"""Telling of drifts: a line in the log and an event in the trail, for people to read. The statistics need neither."""
+"""Reporting drifts to people: a line in the log and an event in the audit trail. The statistics need neither."""
 
 import asyncio
 import logging
@@ -14,7 +14,10 @@ log = logging.getLogger(__name__)
 
 
 def report_drift(journal: Journal, live: Live, at: int, number: int, count: int) -> None:
-    """Record that the error rose with round `number`, for the `count`th time; other replicas may do so too."""
+    """Record that the error rose with round `number`, for the `count`th time.
+
+    Every replica that has the model loaded does so; the key makes all reports but the first a repetition.
+    """
     model = live.model
     resets = model.version - model.revealed
     key = f"drift:{model.name}:{model.created_at}:{resets}:{count}"

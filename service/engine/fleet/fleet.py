@@ -1,4 +1,4 @@
-"""The models in memory: loaded on first use, the least recently used unloaded, snapshots on the way."""
+"""The models in memory: loaded on first use, the least recently used unloaded, snapshots saved as they change."""
 
 import asyncio
 import logging
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from service.engine.fleet.census import Census
 from service.engine.fleet.drifts import report_drift
-from service.engine.fleet.live import Live, born
+from service.engine.fleet.live import Live, model_from
 from service.engine.fleet.loading import Loading
+from service.engine.fleet.model_count import ModelCount
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.errors import ModelUnreadable, Overloaded, UnknownModel
@@ -40,29 +40,28 @@ class Fleet:
         self._loaded_max = loaded_max
         self._snapshot_every_events = snapshot_every_events
         self._loading = Loading(journal, self._apply_to, self._admit)
-        self.census = Census()
+        self.model_count = ModelCount()
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._unsummarised: set[str] = set()
         self._summarising = asyncio.Lock()
         self._applied = 0
-        self._dying: dict[
-            str, int
-        ] = {}  # models that are deleted unloaded, and how many predictions wait of each
-        self.started_after: int | None = None
-        """The time of the newest event at the start, until it is known whose summaries are older."""
-        self.left_behind: set[str] = set()
-        """Models whose summaries a crash, or a full disk, has left behind their events."""
+        self._deleting: dict[str, int] = {}
+        """Models that are being deleted without being loaded, and how many predictions wait of each."""
+        self.newest_event_at_start: int | None = None
+        """The time of the newest event at the start; None once the journal was asked for `stale_summaries` up to it."""
+        self.stale_summaries: set[str] = set()
+        """Models with events that their summaries do not cover: a crash, or a full disk, came between."""
         self.tick = 0
-        """How many changes there have been: events applied, predictions served or given up."""
+        """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
         self.loaded: OrderedDict[str, Live] = OrderedDict()
         """Least recently used first."""
         self.owner: dict[str, Live] = {}
         """Which loaded model a waiting prediction belongs to."""
-        self.waiting_unloaded = 0
-        """How many predictions wait of models that are not loaded, as far as summaries tell."""
+        self.pending_unloaded = 0
+        """How many predictions wait of models that are not loaded, by their summaries."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
-        """The models deleted last, and at which tick."""
+        """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
 
     @property
     def keeps_order(self) -> bool:
@@ -70,7 +69,7 @@ class Fleet:
         return self._journal.keeps_order
 
     def touch(self, name: str) -> Live | None:
-        """The model of this name if it is loaded, which it is the more likely to stay now."""
+        """The model of this name if it is loaded; it counts as the most recently used from now on."""
         live = self.loaded.get(name)
         if live is not None:
             self.loaded.move_to_end(name)
@@ -79,7 +78,7 @@ class Fleet:
     async def get(self, name: str) -> Live:
         """The model of this name, loaded if it is not; UnknownModel if there is none.
 
-        It stays loaded until the caller waits for something else: after that, ask again.
+        It may be unloaded whenever the caller awaits something: get it again after that, or raise `pins` before.
         """
         while (live := self.touch(name)) is None:
             if await self._loading.load(name) is None:
@@ -88,31 +87,31 @@ class Fleet:
 
     async def reach(self, name: str, version: int) -> None:
         """Wait until the model has come to this version; VersionNotReached if that takes too long."""
-        # What nobody else can append, nobody need wait for.
+        # Without other replicas, no version can arrive that is not here yet.
         seconds = WAIT_SECONDS if self._journal.is_shared else 0.0
         await self._versions.reach(self.get, name, version, seconds)
 
-    async def make(self, birth: ModelCreated | ModelImported) -> Appended:
+    async def create(self, event: ModelCreated | ModelImported) -> Appended:
         """Append the first event of a model, which is loaded with it."""
-        with self.census.making(birth.model):
-            return await self._journal.append(birth)
+        with self.model_count.creating(event.model):
+            return await self._journal.append(event)
 
     def check_loaded(self, live: Live) -> None:
-        """UnknownModel if a model, which was kept from being unloaded, was deleted while its caller waited."""
+        """UnknownModel if a pinned model was deleted while its caller waited for something."""
         if self.loaded.get(live.model.name) is not live:
             raise UnknownModel(f"the model {live.model.name!r} was deleted meanwhile")
 
     async def append(self, live: Live, event: AnyEvent) -> Appended:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
         self.check_loaded(live)
-        live.pins += 1  # until whoever waits goes on: once it is applied, others might unload it before that
+        live.pins += 1  # until the caller goes on: others might unload it between its applying and that
         try:
             return await self.submit(live, event)
         finally:
             live.pins -= 1
 
     def submit(self, live: Live, event: AnyEvent) -> asyncio.Future[Appended]:
-        """The same, for who waits for several at once."""
+        """The same without waiting, for callers with several events under way. They pin the model themselves."""
         appended = self._journal.append(event, live.life)
         live.submitted = self._journal.submitted
         return appended
@@ -126,67 +125,67 @@ class Fleet:
         if name in self.loaded or name in self._loading:
             return False
         event = PredictionsExpired(name, at, overdue.count, overdue.through)
-        with suppress(UnknownModel):  # its predictions went with it
-            await self._loading.append_first(event, overdue.life)
-        self.waiting_unloaded = max(0, self.waiting_unloaded - overdue.count)
+        with suppress(UnknownModel):  # deleted meanwhile, with its predictions
+            await self._loading.append_unloaded(event, overdue.life)
+        self.pending_unloaded = max(0, self.pending_unloaded - overdue.count)
         return True
 
-    async def delete(self, death: ModelDeleted) -> None:
-        """Record the death of a model. It is not loaded for that, since one that cannot be read can go too."""
-        name = death.model
+    async def delete(self, event: ModelDeleted) -> None:
+        """Delete a model. It is not loaded for that, so that one that cannot be read can be deleted too."""
+        name = event.model
         if (live := self.touch(name)) is not None:
-            await self.append(live, death)
+            await self.append(live, event)
             return
         if (summary := await self._journal.summary(name)) is None:
             raise UnknownModel(f"there is no model {name!r}")
-        self._dying[name] = summary.pending
+        self._deleting[name] = summary.pending
         try:
-            await self._journal.append(death, summary.life)
+            await self._journal.append(event, summary.life)
         finally:
-            self._dying.pop(name, None)
+            self._deleting.pop(name, None)
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
-        """Take in a durable event."""
+        """Apply a durable event: the journal calls this for every one, in its order."""
         self._applied = seq
         name = event.model
         live = self.loaded.get(name)
         if isinstance(event, ModelDeleted):
-            self._take_death(seq, event, live)
+            self._apply_deletion(seq, event, live)
             return None
         if live is None:
-            is_loading = self._loading.miss(seq, event)
+            is_loading = self._loading.defer(seq, event)
             if isinstance(event, ModelCreated | ModelImported) and not is_loading and self._is_wanted(name):
-                self._admit(Live(born(event), seq, seq))
-            self.census.take(event)
+                self._admit(Live(model_from(event), seq, seq))
+            self.model_count.apply(event)
             return None
         if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
             self.owner.pop(event.prediction_id, None)
         elif isinstance(event, ModelReset):
-            self._disown(live)
+            self._forget_pending(live)
         outcome = self._apply_to(live, seq, event)
         self.changed(live)
         if live.since_snapshot >= self._snapshot_every_events:
             self._journal.save_snapshot(live.snapshot())
         return outcome
 
-    def _take_death(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
-        self.census.take(event)
+    def _apply_deletion(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
+        self.model_count.apply(event)
         if live is not None:
             self._remove(live)
         else:
-            self._loading.miss(seq, event)
-            self.waiting_unloaded = max(0, self.waiting_unloaded - self._dying.get(event.model, 0))
+            self._loading.defer(seq, event)
+            self.pending_unloaded = max(0, self.pending_unloaded - self._deleting.get(event.model, 0))
         self.deleted[event.model] = self.tick = self.tick + 1
         self.deleted.move_to_end(event.model)
         if len(self.deleted) > DELETED_MAX:
             self.deleted.popitem(last=False)
 
     def _is_wanted(self, name: str) -> bool:
-        """Whether a new model is loaded at once: one that another replica has made is so on its first use."""
-        return not self._journal.is_shared or self.census.is_making(name) or name in self._versions
+        """Whether a new model is loaded at once. One that another replica has made is loaded on its first use here."""
+        return not self._journal.is_shared or self.model_count.is_creating(name) or name in self._versions
 
     def _apply_to(self, live: Live, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
-        """Apply an event to a model, and tell of the drifts that are found with it."""
+        """Apply an event to a model, and report the drifts that it shows."""
         known = live.model.statistics.drift_count
         outcome = live.apply(seq, event)
         if live.model.statistics.drift_count > known:
@@ -196,7 +195,7 @@ class Fleet:
         return outcome
 
     def changed(self, live: Live) -> None:
-        """Note that a model's statistics are other than before."""
+        """Note that a model's statistics have changed: feeds, summaries and those who wait for a version use it."""
         self.tick += 1
         live.tick = self.tick
         name = live.model.name
@@ -215,42 +214,41 @@ class Fleet:
             yield live
 
     async def save_all(self) -> None:
-        """Snapshots of every model that has changed since its last, as fast as the journal takes them."""
+        """Save a snapshot of every model that has changed since its last, as fast as the journal takes them."""
         changed = [live for live in self.loaded.values() if live.since_snapshot]
         for start in range(0, len(changed), SAVED_AT_ONCE):
             for live in changed[start : start + SAVED_AT_ONCE]:
                 self._journal.save_snapshot(live.snapshot())
-            with suppress(Overloaded):  # a start takes longer without snapshots, and that is all
+            with suppress(Overloaded):  # without these snapshots the next start replays more events
                 await self._journal.settle()
 
     async def summarise(self) -> None:
-        """Bring all summaries up to date, those too that a crash left behind."""
-        async with self._summarising:  # who comes second waits until the first one's are on disk
-            await self._catch_up()
+        """Bring all summaries up to date, also those that were stale at the start."""
+        async with self._summarising:  # a second caller waits until the first one's summaries are on disk
+            await self._load_stale()
             await self._save_summaries()
 
     async def summarise_loaded(self) -> None:
-        """The same without those that a crash left behind, which may be many: the next start finds them again."""
+        """The same without those that were stale at the start, which may be many: the next start finds them again."""
         async with self._summarising:
-            await self._find_left_behind()
+            await self._find_stale()
             await self._save_summaries()
 
-    async def _find_left_behind(self) -> None:
-        """Once, and not at the start, so that nobody has to wait for the answer."""
-        if self.started_after is not None:
-            self.left_behind.update(await self._journal.unsummarised(before=self.started_after))
-            self.started_after = None
+    async def _find_stale(self) -> None:
+        if self.newest_event_at_start is not None:  # asked here and not in `open`, so that a start is quick
+            self.stale_summaries.update(await self._journal.unsummarised(before=self.newest_event_at_start))
+            self.newest_event_at_start = None
 
-    async def _catch_up(self) -> None:
-        """Load the models that a crash left behind, so that they are summarised like any other."""
-        await self._find_left_behind()
-        for name in tuple(self.left_behind):
+    async def _load_stale(self) -> None:
+        """A model that is loaded counts as changed, so it is summarised like any other."""
+        await self._find_stale()
+        for name in tuple(self.stale_summaries):
             with suppress(UnknownModel, ModelUnreadable):  # its summary stays as it is
                 await self.get(name)
-            self.left_behind.discard(name)
+            self.stale_summaries.discard(name)
 
     async def _save_summaries(self) -> None:
-        has_caught_up = self.left_behind <= self.loaded.keys()
+        has_caught_up = self.stale_summaries <= self.loaded.keys()
         names, self._unsummarised = self._unsummarised, set()
         if names:
             summaries = [self.loaded[name].summary() for name in names]
@@ -264,7 +262,7 @@ class Fleet:
     def _admit(self, live: Live) -> None:
         self.loaded[live.model.name] = live
         self.owner.update(dict.fromkeys(live.pending, live))
-        self.waiting_unloaded = max(0, self.waiting_unloaded - len(live.pending))
+        self.pending_unloaded = max(0, self.pending_unloaded - len(live.pending))
         self.changed(live)
         excess = len(self.loaded) - self._loaded_max
         if excess > 0:
@@ -278,16 +276,18 @@ class Fleet:
         name = live.model.name
         if name in self._unsummarised:
             saved = self._journal.save_summaries([live.summary()])
-            saved.add_done_callback(lambda saved: self.left_behind.add(name) if saved.exception() else None)
-        self.waiting_unloaded += len(live.pending)
+            saved.add_done_callback(
+                lambda saved: self.stale_summaries.add(name) if saved.exception() else None
+            )
+        self.pending_unloaded += len(live.pending)
         self._remove(live)
 
     def _remove(self, live: Live) -> None:
         name = live.model.name
         del self.loaded[name], self._changed[name]
         self._unsummarised.discard(name)
-        self._disown(live)
+        self._forget_pending(live)
 
-    def _disown(self, live: Live) -> None:
+    def _forget_pending(self, live: Live) -> None:
         for prediction_id in live.pending:
             self.owner.pop(prediction_id, None)

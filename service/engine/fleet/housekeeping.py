@@ -1,4 +1,4 @@
-"""What is done now and then, whether anybody asks or not."""
+"""The background task of the engine: expires predictions and saves summaries."""
 
 import asyncio
 import logging
@@ -17,19 +17,19 @@ from service.journal.protocol import Journal
 SWEEP_SECONDS = 1.0
 SUMMARISE_EVERY_SWEEPS = 10
 
-LEFT_BEHIND_US = 30_000_000
-"""How old the events of a model may be until somebody makes its summary, in place of the replica that learned them."""
+STALE_SUMMARY_US = 30_000_000
+"""Events so old that no summary covers were applied by a replica that was killed: another one summarises them."""
 
-LEFT_BEHIND_AT_ONCE = 100
+LOADED_AT_ONCE = 100
 
 FAILED_SECONDS = 600.0
-"""When a model that could not be loaded is tried again."""
+"""How long until a model that could not be loaded is tried again."""
 
 log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Gives up predictions whose time is over, and keeps the summaries of models near their states."""
+    """Gives up predictions older than `pending_ttl_seconds` every second, and saves summaries every ten."""
 
     def __init__(self, journal: Journal, fleet: Fleet, expiry: Expiry) -> None:
         self._journal = journal
@@ -41,7 +41,7 @@ class Housekeeping:
         self._task = keep_running("housekeeping", self._run())
 
     async def stop(self) -> None:
-        """Leave everything in order."""
+        """Expire and summarise once more, so that the next start finds summaries up to date."""
         self._task.cancel()
         await asyncio.wait([self._task])
         await self._tidy(self._fleet.summarise_loaded)
@@ -52,7 +52,7 @@ class Housekeeping:
             is_turn = sweep % SUMMARISE_EVERY_SWEEPS == 0
             await self._tidy(self._fleet.summarise if is_turn else None)
             if is_turn:
-                await self.load_left_behind()
+                await self.load_stale()
 
     async def _tidy(self, summarise: Callable[[], Awaitable[None]] | None) -> None:
         try:
@@ -62,11 +62,8 @@ class Housekeeping:
         except NovikoffError as error:
             log.warning("housekeeping is done later: %s", error.detail)
 
-    async def load_left_behind(self) -> None:
-        """Load models that another replica should have summarised, and has not: it was killed. Some at a time.
-
-        Once loaded they are summarised like any other.
-        """
+    async def load_stale(self) -> None:
+        """Load some models whose summaries are stale since another replica was killed. Loaded, they are summarised."""
         if self._journal.is_shared:
             try:
                 await self._load_some()
@@ -76,10 +73,10 @@ class Housekeeping:
     async def _load_some(self) -> None:
         now = monotonic()
         self._failed_at = {name: at for name, at in self._failed_at.items() if now - at < FAILED_SECONDS}
-        before = time_ns() // 1000 - LEFT_BEHIND_US
+        before = time_ns() // 1000 - STALE_SUMMARY_US
         names = await self._journal.unsummarised(before=before)
         names = [name for name in names if name not in self._failed_at]
-        for name in random.sample(names, min(LEFT_BEHIND_AT_ONCE, len(names))):  # other replicas load others
+        for name in random.sample(names, min(LOADED_AT_ONCE, len(names))):  # other replicas load others
             self._failed_at[name] = now
             with suppress(UnknownModel):  # deleted meanwhile
                 await self._fleet.get(name)

@@ -1,4 +1,4 @@
-"""A model in memory: its state, and what is known about it that is not part of the fold."""
+"""A model in memory: its state, its waiting predictions, and how far it has come in the journal."""
 
 import logging
 from collections import OrderedDict
@@ -15,19 +15,19 @@ from service.events import (
     PredictionsExpired,
 )
 from service.journal.codec import NewerState
-from service.journal.protocol import Snapshot, Stored, Summary
+from service.journal.protocol import Snapshot, StoredModel, Summary
 
 DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What applying an event that was tampered with may end in; msgspec's errors are values too."""
+"""What decoding or applying a damaged event may raise; msgspec's errors are ValueErrors too."""
 
 log = logging.getLogger(__name__)
 
 NO_PREDICTIONS: OrderedDict[str, Prediction] = OrderedDict()
-"""What models have in common for which nothing waits; never added to."""
+"""Shared by all models without waiting predictions, to save memory. Never added to."""
 
 
 class Live:
-    """A loaded model, its waiting predictions (oldest first), and where it stands in the journal."""
+    """A loaded model, with what is not part of the fold over its events."""
 
     __slots__ = (
         "dropped",
@@ -48,34 +48,39 @@ class Live:
     def __init__(self, model: Model, seq: int, life: int) -> None:
         self.model = model
         self.seq = seq
+        """The last event that was applied."""
         self.life = life
-        """The event that made it: what tells it from others of the same name, before it and after it."""
+        """The event that made it; see `Journal`."""
         self.pending = NO_PREDICTIONS
+        """Waiting predictions by id, oldest first."""
         self.outcomes = OutcomeLog()
+        """Of the rounds since the last snapshot."""
         self.since_snapshot = 0
+        """How many rounds and other events were applied since the last snapshot."""
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
         self.submitted = 0
-        """The journal's count of records after its latest."""
+        """`Journal.submitted` right after the model's latest record was handed over."""
         self.pins = 0
-        """How many requests are under way with it."""
+        """How many requests need it to stay loaded."""
         self.dropped = 0
+        """Predictions given up and not yet recorded as expired."""
         self.dropped_through = 0
-        """Predictions given up but not yet recorded as expired, and the time of the newest of them."""
+        """When the newest of them was made."""
         self.expiring: PredictionsExpired | None = None
-        """The event that records them; other replicas record theirs."""
+        """The event by which this replica records them, to tell it from those of other replicas."""
         self.voided_through = 0
-        """Predictions made up to this time are void."""
+        """Predictions made up to this time cannot be revealed any more."""
 
     @classmethod
-    def awaken(cls, stored: Stored) -> "Live":
-        """The newest snapshot, then the events after it."""
+    def from_stored(cls, stored: StoredModel) -> "Live":
+        """The model of the newest snapshot with the events after it applied."""
         tail = stored.tail
         if stored.state is not None:
             live = cls(Model.from_bytes(stored.state), stored.seq, stored.life)
         else:
             first, tail = tail[0], tail[1:]
-            live = cls(born(first.event), first.seq, stored.life)
+            live = cls(model_from(first.event), first.seq, stored.life)
         for recorded in tail:
             live.apply(recorded.seq, recorded.event)
         live.voided_through = max(live.voided_through, stored.voided_through)
@@ -111,7 +116,7 @@ class Live:
             self.dropped = 0
 
     def keep(self, prediction: Prediction) -> None:
-        """A prediction waits for its label."""
+        """Keep a prediction until its label comes."""
         if self.pending is NO_PREDICTIONS:
             self.pending = OrderedDict()
         self.pending[prediction.prediction_id] = prediction
@@ -121,7 +126,7 @@ class Live:
         return prediction.at > max(self.voided_through, self.dropped_through)
 
     def drop(self, prediction: Prediction) -> None:
-        """Give a prediction up; the next sweep records it."""
+        """Give a prediction up; the next sweep records it as expired."""
         del self.pending[prediction.prediction_id]
         self.dropped += 1
         self.dropped_through = max(self.dropped_through, prediction.at)
@@ -140,9 +145,9 @@ class Live:
         )
 
     def is_idle(self, finished: int) -> bool:
-        """Whether it may be unloaded: nobody works with it, and the journal has all there is to know.
+        """Whether it may be unloaded: no request needs it, and the journal has all its records.
 
-        `finished` counts the records that the journal is done with.
+        `finished` is `Journal.finished`.
         """
         return not self.pins and not self.dropped and self.submitted <= finished
 
@@ -151,7 +156,7 @@ class Live:
         return self.model.expired + self.dropped
 
     def snapshot(self) -> Snapshot:
-        """What the journal shall keep; from here on a new log of outcomes begins."""
+        """The state for the journal to save, with the outcomes since the last one. A new log of outcomes begins."""
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
         self.since_snapshot = 0
         return Snapshot(
@@ -164,10 +169,10 @@ class Live:
         )
 
 
-def awakened(name: str, stored: Stored) -> Live:
-    """The model that the journal has; ModelUnreadable if that is damaged."""
+def restore_live(name: str, stored: StoredModel) -> Live:
+    """The model that the journal has stored; ModelUnreadable if it is damaged."""
     try:
-        return Live.awaken(stored)
+        return Live.from_stored(stored)
     except NewerState as error:
         log.error("saved by a newer program: %s", name, exc_info=error, extra={"model": name})
         raise ModelUnreadable(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
@@ -176,8 +181,8 @@ def awakened(name: str, stored: Stored) -> Live:
         raise ModelUnreadable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
 
 
-def born(event: AnyEvent) -> Model:
-    """The model that its first event makes."""
+def model_from(event: AnyEvent) -> Model:
+    """The model that a ModelCreated or a ModelImported makes."""
     if isinstance(event, ModelCreated):
         return Model(event)
     assert isinstance(event, ModelImported)

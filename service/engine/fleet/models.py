@@ -1,4 +1,4 @@
-"""The life of a model: made, looked up, reset, deleted."""
+"""Creating, finding, listing, resetting and deleting models."""
 
 import asyncio
 from contextlib import nullcontext
@@ -7,7 +7,7 @@ from typing import Any
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.totalling import Totalling
+from service.engine.fleet.shared_totals import SharedTotals
 from service.engine.model.model import Model
 from service.engine.names import check_name
 from service.engine.rounds.checks import Sent
@@ -16,15 +16,15 @@ from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
 from service.journal.protocol import Journal, Listed, Page, Recorded
 
 MADE_AT_ONCE = 8
-"""How many models a replica makes at the same time where others make some too.
+"""How many models a replica creates at the same time where other replicas create some too.
 
-Each replica counts those that the log has and those that it is making itself, not what others are just making.
-So there can be at most this many too many for each of the others.
+A replica counts the models in the log and those that it is creating, not those that others are just creating. So
+`models_max` can be exceeded by at most this many for each other replica.
 """
 
 
 class Models:
-    """What can be done with whole models."""
+    """What the routes under /models do, within the limit `models_max`."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class Models:
         self._default_settings = default_settings
         self._models_max = models_max
         self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
-        self.totals = Totalling(journal, fleet)
+        self.totals = SharedTotals(journal, fleet)
 
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
 
     async def get_or_create(self, name: str, first: Sent) -> Live:
-        """The model, made for such an example if there is none and the service may make it."""
+        """The model; if there is none, it is created for examples like `first`, unless `auto_create` is off."""
         try:
             return await self._fleet.get(name)
         except UnknownModel:
@@ -55,18 +55,18 @@ class Models:
                 raise
         check_name("model", name)
         settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
-        # Another request may have been quicker: then its model is ours too.
+        # Whether it is new does not matter: another request may have created it a moment ago.
         await self._add(ModelCreated(name, self._clock.now(), settings))
         return await self._fleet.get(name)
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:
-        """A new model; an existing one is never changed."""
+        """Create a model; ModelExists if there is one of this name, which is not changed."""
         if not await self._add(ModelCreated(name, self._clock.now(), settings)):
             raise _exists(name)
         return await self._fleet.get(name)
 
     async def adopt(self, name: str, model: Model) -> Live:
-        """A model from elsewhere under this name; an existing one is never changed."""
+        """Create a model from an export; ModelExists if there is one of this name, which is not changed."""
         event = ModelImported(name, self._clock.now(), model.settings, model.to_bytes())
         if not await self._add(event):
             raise _exists(name)
@@ -81,11 +81,11 @@ class Models:
         await self._fleet.delete(ModelDeleted(name, self._clock.now()))
 
     async def _add(self, event: ModelCreated | ModelImported) -> bool:
-        """Make a model durable if there is room; whether it is new."""
+        """Create a model if there are fewer than `models_max`; False if there is one of this name."""
         async with self._turn:
-            if self._fleet.census.count >= self._models_max and not await self._is_known(event.model):
+            if self._fleet.model_count.total >= self._models_max and not await self._is_known(event.model):
                 raise TooManyModels(f"there are {self._models_max} models, and no more are made")
-            return (await self._fleet.make(event)).is_new
+            return (await self._fleet.create(event)).is_new
 
     async def _is_known(self, name: str) -> bool:
         try:

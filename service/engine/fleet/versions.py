@@ -1,4 +1,4 @@
-"""Waiting until a model has come to a version: what another replica has learned arrives a little later."""
+"""Waiting until a model has reached a version: what another replica has learned arrives a little later."""
 
 import asyncio
 from asyncio import Future
@@ -13,7 +13,7 @@ WAIT_SECONDS = 5.0
 
 
 class Versions:
-    """Wakes those who wait for a model to change."""
+    """Requests that wait for a model to change, woken by `changed`."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[Future[None]]] = {}
@@ -29,10 +29,10 @@ class Versions:
     async def reach(
         self, get: Callable[[str], Awaitable[Live]], name: str, version: int, seconds: float
     ) -> None:
-        """Wait until a model has come to a version; VersionNotReached if that takes longer. `get` loads it."""
+        """Wait until a model has reached a version; VersionNotReached after `seconds`. `get` loads the model."""
         deadline = monotonic() + seconds
         while True:
-            # The look comes second, so that a model that is born right after it is not missed.
+            # Listen first and look at the version then, so that no change in between is missed.
             with self._next_change(name) as change:
                 live = await _pinned(get, name)
                 try:

@@ -1,7 +1,7 @@
-"""The body of a fit: examples and options, read and checked against the model.
+"""The body of a fit request: examples and options, read and checked against the model.
 
-To read and check 64 MB takes seconds. Small bodies are read by the service itself, which is quick to say what is wrong
-with them; large ones by the process of the fit, so that nobody else has to wait.
+To read and check 64 MB takes seconds. So only small bodies are read by the service itself; large ones are read by the
+process of the fit, so that other requests need not wait.
 """
 
 from typing import Any, NamedTuple
@@ -18,9 +18,10 @@ from service.learning.features.contract import BadFeatures
 from service.learning.parameters import BadParameter
 
 READ_HERE_BYTES_MAX = 262_144
-"""A few milliseconds."""
+"""Larger bodies are read by the process of the fit. Reading so much takes a few milliseconds."""
 
-Examples = list[tuple[Any, Label]]
+EncodedExamples = list[tuple[Any, Label]]
+"""Features as an event in the journal has them, and the label."""
 
 
 class Example(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,38 +36,42 @@ class FitBody(msgspec.Struct):
     source: str | None = None
 
 
-class Unread(msgspec.Struct):
-    """A body as it was sent. `options` are those of lines, for which there is no other place."""
+class UnreadFit(msgspec.Struct):
+    """A request whose body has not been read yet."""
 
     body: bytes
     is_lines: bool
+    """Whether the body is NDJSON, an example a line."""
     options: dict[str, Any]
+    """The options of NDJSON, which come in the query; a JSON body has its own."""
 
     def read(self) -> "Fit":
-        """What is in it; RequestError if that is not right."""
+        """The examples and the options; RequestError if something is wrong with them."""
         if self.is_lines:
-            return Fit(_lines(self.body), complete(self.options))
+            return Fit(_lines(self.body), complete_options(self.options))
         examples, options = _document(self.body)
-        return Fit(examples, complete(options))
+        return Fit(examples, complete_options(options))
 
 
 class Fit(NamedTuple):
-    """Examples as they were sent, None for those of the model's history; and all options."""
+    """A request that has been read."""
 
     examples: list[tuple[Sent, Label]] | None
+    """As they were sent; None if the model's history is to be learned."""
     options: dict[str, Any]
+    """All of them, defaults included."""
 
 
-def complete(options: dict[str, Any]) -> dict[str, Any]:
+def complete_options(options: dict[str, Any]) -> dict[str, Any]:
     try:
         return fitting.complete(options)
     except BadParameter as error:
         raise InvalidRequest.at(error.field, error.message) from None
 
 
-def stored(model: Model, examples: list[tuple[Sent, Label]]) -> Examples:
-    """Examples that a client sent, in the form that the journal would have them."""
-    found: Examples = []
+def encode_examples(model: Model, examples: list[tuple[Sent, Label]]) -> EncodedExamples:
+    """Examples that a client sent, checked and in the form that the journal would have them."""
+    found: EncodedExamples = []
     dimension = model.features.dimension
     labels = LabelChecks(model)
     for i, (sent, label) in enumerate(examples):
@@ -87,11 +92,11 @@ def stored(model: Model, examples: list[tuple[Sent, Label]]) -> Examples:
         except InvalidRequest as error:
             raise InvalidRequest.at(f"examples[{i}].features", error.fields[0].message) from None
         found.append((model.features.encode(example), label))
-    check_any(found)
+    check_not_empty(found)
     return found
 
 
-def check_any(examples: Examples) -> None:
+def check_not_empty(examples: EncodedExamples) -> None:
     if not examples:
         raise InvalidRequest.at("examples", "there are none to learn from")
 

@@ -1,7 +1,7 @@
-"""Training in a process of its own, so that predicting goes on at full speed.
+"""The process that trains a model, so that the service goes on predicting at full speed meanwhile.
 
-It reads one message from its standard input, writes messages about its progress to its standard output, and
-the result as the last one. A message is its length in four bytes and then MessagePack.
+It reads one `Task` from its standard input and writes `Report`s to its standard output: how far it is, and in the
+last one the result. A message is its length in four bytes and then MessagePack.
 """
 
 import sys
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from service.engine.jobs.fit_bodies import Unread, stored
+from service.engine.jobs.fit_bodies import UnreadFit, encode_examples
 from service.engine.model.model import Model
 from service.errors import FieldError, InvalidRequest, MalformedJson, RequestError
 from service.events import Label
@@ -22,16 +22,16 @@ REPORT_SECONDS = 0.1
 
 
 class Task(msgspec.Struct):
-    """What to train, on what, how. `absorb`: whether the examples are new to the model's features.
-
-    What is `unread` has the examples and the options, and is read first.
-    """
+    """What to train, on which examples, with which options."""
 
     model: bytes
+    """Its state."""
     examples: list[tuple[Any, Label]]
     options: dict[str, Any]
     absorb: bool
-    unread: Unread | None = None
+    """Whether the examples are new to the model, so that its features have to learn names, means and variances."""
+    unread: UnreadFit | None = None
+    """A body that is to be read first, for the examples and the options."""
 
 
 class Refusal(msgspec.Struct):
@@ -48,18 +48,21 @@ class Refusal(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """How far it is; in the last one, what has come of it, or what was wrong with the task."""
+    """A message to the service: one of `read`, `refused`, `progress`, `result` or `wrong` is set."""
 
     progress: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
+    """What the job's `result` shows; `labels`, `features` and `classifier` are what the model becomes."""
     labels: list[Label] | None = None
     features: bytes = b""
     classifier: bytes = b""
     read: tuple[int, dict[str, Any]] | None = None
-    """How many examples there were in what was unread, and the options."""
+    """How many examples the unread body had, and its options."""
     refused: Refusal | None = None
+    """What is wrong with the unread body."""
     wrong_field: str | None = None
     wrong: str | None = None
+    """Why the options cannot be used with these examples."""
 
 
 def frame(message: msgspec.Struct) -> bytes:
@@ -68,13 +71,13 @@ def frame(message: msgspec.Struct) -> bytes:
 
 
 def read(task: Task) -> Report:
-    """Read what nobody has read so far."""
+    """Read the task's unread body into its examples and options."""
     assert task.unread is not None
     try:
         examples, options = task.unread.read()
         if examples is None:
             raise InvalidRequest.at("source", "so large a body must bring examples")
-        task.examples, task.options = stored(Model.from_bytes(task.model), examples), options
+        task.examples, task.options = encode_examples(Model.from_bytes(task.model), examples), options
     except RequestError as error:
         return Report(refused=Refusal(error.code, error.detail, error.fields))
     task.unread = None
@@ -84,10 +87,10 @@ def read(task: Task) -> Report:
 def run(task: Task, write: BinaryIO) -> None:
     reported = 0.0
     if task.unread is not None:
-        told = read(task)
-        write.write(frame(told))
+        reading = read(task)
+        write.write(frame(reading))
         write.flush()
-        if told.refused is not None:
+        if reading.refused is not None:
             return
 
     def report(progress: fitting.Progress) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from service.engine.clock import Clock, make_job_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, Unread, check_any, stored
+from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, UnreadFit, check_not_empty, encode_examples
 from service.engine.jobs.fit_process import Report, Task, frame
 from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.events import (
@@ -53,10 +53,10 @@ class Job:
     accepted: asyncio.Future[None] = field(
         default_factory=lambda: get_running_loop().create_future(), repr=False
     )
-    """Done when its examples were read, or were found to be wrong."""
+    """Done when the examples were read; fails if something is wrong with them, which is the client's answer then."""
 
     def seconds_left(self, now: int) -> float | None:
-        """At most so long, if every pass takes as long as those before."""
+        """How long it may still take if it needs `passes_max` passes; None if that is not known yet."""
         if self.state != "running" or not self.progress or not self.progress["passes"]:
             return None
         passes: int = self.progress["passes"]
@@ -65,7 +65,7 @@ class Job:
 
 
 class Jobs:
-    """Starts, watches and cancels fits. They are in memory only: a restart forgets those that run."""
+    """Starts, watches and cancels fits. Jobs are in memory only: a restart loses those that run."""
 
     def __init__(self, journal: Journal, fleet: Fleet, clock: Clock, *, running_max: int) -> None:
         self._journal = journal
@@ -81,23 +81,23 @@ class Jobs:
             raise UnknownJob(f"there is no job {job_id!r}")
         return job
 
-    async def fit(self, name: str, sent: Unread) -> Job:
-        """Begin to train a model on examples, or on its retained history if there are none among what was sent."""
+    async def fit(self, name: str, sent: UnreadFit) -> Job:
+        """Start to train a model, on the examples of the request or on the model's retained history."""
         if len(sent.body) > READ_HERE_BYTES_MAX:
             return await self._fit_unread(name, sent)
         examples, options = sent.read()
         if examples is None:
             found = await self._history(name)
-            check_any(found)
+            check_not_empty(found)
         else:
-            found = stored((await self._fleet.get(name)).model, examples)
+            found = encode_examples((await self._fleet.get(name)).model, examples)
         live = await self._fleet.get(name)
         self._check_room(name)
         task = Task(live.model.to_bytes(), found, options, absorb=examples is not None)
         return self._start(live, task, options, len(found))
 
-    async def _fit_unread(self, name: str, sent: Unread) -> Job:
-        """Let the process of the fit read what was sent, and wait until it has: it may be wrong."""
+    async def _fit_unread(self, name: str, sent: UnreadFit) -> Job:
+        """Let the process of the fit read the body; wait until it has, to refuse the request if it is wrong."""
         live = await self._fleet.get(name)
         self._check_room(name)
         task = Task(live.model.to_bytes(), [], sent.options, absorb=True, unread=sent)
@@ -141,7 +141,7 @@ class Jobs:
             del self._jobs[next(job.id for job in self._jobs.values() if job.state != "running")]
 
     async def _history(self, name: str) -> list[tuple[Any, Label]]:
-        """The rounds that the journal still has, since the last reset."""
+        """The rounds since the last reset that the journal still has."""
         await self._fleet.get(name)
         stored: list[tuple[Any, Label]] = []
         for recorded in await self._journal.events(name, after=0, limit=-1):
@@ -157,7 +157,7 @@ class Jobs:
     async def _run(self, job: Job, task: Task, life: int) -> None:
         try:
             report = await self._train(job, task)
-            await self._enter(job, report, life)
+            await self._append_result(job, report, life)
             job.state = "done"
         except asyncio.CancelledError:
             job.state = "cancelled"
@@ -178,7 +178,7 @@ class Jobs:
                 job.accepted.set_exception(
                     Overloaded("the fit was given up before it began; try again later")
                 )
-            job.accepted.exception()  # nobody may be waiting for it
+            job.accepted.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
 
     async def _train(self, job: Job, task: Task) -> Report:
         job.process = process = await asyncio.create_subprocess_exec(
@@ -205,8 +205,8 @@ class Jobs:
                 return report
             job.progress = report.progress
 
-    async def _enter(self, job: Job, report: Report, life: int) -> None:
-        """Let the result become the model's, as one event."""
+    async def _append_result(self, job: Job, report: Report, life: int) -> None:
+        """Append the result as an event, by which the model takes the new weights."""
         live = await self._fleet.get(job.model)
         model, labels = live.model, report.labels or []
         known = len(model.labels.values)

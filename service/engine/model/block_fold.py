@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from service.engine.model.outcomes import BlockOutcome
+from service.engine.model.state import ModelState
 from service.events import Label, RoundsLearned, Table
 from service.learning.classes.runs import Classes, learn_rows
 from service.learning.vectors import Rows, Vectors
-
-if TYPE_CHECKING:
-    from service.engine.model.model import Model
 
 ALONE_MAX = 8
 """So few rounds are learned faster one by one."""
 
 
-def learn_block(model: Model, event: RoundsLearned) -> BlockOutcome:
+def learn_block(model: ModelState, event: RoundsLearned) -> BlockOutcome:
     """Let a model learn the rounds of a block, in their order."""
     outcome = BlockOutcome(
         model.labels, version=model.version, rounds=model.revealed, mistakes=model.mistakes
@@ -38,10 +36,11 @@ def rows_in(table: Table) -> Rows:
 
 
 def table_of(rows: Rows) -> Table:
-    return Table(rows.names, len(rows.values), rows.values.astype("<f8", copy=False).tobytes())
+    """Rows as an event has them: the memory of the array itself, which is encoded for the journal and applied."""
+    return Table(rows.names, len(rows.values), np.ascontiguousarray(rows.values, dtype="<f8").data)
 
 
-def _learn_table(model: Model, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:
+def _learn_table(model: ModelState, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:
     """A few rounds one by one until the rest can be learned together: what is new has to be learned first."""
     examples: Iterator[Any] | None = None
     for start in range(0, len(labels), ALONE_MAX):
@@ -58,7 +57,9 @@ def _learn_table(model: Model, rows: Rows, labels: list[Label], at: int, outcome
                 outcome.rises.append(model.revealed)
 
 
-def _learn_together(model: Model, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> bool:
+def _learn_together(
+    model: ModelState, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome
+) -> bool:
     """Learn rows whose names and classes are known, if they are."""
     vectors = model.features.vectors(rows)
     truths = model.labels.indices(labels) if vectors is not None else [-1]
@@ -68,7 +69,9 @@ def _learn_together(model: Model, rows: Rows, labels: list[Label], at: int, outc
     return True
 
 
-def _learn_vectors(model: Model, vectors: Vectors, truths: Classes, at: int, outcome: BlockOutcome) -> None:
+def _learn_vectors(
+    model: ModelState, vectors: Vectors, truths: Classes, at: int, outcome: BlockOutcome
+) -> None:
     learned = learn_rows(model.classifier, vectors, truths)
     model.version += len(truths)
     outcome.rises += model.statistics.observe_rows(truths, learned.served, learned.updated, at_us=at)

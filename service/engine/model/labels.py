@@ -16,7 +16,7 @@ def same(a: Label | None, b: Label | None) -> bool:
 
 
 FEW = 8
-"""Up to so many labels are looked through; a dictionary would be larger than the rest of a small model."""
+"""Up to so many labels are searched one by one: a dictionary would be larger than the rest of a small model."""
 
 
 class Labels:

@@ -1,4 +1,4 @@
-"""What came of each round, kept so that a retry gets the first answer again."""
+"""The outcome of each round, kept so that a retry gets the first answer again."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from service.events import Label
 
 
 class Outcome(NamedTuple):
-    """What a revealed round did. `served` is the number of the class that was served, -1 for none."""
+    """What a revealed round did, and the model's counts after it."""
 
     served: int
+    """The number of the class that was served, -1 for none."""
     score: float
     mistake: bool
     updated: bool
+    """Whether the weights changed."""
     version: int
     rounds: int
     mistakes: int
 
 
 class BlockOutcome:
-    """What a block of rounds did, a column for each of what `Outcome` tells.
+    """The outcomes of a block of rounds, a column for each field of `Outcome`.
 
-    `labels` are those that the served classes stand for; after a reset the model may have others. `rises` are the
-    rounds at which the error was found to have risen.
+    `labels` are the labels of the served classes; after a reset the model may have others. `rises` are the rounds at
+    which a drift was detected.
     """
 
     __slots__ = (
@@ -70,7 +72,7 @@ class BlockOutcome:
         self.updated += updated
 
     def __iter__(self) -> Iterator[Outcome]:
-        """What came of each round.
+        """The outcome of each round.
 
         >>> block = BlockOutcome(Labels([-1, 1]), version=7, rounds=5, mistakes=2)
         >>> block.add_all([1, 0], [0.5, -0.5], [True, False], [True, False])

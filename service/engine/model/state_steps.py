@@ -1,31 +1,35 @@
-"""From the state that one version wrote to the state that the next one reads.
+"""Migrations of a model's state: the steps from each version of its format to the next.
 
-A snapshot, an import and a fit carry the version of their state (`service/journal/codec.py`). What an older program
-has written is brought up to the present version before anybody else looks at it.
+A snapshot, an import and a fit carry the version of their state (`service/journal/codec.py`). A state that an older
+program has written is migrated right after it is decoded.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from service.journal.codec import STATE_VERSION, decode_state
+from service.learning.statistics import Statistics
 
 State = dict[str, Any]
 
 
 def _from_1(state: State) -> State:
-    """0.1.0 did not say which version had begun the statistics; parts that have grown since fill in their defaults."""
+    """0.1.0 did not say which version began the statistics. What else it lacks gets its default on restore."""
     return {**state, "stepped_from": 1}
 
 
 STEPS: dict[int, Callable[[State], State]] = {1: _from_1}
-"""What leads away from each version but the newest. A step has to cope with a state that holds only `features` and
-`classifier`: that is all a fit has."""
+"""By the version that a step starts from. A step has to accept a state with `features` and `classifier` only, which
+is all that a fit has."""
 
 
 def step_up(version: int, state: State) -> State:
     """A model's state as this version would have written it."""
     for step in range(version, STATE_VERSION):
         state = STEPS[step](state)
+    if version < STATE_VERSION and "statistics" in state:
+        # A statistic that the older program did not have begins with the next reveal.
+        state = {**state, "statistics": Statistics().state() | state["statistics"]}
     return state
 
 

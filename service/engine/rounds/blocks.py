@@ -130,7 +130,7 @@ class Blocks:
 
 
 def _noted(appended: Future[Appended]) -> None:
-    """Whoever waited for it may have gone; then nobody else asks whether it failed."""
+    """Mark a failure as seen: if the request was cancelled, nobody waits for it, and asyncio would log it."""
     if not appended.cancelled():
         appended.exception()
 

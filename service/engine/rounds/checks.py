@@ -1,4 +1,4 @@
-"""What is checked before anything is journaled, so that applying an event never fails."""
+"""Checks of features and labels before an event is appended, so that applying it never fails."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ LABEL_ABS_MAX = 2**63 - 1
 
 
 def check_features(sent: Sent, *, count_max: int, abs_max: float) -> None:
-    """InvalidRequest if there are none, too many, or one is too large; the rest is the model's to check."""
+    """InvalidRequest if there are none, too many, or one is too large. `Features.read` checks the rest."""
     if not sent:
         raise InvalidRequest.at("features", "must not be empty")
     if len(sent) > count_max:
@@ -39,7 +39,7 @@ def check_features(sent: Sent, *, count_max: int, abs_max: float) -> None:
 
 
 def check_label(model: Model, label: Label, also_new: int = 0) -> None:
-    """UnknownLabel unless the model has it, or may have one more class besides `also_new` others."""
+    """UnknownLabel unless the model has the label, or may have one more class on top of `also_new` new ones."""
     at = model.labels.index(label)
     known = len(model.labels.values)
     if 0 <= at < CLASSES_MAX:
@@ -57,7 +57,7 @@ def check_label(model: Model, label: Label, also_new: int = 0) -> None:
 
 
 class LabelChecks:
-    """Checks the labels of several rounds that are learned together: the new ones among them add up."""
+    """Checks the labels of several rounds that are learned together, counting the new ones among them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

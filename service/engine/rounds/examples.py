@@ -1,4 +1,4 @@
-"""From what a client sends to an example that the model takes."""
+"""Turns the features that a client sends into examples that the model takes."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class Examples:
         return example
 
     def read_many(self, live: Live, sent: list[Sent] | Rows) -> list[Rows] | None:
-        """Examples as rows; None if `read` has to say what is wrong with one, or has to fix the dimension."""
+        """Examples as rows; None if one is wrong or the dimension is not fixed yet: `read` them one by one then."""
         tables = live.model.features.read_rows(sent)
         if tables is None:
             return None

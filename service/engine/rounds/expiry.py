@@ -1,4 +1,4 @@
-"""Predictions whose labels never came: given up by age or by number, then recorded as expired."""
+"""Expiry of predictions whose labels never came: given up by age or by number, then recorded as expired."""
 
 import asyncio
 from asyncio import Task
@@ -12,19 +12,19 @@ from service.events import Prediction, PredictionsExpired
 from service.journal.protocol import Journal, Overdue
 
 LOOKED_AT_ONCE = 2_000
-"""So many predictions of models that are not loaded are looked at in one step."""
+"""How many predictions the journal is asked for at a time."""
 
-ROOM_MADE = 0.01
-"""The share of all waiting predictions that goes when there are too many."""
+ROOM_SHARE = 0.01
+"""The share of all waiting predictions that is given up when there are `pending_total_max`."""
 
 
 class Expiry:
-    """Gives up predictions older than `ttl_seconds`, the oldest of a model that has too many, and the oldest of
-    all where all models together have too many.
+    """Gives up predictions older than `ttl_seconds`, the oldest of a model that has more than `pending_max`, and the
+    oldest of all models if these have more than `pending_total_max` together.
 
-    Giving up those of a loaded model is immediate, and one event a sweep records it, so that a client which never
-    reveals does not cost an event a prediction. A crash in between forgets the giving up, and they wait again.
-    Models that are not loaded need not be: the journal tells what is due, and takes the event.
+    Those of a loaded model are given up at once, and the next sweep records all of them with one event, so that a
+    client that never reveals does not cost an event a prediction. After a crash in between, they wait again. Models
+    that are not loaded are not loaded for this: the journal knows which predictions are due.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Expiry:
         pending_max: int,
         pending_total_max: int,
     ) -> None:
-        """`in_use`: ids that a request is under way with, which are never given up."""
+        """`in_use`: ids that a request is busy with, which are never given up."""
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
@@ -46,14 +46,14 @@ class Expiry:
         self._ttl_us = round(ttl_seconds * 1e6)
         self._pending_max = pending_max
         self._pending_total_max = pending_total_max
-        self._swept_through = 0  # whatever was predicted up to this time has been given up
+        self._swept_through = 0  # all predictions made up to this time have been given up
         self._making_room: Task[int] | None = None
 
     def is_due(self, prediction_at: int, now: int) -> bool:
         return now - prediction_at > self._ttl_us
 
-    def push_out(self, live: Live) -> None:
-        """Make room: the oldest go first, but none whose label is just arriving."""
+    def drop_excess(self, live: Live) -> None:
+        """Give up a model's oldest predictions until it has `pending_max`, but none that is in use."""
         while len(live.pending) > self._pending_max:
             if not self._drop_oldest(live):
                 return
@@ -62,30 +62,32 @@ class Expiry:
 
     @property
     def is_full(self) -> bool:
-        return len(self._fleet.owner) + self._fleet.waiting_unloaded >= self._pending_total_max
+        return len(self._fleet.owner) + self._fleet.pending_unloaded >= self._pending_total_max
 
     async def make_room(self, live: Live) -> None:
-        """A model gives up its oldest prediction, or else the oldest of all go. TooManyPending if there are none."""
+        """Give up the model's oldest prediction, or else the oldest of all; TooManyPending if there are none."""
         if self._drop_oldest(live):
             return
-        if self._making_room is None:  # once for all who wait
+        if self._making_room is None:  # one task for all requests that need room
             self._making_room = asyncio.create_task(self._give_up_oldest())
         if not await asyncio.shield(self._making_room):
             raise TooManyPending(f"{self._pending_total_max} predictions wait for their labels; reveal some")
 
     async def _give_up_oldest(self) -> int:
-        """Give up some; how many models had them."""
+        """Give up the oldest of all models; of how many models."""
+        many = min(max(1, round(self._pending_total_max * ROOM_SHARE)), LOOKED_AT_ONCE)
         try:
-            now = self._clock.now()
-            many = max(1, round(self._pending_total_max * ROOM_MADE))
-            oldest, through = await self._journal.overdue(self._swept_through, now, min(many, LOOKED_AT_ONCE))
-            if await self._give_up(oldest, now):
-                self._swept_through = through
-            return len(oldest)
+            while True:
+                now, before = self._clock.now(), self._swept_through
+                oldest, through = await self._journal.overdue(before, now, many)
+                if await self._give_up(oldest, now):
+                    self._swept_through = through
+                if oldest or through == before:  # else all of them had been given up before: look further
+                    return len(oldest)
         finally:
             self._making_room = None
 
-    # Now and then
+    # Called once a second
 
     async def sweep(self) -> None:
         """Give up what is due, and record all that was given up."""

@@ -1,4 +1,4 @@
-"""Why a prediction came out as it did."""
+"""Explains a prediction by the largest terms of its score."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ class Term(NamedTuple):
 
 
 def explain(model: Model, example: Any, terms_max: int) -> list[Term]:
-    """The terms of the score that weigh most, largest first; of several classes, the chosen one's."""
+    """The terms of the score with the largest absolute values, largest first; of several classes, the chosen one's."""
     z = model.features.vector(example)
     chosen, _ = model.classifier.decide(z)
     if chosen < 0:

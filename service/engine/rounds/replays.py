@@ -1,7 +1,7 @@
-"""Rounds that were finished before: a retry gets the first answer again."""
+"""Retries: a round that was finished before gets its first answer again."""
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.live import awakened
+from service.engine.fleet.live import restore_live
 from service.engine.model.labels import same
 from service.engine.model.model import Model
 from service.engine.model.outcomes import Outcome, OutcomeLog, Round
@@ -11,21 +11,21 @@ from service.journal.protocol import Journal, Recorded
 
 
 class Replays:
-    """Finds what came of earlier rounds, in memory or on disk."""
+    """Finds the outcomes of finished rounds, in memory or in the journal."""
 
     def __init__(self, journal: Journal, fleet: Fleet) -> None:
         self._journal = journal
         self._fleet = fleet
 
     async def recorded(self, prediction_id: str) -> Recorded:
-        """The event under an id that the journal has refused to take twice."""
+        """The event of an id whose append was not new."""
         found = await self._journal.find(prediction_id)
         if not isinstance(found, Recorded):  # its model was deleted meanwhile
             raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
         return found
 
     async def learned_before(self, event: RoundLearned) -> Round:
-        """What came of a whole round that was sent before under the same id."""
+        """The first answer to a whole round whose append was not new; PredictionIdTaken if its features differ."""
         assert event.prediction_id is not None
         found = await self.recorded(event.prediction_id)
         earlier = found.event
@@ -34,11 +34,11 @@ class Replays:
             or earlier.model != event.model
             or earlier.features != event.features
         ):
-            raise taken(event.prediction_id)
-        return await self.again(found, event.label)
+            raise id_taken(event.prediction_id)
+        return await self.answer_again(found, event.label)
 
-    async def again(self, found: Recorded, label: Label) -> Round:
-        """The first answer again, for the same label."""
+    async def answer_again(self, found: Recorded, label: Label) -> Round:
+        """The first answer again; FeedbackConflict if the label is another one."""
         event = found.event
         assert isinstance(event, RoundRevealed | RoundLearned)
         if not same(event.label, label):
@@ -52,16 +52,16 @@ class Replays:
         saved = OutcomeLog(await self._journal.outcomes(name, seq) or b"").find(seq)
         if saved is not None:
             return saved
-        # Its snapshot was not written (the disk was full, say): then the event is in the tail still.
+        # Its snapshot was not saved (the disk was full, say), so its event is replayed by a load.
         stored = await self._journal.load(name)
-        replayed = awakened(name, stored).outcomes.find(seq) if stored is not None else None
+        replayed = restore_live(name, stored).outcomes.find(seq) if stored is not None else None
         if replayed is None:
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed
 
 
 def label_served(model: Model, event: RoundRevealed | RoundLearned, outcome: Outcome) -> Label | None:
-    """The label that was served; None if there was none, or if it was a class that a reset has forgotten."""
+    """The label that was served; None if there was none, or if its class was lost by a reset."""
     if isinstance(event, RoundRevealed):
         return event.served
     if not outcome.mistake:
@@ -70,5 +70,5 @@ def label_served(model: Model, event: RoundRevealed | RoundLearned, outcome: Out
     return model.labels.label(outcome.served) if is_known else None
 
 
-def taken(prediction_id: str) -> PredictionIdTaken:
+def id_taken(prediction_id: str) -> PredictionIdTaken:
     return PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")

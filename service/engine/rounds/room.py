@@ -1,4 +1,4 @@
-"""Waiting for room in the journal's queue, for those who can wait: a stream is slowed down, not refused."""
+"""Waiting for room in the journal's queue: a stream is slowed down where a single request would get 503."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,9 +16,9 @@ LOOK_SECONDS = 0.01
 
 
 async def with_room(attempt: Callable[[], Awaitable[T]], seconds_max: float = ROOM_SECONDS_MAX) -> T:
-    """Try again and again while there is no room for an event; whatever raises Overloaded has changed nothing.
+    """Call `attempt` until it does not raise Overloaded, for at most `seconds_max`; Overloaded after that.
 
-    The others who want room are told to come again later, so each try is as likely to find some as theirs are.
+    An attempt that raises Overloaded has changed nothing. Single requests retry too, so a stream is not starved.
     """
     deadline = monotonic() + seconds_max
     while True:

@@ -1,4 +1,4 @@
-"""The protocol: predict, reveal, learn. Append first, apply after, then answer."""
+"""The protocol of rounds: predict, reveal, learn. An event is appended, then applied, then answered."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from service.engine.rounds.examples import Examples
 from service.engine.rounds.expiry import Expiry
 from service.engine.rounds.explanation import Term, explain
 from service.engine.rounds.id_locks import IdLocks
-from service.engine.rounds.replays import Replays, label_served, taken
+from service.engine.rounds.replays import Replays, id_taken, label_served
 from service.engine.rounds.under_way import check_in_touch, check_not_under_way
 from service.errors import PredictionExpired, RevealFirst, UnknownPrediction
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
@@ -21,7 +21,7 @@ from service.journal.protocol import Journal, Recorded, WaitingPrediction
 
 
 class Rounds:
-    """Serves predictions from live models and turns labels into durable events."""
+    """Serves predictions from loaded models and turns labels into durable events."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Rounds:
     async def predict(
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
     ) -> tuple[Prediction, list[Term]]:
-        """Serve a prediction and keep it until its label comes; with its largest `terms`."""
+        """Serve a prediction and keep it until its label comes; explained by the `terms` largest terms of its score."""
         if prediction_id is None:
             await check_in_touch(self._journal)
             return await self._predict(name, sent, None, None, terms)
@@ -73,7 +73,7 @@ class Rounds:
     async def _predict(
         self, name: str, sent: Sent, prediction_id: str | None, earlier: Prediction | None, terms: int
     ) -> tuple[Prediction, list[Term]]:
-        """`earlier` is what was served before under this id."""
+        """`earlier` is the prediction that was served before under this id."""
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
         live.pins += 1
         try:
@@ -93,11 +93,11 @@ class Rounds:
         features = model.features.encode(example)
         if earlier is not None:
             if earlier.model != name or earlier.features != features:
-                raise taken(earlier.prediction_id)
+                raise id_taken(earlier.prediction_id)
             return earlier, explain(model, example, terms)
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
-        # A reset by a replica whose clock is ahead voids what was predicted before it, and nothing after it.
+        # The clock of the replica that made a reset may be ahead; what is predicted after the reset is not void.
         at = max(self._clock.now(), live.voided_through + 1)
         label, score = model.decide(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
@@ -107,17 +107,18 @@ class Rounds:
         if not await self._keep(live, prediction, wait=others_may_choose_it):
             earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
             if earlier is None or earlier.model != name or earlier.features != features:
-                raise taken(prediction.prediction_id)
+                raise id_taken(prediction.prediction_id)
             return earlier, explanation
         return prediction, explanation
 
     async def reach(self, name: str, version: int) -> None:
-        """Wait until a model has come to a version that another replica has told of."""
+        """Wait until a model has reached a version, which another replica has told the client."""
         await self._fleet.reach(name, version)
 
     async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
-        """Learn the true label of a prediction, once. Models whose names begin otherwise have none."""
-        await self._locks.acquire(prediction_id)
+        """Learn the true label of a prediction, once; only of models whose names begin with `prefix`."""
+        if not self._locks.try_acquire(prediction_id):
+            await self._locks.acquire(prediction_id)
         try:
             return await self._reveal(prediction_id, label, prefix)
         finally:
@@ -130,7 +131,7 @@ class Rounds:
         else:
             found = await self._locate(prediction_id, prefix, expected=True)
             if isinstance(found, Recorded):
-                return await self._replays.again(found, label)
+                return await self._replays.answer_again(found, label)
             live, prediction = found
             self._clock.start_after(prediction.at)  # another replica's clock may be ahead
         at = self._clock.now()
@@ -151,18 +152,18 @@ class Rounds:
         )
         appended = await self._fleet.append(live, event)
         if not appended.is_new:
-            return await self._replays.again(await self._replays.recorded(prediction_id), label)
+            return await self._replays.answer_again(await self._replays.recorded(prediction_id), label)
         return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
 
     async def learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
-        """A whole round at once. With an id, a retry is not learned twice."""
+        """Predict and reveal at once. With an id, a retry is not learned twice."""
         if prediction_id is None:
             return await self._learn(name, sent, label, None)
         check_id(prediction_id)
         await self._locks.acquire(prediction_id)
         try:
             if await self._awaits_label(prediction_id):
-                raise taken(prediction_id)
+                raise id_taken(prediction_id)
             return await self._learn(name, sent, label, prediction_id)
         finally:
             self._locks.release(prediction_id)
@@ -191,7 +192,7 @@ class Rounds:
         self._fleet.owner[prediction.prediction_id] = live
         self._fleet.changed(live)
         if len(live.pending) > self._pending_max:
-            self.expiry.push_out(live)
+            self.expiry.drop_excess(live)
         if durable is None:
             return True
         is_kept = False
@@ -206,7 +207,7 @@ class Rounds:
     async def _find(
         self, prediction_id: str, prefix: str = "", *, expected: bool = False
     ) -> WaitingPrediction | Recorded | None:
-        """What the journal has under an id, if that is a round of a model whose name begins so."""
+        """What the journal has under an id, if it is a round of a model whose name begins with `prefix`."""
         found = await self._journal.find(prediction_id, expected=expected)
         of = found.event if isinstance(found, Recorded) else found.prediction if found is not None else None
         if isinstance(of, Prediction | RoundRevealed | RoundLearned) and of.model.startswith(prefix):
@@ -216,7 +217,10 @@ class Rounds:
     async def _locate(
         self, prediction_id: str, prefix: str = "", *, expected: bool = False
     ) -> tuple[Live, Prediction] | Recorded:
-        """Where a prediction is that no loaded model waits for: revealed before, or waiting elsewhere."""
+        """A prediction that no loaded model has: the event that revealed it, or the prediction and its model.
+
+        PredictionExpired or UnknownPrediction if it is neither; PredictionUnderWay if another replica may have it.
+        """
         found = await self._find(prediction_id, prefix, expected=expected)
         if isinstance(found, WaitingPrediction):
             prediction = found.prediction
@@ -225,7 +229,7 @@ class Rounds:
                 return live, live.pending[prediction_id]
             if self._journal.is_shared and live.life == found.life and live.may_reveal(prediction):
                 return live, prediction  # another replica has served it
-            found = await self._find(prediction_id, prefix)  # unless it was revealed just now, it has expired
+            found = await self._find(prediction_id, prefix)  # it was revealed a moment ago, or has expired
         if isinstance(found, Recorded):
             return found
         made, now = made_at(prediction_id), self._clock.now()
@@ -246,7 +250,7 @@ class Rounds:
                 return found[1]
             event = found.event
             if not isinstance(event, RoundRevealed):
-                raise taken(prediction_id)
+                raise id_taken(prediction_id)
             return prediction_in(event)
         return self._fleet.owner[prediction_id].pending[prediction_id]
 

@@ -1,4 +1,4 @@
-"""A model as JSON and back, to the bit: how it moves between services."""
+"""Export of a model as JSON, and import, to the bit: how a model moves between services."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ from service.events import RoundLearned
 from service.journal.codec import STATE_VERSION, encode_state
 
 FORMAT = "novikoff-model/"
-"""And then the version of the state."""
+"""The field `format` of an export: this and the version of the state."""
 
 
 def export_model(model: Model) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def export_model(model: Model) -> dict[str, Any]:
 
 
 def import_model(export: dict[str, Any]) -> Model:
-    """The model of an export; InvalidExport if it is foreign, damaged or does not hold together."""
+    """The model of an export; InvalidExport if it is no export, damaged or inconsistent."""
     version = _version(export.get("format"))
     try:
         state = _restored({key: value for key, value in export.items() if key not in ("format", "digest")})
@@ -54,7 +54,7 @@ def _version(form: object) -> int:
 
 
 def _try_out(model: Model) -> None:
-    """Predict and learn once with a copy, so that what would fail fails here."""
+    """Predict and learn once with a copy, so that an inconsistent export fails here and not later."""
     size = model.features.size()
     for _, weights in model.weights():
         if len(weights) != size or not np.isfinite(weights).all():
@@ -74,7 +74,7 @@ def _digest(state: dict[str, Any], version: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A part of a state in what JSON has.
+    """A part of a state as JSON.
 
     >>> _plain({"w": np.array([1.0]), "b": b"x"})
     {'w': {'$array': [1.0], 'kind': 'f', 'shape': [1]}, 'b': {'$bytes': 'eA=='}}

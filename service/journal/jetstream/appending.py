@@ -1,7 +1,8 @@
-"""Events on their way into the log, until this replica's own follower has brought them back.
+"""Appending events to the log. An append is answered when this replica's own follower has applied the event.
 
-The log's order decides. An append is answered when the follower has come to its event, which it knows by
-its token, or to the event that was there before it.
+The order of the log decides, so an event is not applied when it is sent but when the follower brings it back; it is
+recognised by its token. If the log refuses an event as a repetition, the append is answered when the follower has come
+to the event that was there before.
 """
 
 import asyncio
@@ -26,12 +27,12 @@ from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import NEW_LIFE, Appended
 from service.timings import Timings
 
-LifeEvent = ModelCreated | ModelImported | ModelDeleted
-DIED = "the model was deleted"
+LifecycleEvent = ModelCreated | ModelImported | ModelDeleted
+MODEL_DELETED = "the model was deleted"
 
 
 class Appender:
-    """Appends events; the follower reports what it sees by `seen`, `refused` and `passed`."""
+    """Appends events. The follower calls `applied`, `rejected` and `position_reached` as it goes through the log."""
 
     def __init__(
         self,
@@ -53,27 +54,29 @@ class Appender:
         self._seconds = seconds
         self._position = 0
         self._awaited: dict[bytes, tuple[Future[Appended], float]] = {}
-        # Events that were acknowledged, or are there already, ahead of the follower: where, token, is new.
+        """By token: the future to answer, and when the event was sent."""
         self._ahead: list[tuple[int, bytes, bool]] = []
-        self._births: dict[str, Future[Appended]] = {}
+        """A heap of acknowledged events that the follower has not come to yet: sequence number, token, whether new."""
+        self._creating: dict[str, Future[Appended]] = {}
         self._tasks: set[Task[None]] = set()
-        self._slow: dict[int, tuple[OrderedWork, int]] = {}  # by life, with how many are under way
+        self._slow: dict[int, tuple[OrderedWork, int]] = {}
+        """By life, the events that need more than one message, and how many of them are under way."""
         self.commits = Timings()
 
     def append(self, event: AnyEvent, life: int, future: Future[Appended]) -> None:
         """Append an event; the future is done when this replica has applied it, or knows why not."""
-        entry = self._catalogue.living(life)
+        entry = self._catalogue.get_life(life)
         if isinstance(event, ModelCreated | ModelImported):
-            self._append_birth(event, future)
+            self._append_creation(event, future)
         elif entry is None:
-            future.set_exception(UnknownModel(DIED))
+            future.set_exception(UnknownModel(MODEL_DELETED))
         elif isinstance(event, ModelDeleted):
-            self._try_life_event(event, life, encode(event), future, None)
+            self._try_lifecycle_event(event, life, encode(event), future, None)
         else:
             body = encode(event)
             event_id: str | None = getattr(event, "prediction_id", None)
             claims = isinstance(event, RoundLearned) and event_id is not None
-            # Whatever comes behind a slow one of the same model waits for it: they keep their order.
+            # Later events of the model wait for a slow one, so that they keep their order.
             if claims or entry.life in self._slow or not self._bodies.fits(body):
                 turns, under_way = self._slow.get(entry.life, (OrderedWork(), 0))
                 self._slow[entry.life] = (turns, under_way + 1)
@@ -116,54 +119,57 @@ class Appender:
     async def _prepare(self, entry: Entry, to_claim: str | None, body: bytes) -> bytes | Blob:
         if to_claim is not None:
             await self._ids.claim(entry, to_claim)
-        return body if self._bodies.fits(body) else await self._bodies.put_beside(entry.life, body)
+        return body if self._bodies.fits(body) else await self._bodies.store_blob(entry.life, body)
 
-    # Births and deaths
+    # Creations and deletions of models. The log takes one only directly after the last one of the same name.
 
-    def _append_birth(self, event: ModelCreated | ModelImported, future: Future[Appended]) -> None:
-        """A second one of the same name waits for the first."""
-        first = self._births.get(event.model)
+    def _append_creation(self, event: ModelCreated | ModelImported, future: Future[Appended]) -> None:
+        """Append the first event of a model; a second creation under the same name waits for the first."""
+        first = self._creating.get(event.model)
         if first is not None:
             self._spawn(self._append_after(first, event, future), future)
             return
-        self._births[event.model] = future
-        future.add_done_callback(lambda _: self._births.pop(event.model, None))
-        self._try_life_event(event, NEW_LIFE, encode(event), future, None)
+        self._creating[event.model] = future
+        future.add_done_callback(lambda _: self._creating.pop(event.model, None))
+        self._try_lifecycle_event(event, NEW_LIFE, encode(event), future, None)
 
     async def _append_after(
         self, first: Future[Appended], event: ModelCreated | ModelImported, future: Future[Appended]
     ) -> None:
         await asyncio.wait([first])
-        self._append_birth(event, future)
+        self._append_creation(event, future)
 
-    def _try_life_event(
-        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], expected: int | None
+    def _try_lifecycle_event(
+        self, event: LifecycleEvent, life: int, body: bytes, future: Future[Appended], expected: int | None
     ) -> None:
-        """Append it behind the last birth or death of this name, unless there is nothing to be done."""
+        """Append a creation unless the model exists, or a deletion if this life of it does.
+
+        `expected` is the sequence number that the last creation or deletion of the name must have.
+        """
         entry = self._catalogue.get(event.model)
         if isinstance(event, ModelDeleted):
             if entry is None or entry.life != life:
-                future.set_exception(UnknownModel(DIED))
+                future.set_exception(UnknownModel(MODEL_DELETED))
                 return
         elif entry is not None:
             future.set_result(Appended(entry.life, False))
             return
         if expected is None or entry is not None:
-            expected = self._catalogue.last_life_event(event.model)
+            expected = self._catalogue.last_lifecycle_seq(event.model)
         if self._bodies.fits(body):
-            self._send_life_event(event, life, body, body, future, expected)
+            self._send_lifecycle_event(event, life, body, body, future, expected)
         else:
-            self._spawn(self._send_large_birth(event, life, body, future, expected), future)
+            self._spawn(self._send_large_creation(event, life, body, future, expected), future)
 
-    async def _send_large_birth(
-        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], expected: int
+    async def _send_large_creation(
+        self, event: LifecycleEvent, life: int, body: bytes, future: Future[Appended], expected: int
     ) -> None:
-        whole = await self._bodies.put_beside(0, body)
-        self._send_life_event(event, life, body, whole, future, expected)
+        whole = await self._bodies.store_blob(0, body)
+        self._send_lifecycle_event(event, life, body, whole, future, expected)
 
-    def _send_life_event(
+    def _send_lifecycle_event(
         self,
-        event: LifeEvent,
+        event: LifecycleEvent,
         life: int,
         body: bytes,
         whole: bytes | Blob,
@@ -171,14 +177,19 @@ class Appender:
         expected: int,
     ) -> None:
         token = self._bodies.new_token()
-        subject = self._subjects.life_of(event.model)
+        subject = self._subjects.lifecycle_of(event.model)
         ack = self._publisher.publish(subject, self._bodies.wrap(token, whole), expected=expected)
         attempt: Future[Appended] = asyncio.get_running_loop().create_future()
-        attempt.add_done_callback(partial(self._life_event_tried, event, life, body, future))
+        attempt.add_done_callback(partial(self._lifecycle_event_answered, event, life, body, future))
         self._await(token, attempt, ack)
 
-    def _life_event_tried(
-        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], attempt: Future[Appended]
+    def _lifecycle_event_answered(
+        self,
+        event: LifecycleEvent,
+        life: int,
+        body: bytes,
+        future: Future[Appended],
+        attempt: Future[Appended],
     ) -> None:
         if future.done():
             return
@@ -189,17 +200,17 @@ class Appender:
             future.set_exception(error)
         elif attempt.result().is_new:
             future.set_result(attempt.result())
-        else:  # the catalogue has come to what was there before: look again
-            self._try_life_event(event, life, body, future, attempt.result().seq)
+        else:  # another replica was first, and the catalogue knows of its event by now: decide again
+            self._try_lifecycle_event(event, life, body, future, attempt.result().seq)
 
     async def _delete_when_full(
-        self, event: LifeEvent, life: int, body: bytes, future: Future[Appended], error: JournalFull
+        self, event: LifecycleEvent, life: int, body: bytes, future: Future[Appended], error: JournalFull
     ) -> None:
-        if not await self._ballast.give_up():
+        if not await self._ballast.release():
             raise error
-        self._try_life_event(event, life, body, future, None)
+        self._try_lifecycle_event(event, life, body, future, None)
 
-    # What becomes of them
+    # Answers
 
     def _await(self, token: bytes, future: Future[Appended], ack: Future[Ack]) -> None:
         self._awaited[token] = (future, monotonic())
@@ -207,22 +218,22 @@ class Appender:
 
     def _acknowledged(self, token: bytes, ack: Future[Ack]) -> None:
         if token not in self._awaited:
-            return  # the follower was quicker
+            return  # the follower has brought it before its acknowledgement came
         error = ack.exception()
         if error is not None:
             self._fail(token, error)
             return
         seq, stored = ack.result()
         if seq <= self._position:
-            self._overtaken(seq, token, stored)
+            self._resolve(seq, token, stored)
         else:
             heappush(self._ahead, (seq, token, stored))
 
     def awaits(self, token: bytes) -> bool:
-        """Whether the event of this token is one of ours."""
+        """Whether this replica has appended the event of this token."""
         return token in self._awaited
 
-    def seen(self, token: bytes, seq: int, applied: Any) -> None:
+    def applied(self, token: bytes, seq: int, applied: Any) -> None:
         """The follower has applied the event of this token."""
         awaited = self._awaited.pop(token, None)
         if awaited is not None:
@@ -231,30 +242,30 @@ class Appender:
             if not future.done():
                 future.set_result(Appended(seq, True, applied))
 
-    def ignored(self, token: bytes) -> None:
-        """The follower has seen the event of this token come after the death of its model."""
+    def rejected(self, token: bytes) -> None:
+        """The follower has found that the event of this token came after its model was deleted."""
         if token in self._awaited:
-            self._fail(token, UnknownModel(DIED))
+            self._fail(token, UnknownModel(MODEL_DELETED))
 
-    def passed(self, seq: int) -> None:
-        """The follower has come so far."""
+    def position_reached(self, seq: int) -> None:
+        """The follower has come to this sequence number."""
         self._position = max(self._position, seq)
         while self._ahead and self._ahead[0][0] <= self._position:
-            self._overtaken(*heappop(self._ahead))
+            self._resolve(*heappop(self._ahead))
 
-    def _overtaken(self, seq: int, token: bytes, stored: bool) -> None:
+    def _resolve(self, seq: int, token: bytes, stored: bool) -> None:
         awaited = self._awaited.get(token)
         if awaited is None:
             return
-        if stored:  # and yet not seen: it was purged with its model
-            self._fail(token, UnknownModel(DIED))
+        if stored:  # and yet the follower did not bring it: it was purged with its model
+            self._fail(token, UnknownModel(MODEL_DELETED))
         else:
             del self._awaited[token]
             if not awaited[0].done():
                 awaited[0].set_result(Appended(seq, False))
 
-    def give_up_late(self) -> None:
-        """Tell those whose events are in the log, but do not come back: this replica lags."""
+    def fail_overdue(self) -> None:
+        """Fail appends whose events are in the log but were not brought by the follower in time."""
         latest = monotonic() - 2 * self._seconds
         for _, token, _ in self._ahead:
             if token in self._awaited and self._awaited[token][1] < latest:
@@ -264,7 +275,7 @@ class Appender:
         future, _ = self._awaited.pop(token)
         if not future.done():
             future.set_exception(error)
-            future.exception()  # nobody may be left to hear it
+            future.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
 
     def _spawn(self, work: Coroutine[Any, Any, None], future: Future[Appended]) -> None:
         async def run() -> None:

@@ -1,7 +1,7 @@
-"""Room that is set aside in the cluster, so that models can be deleted when its store is full.
+"""Space reserved in the cluster, so that models can be deleted when its store is full.
 
-A delete is an event like any other, and a full store takes none. So there is one message that means nothing: it
-is given up for the sake of a delete, which then makes room by itself, and put back later.
+A deletion is an event, and a full store takes none. So the store has one large message without meaning, the ballast.
+It is purged to make room for a deletion, which then frees space itself, and stored again later.
 """
 
 from service.journal.jetstream.link.api import Api
@@ -19,13 +19,13 @@ class Ballast:
         self._is_there = False
 
     async def put(self) -> None:
-        """Have it there, unless this replica knows that it is."""
+        """Store the ballast, unless this replica knows that it is there."""
         if not self._is_there:
             size = min(BALLAST_BYTES, self._publisher.payload_bytes_max)
             await self._publisher.publish(self._subjects.ballast, bytes(size), expected=0)
             self._is_there = True
 
-    async def give_up(self) -> bool:
-        """Make room; False if there was none to be made."""
+    async def release(self) -> bool:
+        """Purge the ballast to make room; False if it was not there."""
         self._is_there = False
         return await self._api.purge(self._subjects.state, self._subjects.ballast) > 0

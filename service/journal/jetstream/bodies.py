@@ -1,4 +1,4 @@
-"""Events as the log has them: in their message or, if they are too large for one, beside it."""
+"""Bodies of events: in their message of the log or, if they are too large for it, as a blob in the state stream."""
 
 import asyncio
 import itertools
@@ -27,19 +27,21 @@ log = logging.getLogger(__name__)
 
 _COUNT_BYTES = 6
 RETRY_SECONDS = 0.1
-TOLD_EVERY_SECONDS = 10.0
+LOG_EVERY_SECONDS = 10.0
 
 
 class Opened(NamedTuple):
-    """An event, its writer's token, and where its body was if not in its message."""
+    """A message of the log, decoded."""
 
     token: bytes
+    """By which the replica that appended the event recognises it."""
     event: AnyEvent
     blob: Blob | None
+    """Where its body was, if not in the message."""
 
 
 class Bodies:
-    """Puts events into messages and takes them out."""
+    """Encodes events into messages and decodes them."""
 
     def __init__(self, publisher: Publisher, parts: Parts, subjects: Subjects) -> None:
         self._publisher = publisher
@@ -47,7 +49,7 @@ class Bodies:
         self._subjects = subjects
         self._writer = os.urandom(TOKEN_BYTES - _COUNT_BYTES)
         self._numbers = itertools.count()
-        self._told = Seldom(TOLD_EVERY_SECONDS)
+        self._log_limit = Seldom(LOG_EVERY_SECONDS)
 
     def new_token(self) -> bytes:
         return self._writer + next(self._numbers).to_bytes(_COUNT_BYTES, "big")
@@ -55,7 +57,7 @@ class Bodies:
     def fits(self, body: bytes) -> bool:
         return len(body) <= self._publisher.payload_bytes_max
 
-    async def put_beside(self, life: int, body: bytes) -> Blob:
+    async def store_blob(self, life: int, body: bytes) -> Blob:
         name = os.urandom(12).hex()
         parts, _ = await self._parts.store(partial(self._subjects.blob, life, name), body)
         return Blob(life, name, parts)
@@ -65,22 +67,22 @@ class Bodies:
         return wrap(token, body)
 
     async def open(self, message: Message) -> Opened | None:
-        """The event of a message; None if its body went with its model."""
+        """The event of a message; None if its blob was purged with its model."""
         token, body = unwrap(message.data)
         if isinstance(body, bytes):
             return Opened(token, decode_event(body), None)
         found = await self._parts.load(partial(self._subjects.blob, body.life, body.name), body.parts)
         return Opened(token, decode_event(found), body) if found is not None else None
 
-    async def open_in_the_end(self, message: Message) -> Opened | None:
-        """The same, however long the cluster takes: an event must not be left out. Unreadable if that is in vain."""
+    async def open_with_retries(self, message: Message) -> Opened | None:
+        """The same, repeated until the cluster answers: no event may be left out. Unreadable if it is damaged."""
         while True:
             try:
                 return await self.open(message)
             except Unreadable:
                 raise
             except NovikoffError as error:
-                if (held_back := self._told.turn()) is not None:
+                if (held_back := self._log_limit.turn()) is not None:
                     fields = {"others": held_back}
                     log.warning("an event waits for its body: %s", error.detail, extra=fields)
             await asyncio.sleep(RETRY_SECONDS)

@@ -1,6 +1,6 @@
-"""The version of what the streams hold, which the state stream itself tells, and the steps from each to the next.
+"""The version of the streams' format, stored in the state stream, and the migrations from each version to the next.
 
-A replica that is too old for the streams refuses to start; one that is newer brings them up to date first.
+A replica that is too old for the streams refuses to start; one that is newer migrates them first.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,24 +13,24 @@ from service.journal.jetstream.subjects import Subjects
 FORMAT_VERSION = 2
 """Raise it with every change that an older replica could not read: messages, subjects, or the states in snapshots."""
 
-UNTOLD = 1
-"""The version of streams that tell none: 0.1.0 wrote them, or they were made a moment ago."""
+UNMARKED = 1
+"""The version of streams without a version: 0.1.0 wrote them, or they were created a moment ago."""
 
 Step = Callable[[Api, Publisher, Subjects], Awaitable[None]]
 
 
 async def _from_1(api: Api, publisher: Publisher, subjects: Subjects) -> None:
-    """Only snapshots have changed, and each is brought up to date by whoever reads it."""
+    """Only snapshots have changed, and each is migrated when it is read (`engine/model/state_steps.py`)."""
 
 
 STEPS: dict[int, Step] = {1: _from_1}
-"""What leads away from each version but the newest. A step may be cut short, or taken by two replicas at once."""
+"""By the version that a step starts from. A step may be interrupted, or run by two replicas at once."""
 
 
 async def bring_up_to_date(api: Api, publisher: Publisher, subjects: Subjects) -> None:
-    """NewerSchema if a newer program has written the streams."""
-    found = await api.last_of_leader(subjects.state, subjects.format)
-    version = _version(found.data, subjects) if found is not None else UNTOLD
+    """Migrate the streams to FORMAT_VERSION; NewerSchema if a newer program has written them."""
+    found = await api.last_from_leader(subjects.state, subjects.format)
+    version = _version(found.data, subjects) if found is not None else UNMARKED
     if version > FORMAT_VERSION:
         raise NewerSchema(
             f"the stream {subjects.state} says that the journal has format {version}, and this program knows"

@@ -1,5 +1,5 @@
 # long: a method for each promise that a journal makes
-"""The journal on a cluster: any number of replicas append to one log, and each follows all of it."""
+"""The journal on a NATS cluster: any number of replicas append to one log, and each follows all of it."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from service.events import AnyEvent, Prediction
 from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Death
+from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.contact import Contact
@@ -22,7 +22,13 @@ from service.journal.jetstream.link.following import Follower
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.loading import Loader
 from service.journal.jetstream.messages import decode_summary
-from service.journal.jetstream.opening import newest_time, prepare, read_catalogue, read_uncovered, starting
+from service.journal.jetstream.opening import (
+    as_start_error,
+    newest_time,
+    prepare,
+    read_catalogue,
+    read_uncovered,
+)
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.ordered_work import OrderedWork
 from service.journal.jetstream.outstanding import Outstanding
@@ -42,7 +48,7 @@ from service.journal.protocol import (
     Page,
     Recorded,
     Snapshot,
-    Stored,
+    StoredModel,
     Summary,
     Totals,
     WaitingPrediction,
@@ -52,18 +58,19 @@ from service.timings import Timings
 log = logging.getLogger(__name__)
 
 OTHERS_SECONDS = 0.5
-"""How long a prediction that another replica has answered may be on its way to the cluster."""
+"""How long `find` waits for an expected prediction, which another replica may just be sending to the cluster."""
 
 LOOK_AGAIN_SECONDS = 0.01
 
 TAKE_OVER_SECONDS = 10.0
-"""How often a replica looks for predictions that others have left waiting when they stopped."""
+"""How often a replica looks for the waiting predictions of replicas that have stopped, to take them over."""
 
 TICK_SECONDS = 0.5
 PROBE_SECONDS = 0.5
-"""How long a probe waits for the cluster to tell where the log ends."""
+"""How long `refresh` waits for the end of the log."""
 
 LATE_SECONDS_MIN = 60.0
+"""A replica that is less behind the log than this goes on."""
 
 
 class JetStreamJournal:
@@ -73,7 +80,7 @@ class JetStreamJournal:
     keeps_order = False  # publishing is tried again, by each event on its own
 
     def __init__(self, options: Options) -> None:
-        """StartError if there is no such cluster, or it will not do."""
+        """StartError if the cluster cannot be reached or used."""
         prepare(options)
         self._options = options
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
@@ -124,40 +131,40 @@ class JetStreamJournal:
             catalogue,
             ballast,
             self._position,
-            deaths_kept_seconds=options.ids_kept_seconds,
+            deletions_kept_seconds=options.ids_kept_seconds,
         )
         self._contact = Contact(options.seconds)
         self._follower = Follower(
             link,
             api,
             subjects.log,
-            [subjects.lives, subjects.events],
-            self._take,
-            self._appender.passed,
+            [subjects.lifecycles, subjects.events],
+            self._take_event,
+            self._appender.position_reached,
             self._contact,
             all_of_stream=True,
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
-        with starting():
+        with as_start_error():
             end_of_log, state_end = await read_catalogue(api, subjects, bodies, catalogue)
             newest = await newest_time(api, subjects)
             self._applied = end_of_log
-            self._appender.passed(end_of_log)
+            self._appender.position_reached(end_of_log)
             await self._follower.start(end_of_log)
             await self._summaries.start(state_end)
-            await self._follower.look()
-        api.hurry(options.seconds)
+            await self._follower.check_end()
+        api.limit_retries(options.seconds)
         self._upkeep.start(lambda: read_uncovered(api, subjects, bodies, catalogue, end_of_log))
         self._ticking = keep_running("watching what is under way", self._tick())
         return newest
 
     async def close(self) -> None:
-        """What the cluster does not take in time is left: an event that was not answered is not promised."""
+        """Wait for the cluster for at most `seconds`. Events that it has not taken by then were not answered either."""
         await self._outstanding.settle(self._options.seconds)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._snapshots.settle(), self._options.seconds)
         try:
-            await self._waiting.leave()
+            await self._waiting.hand_over()
             await self._upkeep.store_summaries()
         except NovikoffError as error:
             log.warning("housekeeping is done later: %s", error)
@@ -179,18 +186,18 @@ class JetStreamJournal:
 
     def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
         self._outstanding.check_room()
-        if self._catalogue.living(life) is None:
-            return None  # its model was deleted this very moment, and the prediction with it
+        if self._catalogue.get_life(life) is None:
+            return None  # its model was deleted a moment ago, and the prediction with it
         return self._keeper.keep(life, prediction, wait=wait)
 
     async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
-        """Of the predictions that this replica has served, or that one before it has left: each gives up its own."""
+        """Of the predictions that this replica has served or taken over: each replica expires its own."""
         if time.monotonic() > self._took_over_at + TAKE_OVER_SECONDS:
             self._took_over_at = time.monotonic()
             await self._waiting.take_over(None)
         found: list[Overdue] = []
         for life, count, newest in self._waiting.overdue(through, limit):
-            entry = self._catalogue.living(life)
+            entry = self._catalogue.get_life(life)
             if entry is None:
                 self._waiting.forget(life)
             else:
@@ -198,13 +205,13 @@ class JetStreamJournal:
         return found, max((one.through for one in found), default=after)
 
     def save_snapshot(self, snapshot: Snapshot, *, is_whole: bool = True) -> None:
-        """`is_whole`: the log has all events of the model; a model from elsewhere may come without."""
-        entry = self._catalogue.living(snapshot.life)
+        """`is_whole`: the log has all events of the model. `novikoff migrate` moves models with trimmed events too."""
+        entry = self._catalogue.get_life(snapshot.life)
         if entry is not None:
             self._snapshots.save(entry.life, snapshot, entry.voided_through, is_whole=is_whole)
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
-        """They are known here at once, and stored in the cluster a little later."""
+        """They count here at once, and `Upkeep` stores them in the cluster a little later."""
         for summary in summaries:
             self._catalogue.take_summary(summary, self._applied)
         done: Future[Appended] = asyncio.get_running_loop().create_future()
@@ -217,33 +224,33 @@ class JetStreamJournal:
 
     # Following
 
-    async def _take(self, message: Message) -> None:
-        """The next event of the log: of this replica or another, of a loaded model or not."""
-        opened = await self._bodies.open_in_the_end(message)
+    async def _take_event(self, message: Message) -> None:
+        """Handle the next event of the log: of this replica or another, of a loaded model or not."""
+        opened = await self._bodies.open_with_retries(message)
         if opened is None:
             return
         token, event, blob = opened
         seq = message.seq
-        if self._subjects.is_birth_or_death(message.subject):
+        if self._subjects.is_lifecycle(message.subject):
             before = self._catalogue.get(event.model)
-            counts = self._catalogue.take_life_event(seq, event, blob)
+            counts = self._catalogue.take_lifecycle_event(seq, event, blob)
             if counts and before is not None:
-                self._bury(Death(event.model, seq, event.at, before.life, before.birth_blob), token)
+                self._clean_up(Deletion(event.model, seq, event.at, before.life, before.creation_blob), token)
         else:
             life = self._subjects.life_in(message.subject)
             counts = self._catalogue.take_event(life, seq, event)
             self._waiting.take_event(life, event)
         if not counts:
-            self._appender.ignored(token)
+            self._appender.rejected(token)
             return
         self._applied = seq
-        self._appender.seen(token, seq, self._apply(seq, event))
+        self._appender.applied(token, seq, self._apply(seq, event))
 
-    def _bury(self, death: Death, token: bytes) -> None:
-        self._waiting.forget(death.life)
-        self._snapshots.forget(death.life)
+    def _clean_up(self, deletion: Deletion, token: bytes) -> None:
+        self._waiting.forget(deletion.life)
+        self._snapshots.forget(deletion.life)
         if self._appender.awaits(token):  # one replica is enough
-            self._upkeep.bury(death)
+            self._upkeep.purge(deletion)
 
     async def _take_summary(self, message: Message) -> None:
         life = self._subjects.life_in(message.subject)
@@ -259,9 +266,9 @@ class JetStreamJournal:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._contact.tick()
-            self._appender.give_up_late()
+            self._appender.fail_overdue()
             if self._follower.behind_seconds > self._late_seconds:
-                # What is missing may have been trimmed, and then only a fresh start is sure to have it all.
+                # The events that it lacks may be trimmed by now. After a restart it loads newer snapshots.
                 log.critical(
                     "this replica is too far behind the log to follow it, or its clock is ahead: stopping"
                 )
@@ -279,11 +286,11 @@ class JetStreamJournal:
             found = await self._ids.find(prediction_id)
         return found
 
-    async def may_come(self, prediction_id: str) -> bool:
+    async def may_arrive_later(self, prediction_id: str) -> bool:
         subject = self._subjects.id(prediction_id)
-        return await self._api.last_of_leader(self._subjects.ids, subject) is None
+        return await self._api.last_from_leader(self._subjects.ids, subject) is None
 
-    async def load(self, model: str) -> Stored | None:
+    async def load(self, model: str) -> StoredModel | None:
         entry = self._catalogue.get(model)
         if entry is None:
             return None
@@ -318,7 +325,7 @@ class JetStreamJournal:
     # Figures
 
     @property
-    def waiting(self) -> int:
+    def queued(self) -> int:
         return len(self._outstanding)
 
     @property
@@ -352,5 +359,5 @@ class JetStreamJournal:
     def why_out_of_touch(self) -> str | None:
         return self._contact.why_lost()
 
-    async def look(self) -> None:
-        await self._follower.look(PROBE_SECONDS)
+    async def refresh(self) -> None:
+        await self._follower.check_end(PROBE_SECONDS)

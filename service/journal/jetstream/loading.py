@@ -1,4 +1,4 @@
-"""A model as the cluster has it: its newest snapshot, the events after it, its waiting predictions."""
+"""Loading a model from the cluster: its newest snapshot, the events after it, its waiting predictions."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from service.errors import ModelUnreadable
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
 from service.journal.jetstream.link.api import Api
-from service.journal.jetstream.opening import read_birth
+from service.journal.jetstream.opening import read_creation
 from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.snapshots import Snapshots
 from service.journal.jetstream.subjects import Subjects
-from service.journal.protocol import Recorded, Stored
+from service.journal.protocol import Recorded, StoredModel
 
 RETRY_SECONDS = 0.05
 
@@ -41,21 +41,21 @@ class Loader:
         self._position = position
         self._seconds = seconds
 
-    async def load(self, entry: Entry) -> Stored | None:
-        """All events that the follower has seen of the model are in it, and possibly newer ones; None if it died."""
-        seen = entry.last_seq  # what comes after this moment, the engine gets from the follower
+    async def load(self, entry: Entry) -> StoredModel | None:
+        """The model with all events that the follower has brought, and possibly newer ones; None if it was deleted."""
+        seen = entry.last_seq  # later events reach the engine through the follower
         deadline = monotonic() + self._seconds
         try:
-            while (stored := await self._read(entry, seen)) is None and self._catalogue.living(entry.life):
+            while (stored := await self._read(entry, seen)) is None and self._catalogue.get_life(entry.life):
                 if monotonic() > deadline:
                     raise ModelUnreadable("the cluster's servers are not of one mind just now")
                 await asyncio.sleep(RETRY_SECONDS)
         except (msgspec.MsgspecError, ValueError, LookupError) as error:
             raise ModelUnreadable(f"the history of {entry.model!r} is damaged: {error}") from error
-        return stored if self._catalogue.living(entry.life) else None
+        return stored if self._catalogue.get_life(entry.life) else None
 
-    async def _read(self, entry: Entry, seen: int) -> Stored | None:
-        """One attempt; None if a server lagged behind or no longer leads, or if a trim came between."""
+    async def _read(self, entry: Entry, seen: int) -> StoredModel | None:
+        """One attempt; None if a server lagged behind or no longer leads, or if events were trimmed meanwhile."""
         life, log = entry.life, self._subjects.log
         pointer, _ = await self._snapshots.pointer(life)
         state, seq, tail = None, life, list[Recorded]()
@@ -65,7 +65,7 @@ class Loader:
             if state is None:
                 return None
         else:
-            tail = await self._birth(entry)
+            tail = await self._creation(entry)
         position = self._position()
         tail += await self._tail(life, seq)
         if max(seq, tail[-1].seq if tail else 0) < seen or await self._api.last_seq(log) < position:
@@ -78,19 +78,21 @@ class Loader:
         for recorded in tail:
             entry.void(recorded.event)
         pending = await self._waiting.of(life, entry.voided_through)
-        return Stored(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
+        return StoredModel(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
 
     async def events(self, entry: Entry, *, after: int, limit: int) -> list[Recorded]:
         found: list[Recorded] = []
         if after < entry.life and limit:
             pointer, _ = await self._snapshots.pointer(entry.life)
             if not pointer.trimmed_through:
-                found = await self._birth(entry)
+                found = await self._creation(entry)
         rest = limit - len(found) if limit >= 0 else -1
         return found + await self._tail(entry.life, after, rest)
 
-    async def _birth(self, entry: Entry) -> list[Recorded]:
-        opened = await self._bodies.open(await read_birth(self._api, self._subjects, entry.model, entry.life))
+    async def _creation(self, entry: Entry) -> list[Recorded]:
+        opened = await self._bodies.open(
+            await read_creation(self._api, self._subjects, entry.model, entry.life)
+        )
         return [Recorded(entry.life, opened.event)] if opened is not None else []
 
     async def _tail(self, life: int, after: int, limit: int = -1) -> list[Recorded]:

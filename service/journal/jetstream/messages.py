@@ -1,4 +1,7 @@
-"""What the cluster's messages hold."""
+"""The contents of the cluster's messages, encoded and decoded.
+
+All are arrays in MessagePack: the order of the fields is the format, their names are not.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -12,23 +15,26 @@ from service.journal import codec
 T = TypeVar("T")
 
 TOKEN_BYTES = 12
-INLINE, ELSEWHERE = 0, 1
+INLINE, IN_BLOB = 0, 1
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):
-    """A body too large for one message: where its parts are."""
+    """Where the parts of a body are that is too large for one message."""
 
     life: int
+    """Of its model; 0 if the body is that of the event that makes the model."""
     name: str
     parts: int
+    """How many there are."""
 
 
 class Envelope(NamedTuple):
-    """An event as the log has it. The token tells its writer which of its events it is."""
+    """A message of the log."""
 
     token: bytes
+    """Unique, so that the replica that has appended the event recognises it."""
     body: bytes | Blob
 
 
@@ -38,62 +44,75 @@ def wrap(token: bytes, body: bytes | Blob) -> bytes:
     Envelope(token=b'tttttttttttt', body=b'body')
     """
     if isinstance(body, Blob):
-        return bytes([ELSEWHERE]) + token + _encode(body)
+        return bytes([IN_BLOB]) + token + _encode(body)
     return bytes([INLINE]) + token + body
 
 
 def unwrap(data: bytes) -> Envelope:
     token, body = data[1 : 1 + TOKEN_BYTES], data[1 + TOKEN_BYTES :]
-    if data[0] == ELSEWHERE:
+    if data[0] == IN_BLOB:
         return Envelope(token, _decode_blob(body))
     return Envelope(token, body)
 
 
 class KnownId(msgspec.Struct, frozen=True, array_like=True):
-    """An id in use: by a prediction or, without one, by a round that was learned at once."""
+    """The record of a prediction id that is in use."""
 
     life: int
     prediction: Prediction | None
+    """None for a round that was learned at once."""
     token: bytes = b""
+    """Random, so that a replica recognises its own record when the answer to its first attempt was lost."""
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A snapshot that is there; predictions up to the time `voided_through` were void when it was made."""
+class KeptSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """A snapshot that is stored; see `Snapshot` for `seq` and `version`."""
 
     seq: int
     version: int
     parts: int
+    """How many messages it takes."""
     voided_through: int = 0
+    """Predictions made up to this time could not be revealed any more when it was saved."""
 
 
-class PageKept(msgspec.Struct, frozen=True, array_like=True):
-    """Outcomes up to the event `through`; when they were saved, and what the state stream had come to then."""
+class KeptPage(msgspec.Struct, frozen=True, array_like=True):
+    """A page of outcomes that is stored: those of the rounds since the snapshot before."""
 
     through: int
+    """The last event that it covers."""
     version: int
+    """The model's version at that event."""
     parts: int
+    """How many messages it takes."""
     at: int
+    """When it was saved."""
     state_seq: int
+    """The last sequence number of the state stream at that time."""
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):
-    """Where a model's snapshots and pages of outcomes are, oldest first, and up to where its log was trimmed.
+    """Where a model's snapshots and pages of outcomes are, and up to where its log was trimmed."""
 
-    Large bodies that were there at `blobs_at`, below `blobs_below`, belong to trimmed events only.
-    """
-
-    snapshots: list[Kept] = []
-    pages: list[PageKept] = []
+    snapshots: list[KeptSnapshot] = []
+    """Oldest first."""
+    pages: list[KeptPage] = []
+    """Oldest first."""
     trimmed_through: int = 0
+    """Events up to this one may be gone."""
     blobs_below: int = 0
+    """Blobs below this sequence number of the state stream belong to trimmed events only."""
     blobs_at: int = 0
+    """When `blobs_below` was set."""
 
 
 class StoredSummary(msgspec.Struct, frozen=True, array_like=True):
-    """A summary, right up to the event `through`; predictions up to the time `voided_through` are void."""
+    """A `Summary` as the state stream has it."""
 
     through: int
+    """The last event that it covers."""
     voided_through: int
+    """Predictions made up to this time cannot be revealed any more."""
     updated_at: int
     revealed: int
     mistakes: int
@@ -103,11 +122,11 @@ class StoredSummary(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Unreadable(JournalUnavailable):
-    """The cluster has something that this version cannot read, and trying again will not help."""
+    """A message of the cluster that this version cannot decode; trying again does not help."""
 
 
 def _readable(decode: Callable[[bytes], T], what: str) -> Callable[[bytes], T]:
-    """The same decoder, whose failures are errors of the journal."""
+    """The same decoder, but raising Unreadable."""
 
     def decode_or_tell(data: bytes) -> T:
         try:

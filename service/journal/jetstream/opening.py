@@ -1,4 +1,4 @@
-"""What has to be so before a journal on a cluster can be used, and what a replica reads at its start."""
+"""The start of a replica: checking and creating the streams, and reading which models there are."""
 
 import asyncio
 import threading
@@ -23,8 +23,8 @@ from service.journal.jetstream.subjects import Subjects
 
 
 def prepare(options: Options) -> None:
-    """Make the streams if they are missing, and bring them up to date; StartError if the cluster will not do."""
-    _run_apart(_prepare(options))
+    """Create the streams that are missing and migrate old ones; StartError if the cluster cannot be used."""
+    _run_in_thread(_prepare(options))
 
 
 async def _prepare(options: Options) -> None:
@@ -40,7 +40,7 @@ async def _prepare(options: Options) -> None:
         api, publisher = Api(link), Publisher(link, seconds=options.seconds)
         await publisher.start()
         try:
-            with starting():
+            with as_start_error():
                 await make_or_check(api, wanted)
                 await bring_up_to_date(api, publisher, subjects)
         finally:
@@ -50,16 +50,16 @@ async def _prepare(options: Options) -> None:
 
 
 @contextmanager
-def starting() -> Iterator[None]:
-    """A cluster that does not answer for so long will not do."""
+def as_start_error() -> Iterator[None]:
+    """Turn JournalUnavailable into a StartError: at a start, a cluster that does not answer cannot be used."""
     try:
         yield
     except JournalUnavailable as error:
         raise ClusterUnusable(error.detail) from error
 
 
-def _run_apart(work: Coroutine[Any, Any, None]) -> None:
-    """Run it to its end, also where a loop is running already."""
+def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end in a thread of its own, since the caller may run in an event loop."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -78,18 +78,18 @@ def _run_apart(work: Coroutine[Any, Any, None]) -> None:
 async def read_catalogue(
     api: Api, subjects: Subjects, bodies: Bodies, catalogue: Catalogue
 ) -> tuple[int, int]:
-    """Bring a catalogue to the end of the log, from births, deaths and summaries.
+    """Fill a catalogue from all creations and deletions of models and all summaries.
 
-    Gives the places in the log and in the state stream from which to follow. Other events are not read, so that
-    a start takes as long with many as with few.
+    Returns the last sequence numbers of the log and of the state stream, after which to follow them. Other events are
+    not read, so that a start does not take longer with many of them.
     """
     end = await api.last_seq(subjects.log)
-    async for message in api.scan(subjects.log, subjects.lives, after=0):
+    async for message in api.scan(subjects.log, subjects.lifecycles, after=0):
         if message.seq > end:
             break
         opened = await bodies.open(message)
         if opened is not None:
-            catalogue.take_life_event(message.seq, opened.event, opened.blob)
+            catalogue.take_lifecycle_event(message.seq, opened.event, opened.blob)
     state_end = await api.last_seq(subjects.state)
     async for message in api.scan(subjects.state, subjects.summaries, after=0):
         catalogue.take_stored_summary(
@@ -101,11 +101,11 @@ async def read_catalogue(
 async def read_uncovered(
     api: Api, subjects: Subjects, bodies: Bodies, catalogue: Catalogue, end: int
 ) -> None:
-    """Tell a catalogue of the events up to `end` that stored summaries do not cover.
+    """Enter the events up to `end` that no stored summary covers into a catalogue, to find stale summaries.
 
-    Nobody waits for this at a start: it finds models whose summaries nobody has made, since a replica was killed.
+    It runs in the background after a start, since only a replica that was killed leaves stale summaries.
     """
-    mark = await api.last_of_leader(subjects.state, subjects.mark)
+    mark = await api.last_from_leader(subjects.state, subjects.mark)
     async for message in api.scan(subjects.log, subjects.events, after=int(mark.data) if mark else 0):
         if message.seq > end:
             break
@@ -119,8 +119,8 @@ async def newest_time(api: Api, subjects: Subjects) -> int:
     state = (await api.request(f"STREAM.INFO.{subjects.log}"))["state"]
     if not state["last_seq"]:
         return 0
-    for kind in (subjects.lives, subjects.events):
-        found = await api.next_of_leader(subjects.log, kind, state["last_seq"])
+    for kind in (subjects.lifecycles, subjects.events):
+        found = await api.next_from_leader(subjects.log, kind, state["last_seq"])
         if found is not None:
             body = unwrap(found.data).body
             if isinstance(body, bytes):
@@ -129,9 +129,9 @@ async def newest_time(api: Api, subjects: Subjects) -> int:
     return round(datetime.fromisoformat(state["last_ts"]).timestamp() * 1e6)
 
 
-async def read_birth(api: Api, subjects: Subjects, model: str, life: int) -> Any:
-    """The message that made a model."""
-    found = await api.next_of_leader(subjects.log, subjects.life_of(model), life)
+async def read_creation(api: Api, subjects: Subjects, model: str, life: int) -> Any:
+    """The message with the event that made a model."""
+    found = await api.next_from_leader(subjects.log, subjects.lifecycle_of(model), life)
     if found is None or found.seq != life:
-        raise JournalUnavailable("the birth of the model cannot be read just now")
+        raise JournalUnavailable("the event that made the model cannot be read just now")
     return found

@@ -1,4 +1,4 @@
-"""Work that is done at the same time and finished in its order."""
+"""Concurrent work whose results come in the order in which it was started."""
 
 import asyncio
 from asyncio import Future
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class OrderedWork:
-    """Whoever comes first is done first, so that requests that wait for the cluster keep their order."""
+    """`take` calls run at the same time and return in the order of the calls, so that requests keep their order."""
 
     def __init__(self) -> None:
         self._last: Future[None] | None = None

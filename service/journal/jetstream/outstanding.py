@@ -1,4 +1,4 @@
-"""What was handed over and is not yet known to be stored or to have failed."""
+"""The journal's queue: records that were handed over and have neither been stored nor failed yet."""
 
 import asyncio
 from asyncio import Future
@@ -9,7 +9,7 @@ from service.errors import Overloaded
 
 
 class Outstanding:
-    """Counts records; the queue of those under way is bounded."""
+    """Counts records, and refuses more than `records_max` at a time."""
 
     def __init__(self, records_max: int) -> None:
         self._records_max = records_max
@@ -32,10 +32,10 @@ class Outstanding:
 
     @property
     def finished(self) -> int:
-        """How many records, from the first, are done with."""
+        """How many records, counted from the first without a gap, are stored or have failed."""
         return next(iter(self._under_way), self.submitted + 1) - 1
 
     async def settle(self, seconds: float | None = None) -> None:
-        """Wait for all that are under way now, at most so long."""
+        """Wait for all records that are under way now, for at most `seconds`."""
         if self._under_way:
             await asyncio.wait(list(self._under_way.values()), timeout=seconds)

@@ -1,9 +1,8 @@
-"""Bodies of any size: cut into messages that the cluster takes, and put together again."""
+"""Bodies of any size: cut into messages that the cluster takes, and joined again."""
 
 import asyncio
 from collections.abc import Callable
 
-from service.errors import JournalUnavailable
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 
@@ -21,7 +20,7 @@ class Parts:
     async def store(
         self, subject: Callable[[int], str], body: bytes, *, expected: int | None = None
     ) -> tuple[int, int]:
-        """How many parts it took, and where in the stream the last one of them stands."""
+        """Store a body; how many parts it took, and the sequence number of the last one."""
         size = min(PART_BYTES, self._publisher.payload_bytes_max)
         starts = range(0, max(len(body), 1), size)
         seq = 0
@@ -31,13 +30,7 @@ class Parts:
         return len(starts), seq
 
     async def load(self, subject: Callable[[int], str], parts: int) -> bytes | None:
-        """The body, None if any part of it is gone."""
+        """The body; None if a part of it is missing."""
         found = await asyncio.gather(*(self._api.last(self._stream, subject(part)) for part in range(parts)))
         pieces = [message.data for message in found if message is not None]
         return b"".join(pieces) if len(pieces) == parts else None
-
-    async def load_surely(self, subject: Callable[[int], str], parts: int) -> bytes:
-        body = await self.load(subject, parts)
-        if body is None:
-            raise JournalUnavailable(f"{subject(0)} is not in the cluster, and ought to be")
-        return body

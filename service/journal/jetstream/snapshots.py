@@ -1,7 +1,7 @@
 """Snapshots in the cluster: saved by whichever replica is first, found by a pointer that only moves forward.
 
-A snapshot is never overwritten with other content: its subject has its place in the log, and states at the
-same place are equal to the bit. The pointer is moved by compare-and-set.
+A snapshot is never overwritten with other content: its subject has the sequence number of its last event, and all
+replicas have the same state after the same event, to the bit. The pointer is moved by compare-and-set.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from service.background import run_once
 from service.errors import NovikoffError
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
-from service.journal.jetstream.messages import Kept, PageKept, Pointer, decode_pointer, encode
+from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Snapshot
@@ -25,7 +25,7 @@ SNAPSHOTS_KEPT = 2
 PAGES_MAX = 1_000
 SAVED_AT_ONCE = 8
 BLOB_MARGIN_US = 600_000_000
-"""A large body is there before its event is: by less than this."""
+"""A blob is stored before its event, by less than this: younger ones may belong to events that are yet to come."""
 
 
 class Snapshots:
@@ -50,10 +50,12 @@ class Snapshots:
         self._tasks_by_life: dict[int, Task[None]] = {}
         self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
         self._unsaved_outcomes: dict[int, bytes] = {}
-        self._incomplete: set[int] = set()  # models whose logs begin in the middle, until that is stored
+        self._incomplete: set[int] = (
+            set()
+        )  # lives whose first events are not in the log, until the pointer says so
 
     def save(self, life: int, snapshot: Snapshot, voided_through: int, *, is_whole: bool = True) -> None:
-        """Save it some time, with what is void by then; those of one model in their order."""
+        """Save a snapshot in the background; those of one model are saved in their order."""
         if not is_whole:
             self._incomplete.add(life)
         queue = self._queues.get(life)
@@ -73,7 +75,7 @@ class Snapshots:
             await asyncio.wait(list(self._tasks_by_life.values()))
 
     async def settle_of(self, life: int) -> None:
-        """Wait for those of one model."""
+        """Wait until the snapshots of one model are saved."""
         while (task := self._tasks_by_life.get(life)) is not None:
             await asyncio.wait([task])
 
@@ -85,16 +87,16 @@ class Snapshots:
         try:
             async with self._turn:
                 while queue:
-                    await self._save_or_tell(life, *queue.pop(0))
+                    await self._save_or_log(life, *queue.pop(0))
         finally:
             del self._queues[life]
 
-    async def _save_or_tell(self, life: int, snapshot: Snapshot, voided_through: int) -> None:
+    async def _save_or_log(self, life: int, snapshot: Snapshot, voided_through: int) -> None:
         outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
         try:
             await self._save(life, snapshot, voided_through, outcomes)
         except Exception as error:
-            # A page has to begin where one before it ended: the next one brings these along.
+            # A page has to begin where the one before it ended, so the next one contains these outcomes too.
             self._unsaved_outcomes[life] = outcomes
             if not isinstance(error, NovikoffError):
                 raise
@@ -111,8 +113,8 @@ class Snapshots:
                 partial(s.page, life, snapshot.seq), outcomes, expected=0
             )
             now = time.time_ns() // 1000
-            page = PageKept(snapshot.seq, snapshot.version, pages, now, state_seq)
-            kept = Kept(snapshot.seq, snapshot.version, parts, voided_through)
+            page = KeptPage(snapshot.seq, snapshot.version, pages, now, state_seq)
+            kept = KeptSnapshot(snapshot.seq, snapshot.version, parts, voided_through)
             snapshots = [*pointer.snapshots, kept]
             moved = Pointer(
                 snapshots[-SNAPSHOTS_KEPT:],
@@ -125,18 +127,19 @@ class Snapshots:
             ack = await self._publisher.publish(s.pointer(life), encode(trimmed), expected=revision)
             if ack.stored:
                 self._incomplete.discard(life)
-                await self._forget_what_left(life, [*snapshots], [*pointer.pages, page], pointer, trimmed)
+                await self._purge_unreferenced(life, [*snapshots], [*pointer.pages, page], pointer, trimmed)
                 return
 
     def _trimmed(self, pointer: Pointer, now: int) -> Pointer:
-        """The pointer after a trim: without the pages of events that are too many and too old."""
+        """The pointer without the pages of events that are to be trimmed: too many and too old."""
         version = pointer.snapshots[-1].version - self._events_kept_max
         due = [
             page
             for page in pointer.pages
             if page.version <= version
             and page.at <= now - self._events_kept_us
-            and page.through <= pointer.snapshots[0].seq  # whoever loads the model just now needs the rest
+            and page.through
+            <= pointer.snapshots[0].seq  # a replica that is loading the model needs later ones
         ]
         if not due:
             return pointer
@@ -146,10 +149,10 @@ class Snapshots:
             below, at = last.state_seq, last.at
         return Pointer(pointer.snapshots, pointer.pages[len(due) :], last.through, below, at)
 
-    async def _forget_what_left(
-        self, life: int, snapshots: list[Kept], pages: list[PageKept], old: Pointer, new: Pointer
+    async def _purge_unreferenced(
+        self, life: int, snapshots: list[KeptSnapshot], pages: list[KeptPage], old: Pointer, new: Pointer
     ) -> None:
-        """What the pointer no longer names. If this is cut short, it is there until the model is deleted."""
+        """Purge what the pointer no longer names. If this is interrupted, it stays until the model is deleted."""
         s = self._subjects
         for kept in snapshots:
             if kept not in new.snapshots:
@@ -163,11 +166,11 @@ class Snapshots:
             await self._api.purge(s.state, s.blobs_of(life), below=old.blobs_below)
 
     async def pointer(self, life: int) -> tuple[Pointer, int]:
-        """Where the snapshots of a model are, and the pointer's own place."""
-        found = await self._api.last_of_leader(self._subjects.state, self._subjects.pointer(life))
+        """The pointer of a model, and its own sequence number for a compare-and-set; an empty one and 0 if none."""
+        found = await self._api.last_from_leader(self._subjects.state, self._subjects.pointer(life))
         return (decode_pointer(found.data), found.seq) if found is not None else (Pointer(), 0)
 
-    async def state(self, life: int, kept: Kept) -> bytes | None:
+    async def state(self, life: int, kept: KeptSnapshot) -> bytes | None:
         return await self._parts.load(partial(self._subjects.snapshot, life, kept.seq), kept.parts)
 
     async def page(self, life: int, seq: int) -> bytes | None:

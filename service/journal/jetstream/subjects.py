@@ -1,13 +1,13 @@
-"""What things are called in the cluster.
+"""The names of streams and subjects in the cluster.
 
-A model's `life` is the sequence number of the event that made it, so a model made again under an old name
-shares no subject with its predecessor.
+Subjects have a model's `life` (see `Journal`) and not its name, so that a model made again under an old name shares
+none with its predecessor.
 """
 
 import re
 
 NO_ID = "!"
-"""The last part of the subject of events that no id makes unique; never made by `token`."""
+"""The last part of the subject of events without a prediction id; `token` never returns it."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_:-]")
 
@@ -27,12 +27,12 @@ class Subjects:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self.log = f"{prefix}-log"
-        """The stream of events: births and deaths under `life`, the others under `log`."""
+        """The stream of events: creations and deletions of models under `life`, all others under `log`."""
         self.ids = f"{prefix}-ids"
-        """The stream of ids in use, each with its prediction or the model that learned it."""
+        """The stream of prediction ids in use, each with its prediction or the model that learned it."""
         self.state = f"{prefix}-state"
-        """The stream of what is derived: snapshots and what belongs to them, summaries, large bodies."""
-        self.lives = f"{prefix}.life.*"
+        """The stream of everything else: snapshots, pages of outcomes, summaries, large bodies, marks."""
+        self.lifecycles = f"{prefix}.life.*"
         self.events = f"{prefix}.log.*.*"
         self.known_ids = f"{prefix}.id.*"
         self.derived = [
@@ -42,9 +42,9 @@ class Subjects:
         self.mark = f"{prefix}.mark.summarised"
         self.ballast = f"{prefix}.mark.ballast"
         self.format = f"{prefix}.mark.format"
-        """The version of all this; see `format.py`."""
+        """The version of the streams' format; see `format.py`."""
 
-    def life_of(self, model: str) -> str:
+    def lifecycle_of(self, model: str) -> str:
         return f"{self._prefix}.life.{token(model)}"
 
     def event(self, life: int, event_id: str | None) -> str:
@@ -88,7 +88,7 @@ class Subjects:
         return f"{self._prefix}.wait.{'*' if life is None else life}.*"
 
     def all_derived_of(self, life: int) -> list[str]:
-        """All that goes with a model."""
+        """The subjects in the state stream that a model's deletion purges."""
         kinds = ("snap", "page", "blob", "wait")
         wide = [f"{self._prefix}.{kind}.{life}.>" for kind in kinds]
         return [*wide, self.pointer(life), self.summary(life)]
@@ -101,5 +101,5 @@ class Subjects:
         """
         return int(subject[len(self._prefix) + 1 :].split(".")[1])
 
-    def is_birth_or_death(self, subject: str) -> bool:
+    def is_lifecycle(self, subject: str) -> bool:
         return subject.startswith("life.", len(self._prefix) + 1)

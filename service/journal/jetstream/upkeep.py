@@ -1,4 +1,4 @@
-"""What a replica does for the cluster now and then: summaries for those that start, and burying the dead."""
+"""The background tasks of a replica for the cluster: storing summaries and purging deleted models."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from service.background import end, keep_running, run_once
 from service.errors import JournalUnavailable, NovikoffError
 from service.journal.jetstream.ballast import Ballast
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Death
+from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import encode
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
 STORED_AT_ONCE = 500
-BURY_EVERY_SECONDS = 60.0
+PURGE_EVERY_SECONDS = 60.0
 
 
 class Upkeep:
-    """Stores summaries that nobody else has stored, and forgets what deleted models have left."""
+    """Stores summaries that no other replica has stored, and purges the data of deleted models."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Upkeep:
         ballast: Ballast,
         position: Callable[[], int],
         *,
-        deaths_kept_seconds: float,
+        deletions_kept_seconds: float,
     ) -> None:
         self._api = api
         self._publisher = publisher
@@ -43,18 +43,18 @@ class Upkeep:
         self._catalogue = catalogue
         self._ballast = ballast
         self._position = position
-        self._deaths_kept_us = round(deaths_kept_seconds * 1e6)
+        self._deletions_kept_us = round(deletions_kept_seconds * 1e6)
         self._marked = 0
         self._tasks: set[Task[None]] = set()
         self._knows_uncovered = asyncio.Event()
 
     def start(self, read_uncovered: Callable[[], Awaitable[None]]) -> None:
-        """`read_uncovered` tells the catalogue of events that no stored summary covers."""
+        """`read_uncovered` enters the events that no stored summary covers into the catalogue."""
         self._add(keep_running("upkeep of the cluster", self._run(read_uncovered)))
-        self._add(keep_running("burying old models", self._keep_burying()))
+        self._add(keep_running("purging deleted models", self._purge_periodically()))
 
     async def know_uncovered(self, seconds: float) -> None:
-        """Wait until the catalogue has heard of all events that no stored summary covers."""
+        """Wait until `read_uncovered` is done; JournalUnavailable if that takes longer than `seconds`."""
         if self._knows_uncovered.is_set():
             return
         try:
@@ -71,7 +71,7 @@ class Upkeep:
                 if not self._knows_uncovered.is_set():
                     await read_uncovered()
                     self._knows_uncovered.set()
-                # Replicas that began together do not stay together, so that one finds the other's work done.
+                # A random pause, so that of replicas that started together one finds the work of the other done.
                 await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
                 await self.store_summaries()
                 await self._ballast.put()
@@ -91,7 +91,7 @@ class Upkeep:
                 )
             )
             for (entry, stored), ack in zip(some, acks, strict=True):
-                if ack.stored:  # else another replica was quicker, and its summary is on its way to us
+                if ack.stored:  # else another replica was first, and the follower brings its summary
                     self._catalogue.take_stored_summary(entry.life, ack.seq, stored)
         if not self._knows_uncovered.is_set():
             return  # there may be older events that no stored summary covers
@@ -100,41 +100,43 @@ class Upkeep:
             await self._publisher.publish(self._subjects.mark, str(through).encode())
             self._marked = through
 
-    def bury(self, death: Death) -> None:
-        """Forget all that a deleted model has left, but for the death itself."""
-        self._add(run_once("burying a model", self._bury(death)))
+    def purge(self, deletion: Deletion) -> None:
+        """Purge all data of a deleted model but the two messages of its creation and deletion."""
+        self._add(run_once("purging a deleted model", self._purge(deletion)))
 
-    async def _bury(self, death: Death) -> None:
+    async def _purge(self, deletion: Deletion) -> None:
         try:
-            await self._forget_derived(death)
+            await self._purge_all_of(deletion)
         except NovikoffError as error:
-            log.warning("what %s has left is forgotten later: %s", death.model, error)
+            log.warning("what %s has left is forgotten later: %s", deletion.model, error)
 
-    async def _forget_derived(self, death: Death) -> None:
+    async def _purge_all_of(self, deletion: Deletion) -> None:
         s = self._subjects
-        await self._api.purge(s.log, s.events_of(death.life))
-        for subjects in s.all_derived_of(death.life):
+        await self._api.purge(s.log, s.events_of(deletion.life))
+        for subjects in s.all_derived_of(deletion.life):
             await self._api.purge(s.state, subjects)
-        if death.birth_blob is not None:
-            await self._api.purge(s.state, s.blobs_of(0, death.birth_blob.name))
+        if deletion.creation_blob is not None:
+            await self._api.purge(s.state, s.blobs_of(0, deletion.creation_blob.name))
 
-    async def _keep_burying(self) -> None:
+    async def _purge_periodically(self) -> None:
         while True:
             try:
-                await self.bury_old()
+                await self.purge_old_deletions()
             except NovikoffError as error:
                 log.warning("old deaths are forgotten later: %s", error)
-            await asyncio.sleep(BURY_EVERY_SECONDS * random.uniform(0.7, 1.3))
+            await asyncio.sleep(PURGE_EVERY_SECONDS * random.uniform(0.7, 1.3))
 
-    async def bury_old(self) -> None:
-        """Forget the deaths too that every replica has heard of, with the births before them."""
+    async def purge_old_deletions(self) -> None:
+        """Purge creations and deletions so old that every replica has read them."""
         s = self._subjects
-        for death in self._catalogue.deaths_before(time.time_ns() // 1000 - self._deaths_kept_us):
-            oldest = await self._api.next_of_leader(s.log, s.life_of(death.model), 1)
-            if oldest is not None and oldest.seq <= death.seq:  # else another replica has done it already
-                await self._forget_derived(death)
-                await self._api.purge(s.log, s.life_of(death.model), below=death.seq + 1)
-            self._catalogue.forget_death(death)
+        for deletion in self._catalogue.deletions_before(time.time_ns() // 1000 - self._deletions_kept_us):
+            oldest = await self._api.next_from_leader(s.log, s.lifecycle_of(deletion.model), 1)
+            if (
+                oldest is not None and oldest.seq <= deletion.seq
+            ):  # else another replica has purged it already
+                await self._purge_all_of(deletion)
+                await self._api.purge(s.log, s.lifecycle_of(deletion.model), below=deletion.seq + 1)
+            self._catalogue.forget_deletion(deletion)
 
     def _add(self, task: Task[None]) -> None:
         self._tasks.add(task)

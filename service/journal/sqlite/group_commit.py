@@ -1,7 +1,7 @@
-"""Group commit: whatever has gathered becomes durable in one go.
+"""Group commit: all records that were submitted since the last commit are written in the next transaction.
 
-While one group is on its way to the disk the next one gathers, so groups grow with the load by
-themselves: a lone client waits for one commit, fifty share one.
+While one group is on its way to the disk the next one gathers, so groups grow with the load: a single client waits for
+one commit, fifty share one.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ PIPE_BYTES = 1_048_576
 """Whole groups fit into the pipe, so that one can be read from it while the loop is busy with the one before."""
 
 HELD_SECONDS = 0.005
-"""How long predictions that nobody waits for may gather. Those revealed meanwhile are never written: the
-reveal has all that is in them."""
+"""How long predictions may gather when no request waits for them to be durable. One that is revealed meanwhile is never
+written, since the event of the reveal holds everything in it."""
 
 
 class Item(NamedTuple):
@@ -67,7 +67,7 @@ def _voids_predictions(record: Record) -> bool:
 
 
 class Answers(asyncio.Protocol):
-    """Takes apart what the writing process says: each answer is handed on, and None when it has died."""
+    """Splits what the writing process sends into messages; `take` gets each of them, and None when the process died."""
 
     def __init__(self, take: Callable[[bytes | None], None]) -> None:
         self._take = take

@@ -24,7 +24,7 @@ from service.journal.protocol import (
     Page,
     Recorded,
     Snapshot,
-    Stored,
+    StoredModel,
     Summary,
     Totals,
     WaitingPrediction,
@@ -36,7 +36,6 @@ from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.ownership import check_in_place, opened_file
 from service.journal.sqlite.patience import Patience, QueueCounts
-from service.journal.sqlite.recording import record_of
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
@@ -46,6 +45,7 @@ from service.journal.sqlite.records import (
     SnapshotRecord,
     SummariesRecord,
     Written,
+    record_of,
 )
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.unshared import Unshared
@@ -158,7 +158,7 @@ class SqliteJournal(Unshared):
         return future
 
     @property
-    def waiting(self) -> int:
+    def queued(self) -> int:
         return self._writer.waiting
 
     @property
@@ -202,7 +202,7 @@ class SqliteJournal(Unshared):
         finally:
             turns.finished += 1
 
-    async def load(self, model: str) -> Stored | None:
+    async def load(self, model: str) -> StoredModel | None:
         await self.settle()
         try:
             return await self._read(reading.load, model)
@@ -231,7 +231,7 @@ class SqliteJournal(Unshared):
 
     async def settle(self) -> None:
         if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
-            raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
+            raise Overloaded(f"{self.queued} events wait for the journal; try again later")
         await self._writer.settle()
 
     async def _read(

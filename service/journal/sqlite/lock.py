@@ -1,4 +1,4 @@
-"""One process a data directory."""
+"""A lock file, so that only one service uses a data directory."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""How long anything waits for its turn: past a limit, no more is taken."""
+"""Limits how long the journal's queue may be by the time that the newest in it would wait."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ UNNOTICED = 0.25
 
 
 class Queue(Protocol):
-    """Something that takes what comes in turn; no more than `queue_max` may wait."""
+    """Counts of a queue, and its limit: it refuses more when `queue_max` are waiting."""
 
     queue_max: int
 
@@ -28,7 +28,7 @@ class Queue(Protocol):
 
 @dataclass(slots=True)
 class QueueCounts:
-    """A queue that is nothing but its counts."""
+    """The counts of a queue that someone else keeps."""
 
     queue_max: int
     submitted: int = 0
@@ -50,10 +50,10 @@ class Mark(NamedTuple):
 class Patience:
     """Lets no more wait in a queue than will be finished within `seconds_max`, as far as can be told.
 
-    A queue that is bounded by number alone is a long wait when each in it takes long. Nothing is measured one by
-    one: now and then a mark is made, and the oldest mark that has not yet been caught up with tells how long the
-    wait is and how fast it goes. While the wait is a fraction of the limit only, the queue may be as long as it
-    likes: one that has little to do would look slow, and is not.
+    A limit on the number alone is a long wait when the disk is slow. Items are not timed one by one. Every
+    `LOOK_SECONDS` the two counts of the queue are noted; the oldest note whose items are not all finished tells how
+    long the wait is and how many are finished in a second, and `queue_max` is set from that. While the wait is below
+    `UNNOTICED` of the limit nothing is limited, since a queue with little to do would look slow.
     """
 
     def __init__(self, queue: Queue, *, seconds_max: float) -> None:

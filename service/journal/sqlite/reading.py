@@ -13,7 +13,7 @@ from service.journal.protocol import (
     Overdue,
     Page,
     Recorded,
-    Stored,
+    StoredModel,
     Summary,
     Totals,
     WaitingPrediction,
@@ -58,7 +58,7 @@ def overdue(
     return list(found.values()), newest
 
 
-def load(connection: sqlite3.Connection, model: str) -> Stored | None:
+def load(connection: sqlite3.Connection, model: str) -> StoredModel | None:
     connection.execute("BEGIN")  # one view for all four questions
     try:
         row = connection.execute("SELECT id, voided_through FROM model WHERE name = ?", (model,)).fetchone()
@@ -71,7 +71,7 @@ def load(connection: sqlite3.Connection, model: str) -> Stored | None:
             "SELECT body FROM pending WHERE model = ? AND at > ? ORDER BY at", (number, voided_through)
         )
         pending = [decode_prediction(body) for (body,) in waiting]
-        return Stored(state, seq, tail, pending, voided_through, number)
+        return StoredModel(state, seq, tail, pending, voided_through, number)
     finally:
         connection.execute("COMMIT")
 

@@ -7,6 +7,16 @@ from typing import Any
 
 import msgspec
 
+from service.events import (
+    AnyEvent,
+    ModelCreated,
+    ModelDeleted,
+    ModelImported,
+    ModelReset,
+    PredictionsExpired,
+    RoundLearned,
+    RoundRevealed,
+)
 from service.journal.sqlite.ownership import OpenedFile
 
 
@@ -107,7 +117,8 @@ class Opening(msgspec.Struct, array_like=True):
     files: list[OpenedFile]
 
 
-_encode_into = msgspec.msgpack.Encoder().encode_into
+# As `codec` encodes events. That module is not imported here because the writing process has no use for its numpy.
+_encoder = msgspec.msgpack.Encoder()
 decode_group = msgspec.msgpack.Decoder(Group).decode
 decode_written = msgspec.msgpack.Decoder(Written).decode
 decode_opening = msgspec.msgpack.Decoder(Opening).decode
@@ -116,6 +127,25 @@ decode_opening = msgspec.msgpack.Decoder(Opening).decode
 def message(content: Any) -> bytearray:
     """What one process sends the other: the length of the rest, and the rest."""
     whole = bytearray(4)
-    _encode_into(content, whole, 4)
+    _encoder.encode_into(content, whole, 4)
     whole[:4] = (len(whole) - 4).to_bytes(4, "big")
     return whole
+
+
+def record_of(event: AnyEvent, life: int) -> Record:
+    """An event of a model with this life, with all that the writing process has to know of it."""
+    body = _encoder.encode(event)
+    match event:  # the most frequent first
+        case RoundRevealed():
+            return EventRecord(life, event.prediction_id, True, None, body)
+        case RoundLearned():
+            return EventRecord(life, event.prediction_id, False, None, body)
+        case ModelCreated() | ModelImported():
+            return BirthRecord(event.model, event.at, _encoder.encode(event.settings), body)
+        case ModelDeleted():
+            return DeathRecord(life)
+        case PredictionsExpired():
+            return EventRecord(life, None, False, Voids(event.at, event.through, event.count), body)
+        case ModelReset():
+            return EventRecord(life, None, False, Voids(event.at, event.at, 0), body)
+    return EventRecord(life, getattr(event, "prediction_id", None), False, None, body)

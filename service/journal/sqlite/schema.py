@@ -1,4 +1,4 @@
-"""The SQLite file: its tables, its settings, and who may open it."""
+"""The SQLite file: its tables, its settings, how older versions become this one, and who may open it."""
 
 import sqlite3
 from pathlib import Path
@@ -55,9 +55,8 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         connection = _connect(path.as_uri())
         connection.execute("PRAGMA page_size=8192")
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(
-            "PRAGMA synchronous=FULL"
-        )  # a journal whose identity is on disk has to be there, too
+        # A journal has to be on disk before its identity is written beside it.
+        connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         connection.execute("PRAGMA temp_store=MEMORY")  # what a statement may have to undo: no file for each
         _make_or_check(connection, path)
@@ -100,5 +99,5 @@ def _make_or_check(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has schema version {version}, and this program knows {SCHEMA_VERSION}:"
             " run the newer Novikoff that wrote it"
         )
-    elif version < SCHEMA_VERSION:
+    else:
         migrate(connection, version, SCHEMA_VERSION)

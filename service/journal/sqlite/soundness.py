@@ -1,4 +1,4 @@
-"""A look at the SQLite file before the service begins: not all of it, but where tears show."""
+"""A quick check of the SQLite file at the start: its size, and both ends of every table and index."""
 
 import sqlite3
 from contextlib import closing

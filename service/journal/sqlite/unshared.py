@@ -1,4 +1,4 @@
-"""What a journal answers that nobody else appends to: there is nothing to lag behind, only files to lose."""
+"""The part of the `Journal` protocol that is about other replicas, for a journal that has none."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from service.journal.sqlite.ownership import OpenedFile, why_lost
 
 
 class Unshared:
-    """The part of `Journal` that concerns others."""
+    """No other process appends, so this one never lags behind; but its files may be taken away from it."""
 
     is_shared = False
     lag_events = 0
@@ -18,11 +18,12 @@ class Unshared:
     def is_connected(self) -> bool:
         return self.why_out_of_touch is None
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
+        """See whether the files are still those that were opened."""
         self.why_out_of_touch = await asyncio.to_thread(why_lost, self._files)
 
     def time_us(self) -> int:
         return time.time_ns() // 1000
 
-    async def may_come(self, prediction_id: str) -> bool:
+    async def may_arrive_later(self, prediction_id: str) -> bool:
         return False

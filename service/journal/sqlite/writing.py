@@ -1,4 +1,4 @@
-"""What one group commit does to the SQLite file: one transaction a group."""
+"""Writes groups of records into the SQLite file, one transaction for each group."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from service.journal.sqlite.records import (
 )
 
 ALL = -1
-"""For SQLite's LIMIT."""
+"""No limit, for SQLite's LIMIT."""
 
 LIVES_KNOWN_MAX = 100_000
 SNAPSHOTS_KEPT = 2

@@ -9,12 +9,9 @@ import numpy as np
 from service.learning.batch.online_passes import OnlinePasses
 from service.learning.batch.perceptron import BatchPasses, Classes
 from service.learning.classes.classifier import Classifier
-from service.learning.learners.algorithms import ETA0, SCHEDULE, check_fields
-from service.learning.parameters import BadParameter, Choice, Integer, Number, Parameter
+from service.learning.learners.algorithms import ETA0, SCHEDULE
+from service.learning.parameters import BadParameter, Choice, Integer, Number, Parameter, check_fields
 from service.learning.vectors import Vector
-
-STOPS = ("all_correct", "criterion", "validation", "weights_stable", "budget", "cancelled")
-"""Why a fit stopped. Of several reasons after the same pass, the first."""
 
 _COMMON: dict[str, Parameter] = {
     "passes_max": Integer(100, 1, 1_000_000, "stop after this many passes (`budget`)"),
@@ -62,6 +59,8 @@ class Fitted:
     """
 
     stop: str
+    """`cancelled`, `all_correct`, `criterion`, `validation`, `weights_stable` or `budget`; of several, the first."""
+
     passes: int
     updates: int
     kept_pass: int
@@ -73,6 +72,12 @@ class Fitted:
 
 
 class Passes(Protocol):
+    """Passes of one algorithm over the examples: how far it has come, and the next pass.
+
+    `run` makes a pass and calls `is_wanted` with the examples done so far, now and then; it returns early if the answer
+    is False. It returns how far the pass moved the weights and how long they are now.
+    """
+
     @property
     def updates(self) -> int: ...
     @property

@@ -16,7 +16,7 @@ nothing is said until both classes have been revealed. docs/theory.md has the pr
 
 from __future__ import annotations
 
-from math import hypot, isfinite, sqrt
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -26,23 +26,10 @@ from service.learning.bound.observed_margin import AnyArray, Observed
 from service.learning.vectors import dot
 
 BOTH_CLASSES = 0b11
-# A declared margin is often computed as the margin of the very examples sent, and rounded. A margin this close to
-# the ceiling is not proved wrong by it.
-TOLERANCE = 1e-9
-# A sum in another order differs by less than this share.
-CLEARLY = 1 - 1e-6
+# Sums of the same squares in another order differ by less than what is missing here.
+NEARLY_ALL = 1 - 1e-6
 # Set for ever beside the classes once an update has left the range of numbers.
 OUT_OF_RANGE = 0b100
-WHY_OUT_OF_RANGE = "the examples, or the steps that they make, are too small or too large to compute with"
-
-
-def finite(number: float | None) -> float | None:
-    """The number, or None where it is infinite or undefined.
-
-    >>> finite(2.0), finite(float("inf")), finite(None)
-    (2.0, None, None)
-    """
-    return number if number is not None and isfinite(number) else None
 
 
 class Bound:
@@ -51,9 +38,8 @@ class Bound:
     >>> bound = Bound(bias_value=None, eta=1.0, declared_margin=0.5)
     >>> for x, y in [(1.0, 1), (-2.0, -1)]:
     ...     bound.observe(np.array([x]), y, updated=x > 0, score=0.0, stale_updates=0)
-    >>> report = bound.report(np.array([1.0]), None)
-    >>> report["verdict"], round(report["margin_ceiling"], 6), report["mistake_bound"], report["used"]
-    ('within', 1.0, 16.0, 0.0625)
+    >>> bound.updates, round(bound.ceiling, 6)
+    (1, 1.0)
     """
 
     __slots__ = (
@@ -105,16 +91,16 @@ class Bound:
         elsewhere.
         """
         # Whether it may be the longest is found the faster way, and its length by a sum as everywhere else.
-        if np.vdot(x, x) >= CLEARLY * self.norm_sq_max:
+        if np.vdot(x, x) >= NEARLY_ALL * self.norm_sq_max:
             self.norm_sq_max = max(self.norm_sq_max, dot(x, x))
-        knew_both = self._knows_both
+        knew_both = self.knows_both
         self.classes |= 2 if y > 0 else 1
         if updated:
             self.updates += 1
             self.stale_updates_sum += stale_updates
             self.stale_updates_max = max(self.stale_updates_max, stale_updates)
             self.sum_norm_sq += self._growth(y * score, self._with_bias(dot(x, x)))
-        if self._knows_both and self.updates and (updated or not knew_both):
+        if self.knows_both and self.updates and (updated or not knew_both):
             self._lower(self._ceiling_now())
         if self.observed is not None:
             self.observed.push(x, y, indices)
@@ -173,7 +159,7 @@ class Bound:
         of them), and a first one with the row by which both classes have been revealed.
         """
         moments = places
-        if not self._knows_both:
+        if not self.knows_both:
             appear = [
                 int(of_class.argmax()) if of_class.any() else len(labels)
                 for bit, of_class in ((1, labels < 0), (2, labels > 0))
@@ -199,90 +185,15 @@ class Bound:
         if isfinite(ceiling) and (self.ceiling is None or ceiling < self.ceiling):
             self.ceiling = ceiling
 
-    def report(self, weights: AnyArray | None, not_applicable: str | None) -> dict[str, Any]:
-        """The bound as `/stats` shows it, for these weights (the bias last, if there is one).
-
-        `not_applicable` says why the theorem does not hold for this model, if so. What is infinite or
-        undefined is None.
-        """
-        report: dict[str, Any] = {
-            "verdict": "unknown",
-            "why": None,
-            "R": finite(sqrt(self.norm_sq_max)) if self.classes else None,
-            "weight_norm": None,
-            "margin_ceiling": None,
-            "gamma": self.declared_margin,
-            "gamma_source": None if self.declared_margin is None else "declared",
-            "stale_updates_mean": self.stale_updates_sum / self.updates if self.updates else None,
-            "stale_updates_max": self.stale_updates_max if self.updates else None,
-            "mistake_bound": None,
-            "used": None,
-        }
-        with np.errstate(all="ignore"):
-            if weights is not None:
-                report["weight_norm"] = finite(norm(weights))
-            if not_applicable is not None:
-                report.update(verdict="not_applicable", why=not_applicable)
-            elif not self._knows_both:
-                report["why"] = "both classes must have been revealed"
-            elif (
-                weights is None or self.classes & OUT_OF_RANGE or not SMALLEST <= self._radius_z_sq <= LARGEST
-            ):
-                report.update(verdict="not_applicable", why=WHY_OUT_OF_RANGE)
-            else:
-                report.update(self._judge(weights))
-        return report
-
     @property
-    def _knows_both(self) -> bool:
+    def knows_both(self) -> bool:
+        """Whether both classes have been revealed."""
         return self.classes & BOTH_CLASSES == BOTH_CLASSES
 
     @property
-    def _radius_z_sq(self) -> float:
-        c = self.bias_value or 0.0
-        return self.norm_sq_max + c * c
-
-    def _judge(self, weights: AnyArray) -> dict[str, Any]:
-        """What follows once both classes have been revealed."""
-        delays = 1.0 + 2.0 * self.stale_updates_sum / self.updates if self.updates else 1.0
-        if self.declared_margin is None:
-            answer = self._estimate(weights, delays)
-        else:
-            exceeded = self._is_above_ceiling(self.declared_margin)
-            c = self.bias_value
-            root_k_max = hypot(1.0, sqrt(self.norm_sq_max) / c) if c else 1.0
-            answer = self._against(self.declared_margin, root_k_max, delays)
-            answer["verdict"] = "exceeded" if exceeded else "within"
-            answer["why"] = "no plane separates the reveals with the declared margin" if exceeded else None
-        return {**answer, "margin_ceiling": self.ceiling}
-
-    def _is_above_ceiling(self, gamma: float) -> bool:
-        return self.ceiling is not None and gamma > self.ceiling * (1.0 + TOLERANCE)
-
-    def _estimate(self, weights: AnyArray, delays: float) -> dict[str, Any]:
-        """What follows from the margin that the weights have on the last reveals, and on these only."""
-        if self.observed is None or not self.observed.examples:
-            return {"why": "no margin is declared, and the last example is too large to observe one"}
-        c = self.bias_value
-        direction, bias = (weights, 0.0) if c is None else (weights[:-1], float(weights[-1]))
-        length = norm(direction)
-        least = self.observed.least(direction, bias * (c or 0.0))
-        last = f"the last {self.observed.examples} reveals"
-        if least is None or not length or not least > 0.0:
-            return {"why": f"no margin is declared, and the weights do not separate {last}"}
-        gamma = least / length
-        answer = self._against(gamma, hypot(1.0, bias / length), delays)
-        most = answer["mistake_bound"]
-        within = (most is None or self.updates <= most) and not self._is_above_ceiling(gamma)
-        answer["verdict"] = "within" if within else "unknown"
-        answer["why"] = f"the margin is observed on {last} only" + ("" if within else ", the stream has less")
-        return {**answer, "gamma": gamma, "gamma_source": "observed"}
-
-    def _against(self, gamma: float, root_k: float, delays: float) -> dict[str, Any]:
-        """The mistake bound for a margin, and how much of it is used."""
-        root = sqrt(self._radius_z_sq) * root_k / gamma
-        bound = finite(delays * root * root)
-        return {"mistake_bound": bound, "used": self.updates / bound if bound else None}
+    def radius_z_sq(self) -> float:
+        """R_z², the largest ‖z‖² revealed."""
+        return float(self._with_bias(self.norm_sq_max))
 
     def state(self) -> dict[str, Any]:
         """Numbers, bytes, lists: what `restore` turns back into this. Equal bounds have equal states."""
@@ -302,6 +213,6 @@ class Bound:
         bound.observed = Observed.restore(state["observed"]) if state["observed"] else None
         if "sum_norm_sq" not in state and bound.updates:
             bound.sum_norm_sq = (norm(weights) / bound.eta) ** 2
-            if bound._knows_both:
+            if bound.knows_both:
                 bound._lower(bound._ceiling_now())
         return bound

@@ -1,1 +1,1 @@
-"""From binary learners to labels: two classes, or several in one of three ways. `strategies.py` lists them."""
+"""From binary learners to labels: two classes, or several by one of three strategies. `strategies.py` lists them."""

@@ -14,8 +14,8 @@ from service.learning.vectors import Array, Indices, Vector, room_for
 class Bank:
     """Learners that keep their weights in the rows of a matrix which grows both ways.
 
-    A thousand scores are then one product, and of a thousand learners only those are woken that an example
-    can change: a learner sleeps through every example beyond its `idle_margin`.
+    A thousand scores are then one product, and of a thousand learners only those are called that an example
+    can change: those whose y (w·z) is not above their `idle_margin`.
     """
 
     __slots__ = ("_make", "_room", "learners", "size")
@@ -38,8 +38,8 @@ class Bank:
             return False
         idle = self.learners[0].idle_margin
         if not isinf(idle):
-            awake = labels * z.dots(self._room[rows, : self.size]) <= idle
-            rows, labels = rows[awake], labels[awake]
+            can_change = labels * z.dots(self._room[rows, : self.size]) <= idle
+            rows, labels = rows[can_change], labels[can_change]
         changed = False
         for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
             changed |= self.learners[row].learn(z, int(label), None)
@@ -49,15 +49,15 @@ class Bank:
         """`count` more learners, which start from zero."""
         known = len(self.learners)
         self.learners.extend(self._make() for _ in range(count))
-        self._lodge(known)
+        self._place_weights(known)
 
     def grow(self, size: int) -> None:
         if size != self.size:
             self.size = size
-            self._lodge(0)
+            self._place_weights(0)
 
-    def _lodge(self, first: int) -> None:
-        """Make room for all, and tell the learners from `first` on where their weights are."""
+    def _place_weights(self, first: int) -> None:
+        """Make the matrix large enough, and give the learners from `first` on their rows of it."""
         room = room_for(self._room, len(self.learners), self.size)
         if room is not self._room:  # every row has moved
             self._room, first = room, 0
@@ -69,7 +69,7 @@ class Bank:
         self._room = np.array(rows)
         for learner, row in zip(self.learners, self._room, strict=True):
             learner.start_from(row)
-        self._lodge(0)
+        self._place_weights(0)
 
     def state(self) -> dict[str, Any]:
         return {"size": self.size, "learners": [learner.state() for learner in self.learners]}
@@ -81,4 +81,4 @@ class Bank:
         for learner, row, kept in zip(self.learners, self._room, state["learners"], strict=True):
             learner.restore(kept)
             row[:] = unpacked(kept["weights"])
-        self._lodge(0)
+        self._place_weights(0)

@@ -1,6 +1,6 @@
 """Learning many examples one after the other, scoring many at a time.
 
-Between two updates the weights stand still. So the next rows are scored together, and all of them up to the
+Between two updates the weights do not change. So the next rows are scored together, and all of them up to the
 first that may change something are done: exactly what deciding and learning one by one would do.
 """
 
@@ -12,15 +12,15 @@ import numpy.typing as npt
 
 from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
-from service.learning.learners.foreseen import learn_perceptron
 from service.learning.learners.perceptron import Perceptron
+from service.learning.learners.perceptron_rows import learn_perceptron
 from service.learning.vectors import Array, Vectors
 
 Classes = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 AHEAD_MIN, AHEAD_MAX = 16, 256
-"""How many rows are scored at a time: more and more, until one changes the weights."""
+"""How many rows are scored at once: twice as many each time, until one may change the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ def _learn_in_runs(classifier: Binary, vectors: Vectors, truths: Classes) -> Lea
         end = min(start + ahead, count)
         scored = vectors.dots(learner.weights, start, end)
         scores[start:end] = scored  # those after an update are scored again
-        awake = scored * signs[start:end] <= idle_margin
-        first = int(awake.argmax())
-        if not awake[first]:
+        can_change = scored * signs[start:end] <= idle_margin
+        first = int(can_change.argmax())
+        if not can_change[first]:
             start, ahead = end, min(2 * ahead, AHEAD_MAX)
             continue
         at = start + first

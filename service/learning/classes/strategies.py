@@ -1,4 +1,4 @@
-"""The ways from binary learners to several classes, declared once, and how a model's classifier is made."""
+"""The strategies for several classes, declared once, and how a model's classifier is made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from service.learning.statistics.confusion import CLASSES_MAX
 
 @dataclass(frozen=True, slots=True)
 class MulticlassStrategy:
-    """A way to several classes: its name, what it is in a sentence, and how many classes it is fit for."""
+    """How several classes are told apart: its name, a sentence about it, and the most classes it is fit for."""
 
     name: str
     summary: str
@@ -25,8 +25,8 @@ class MulticlassStrategy:
 
 
 STRATEGIES: dict[str, MulticlassStrategy] = {
-    way.name: way
-    for way in (
+    strategy.name: strategy
+    for strategy in (
         MulticlassStrategy(
             "one_vs_all", "A learner for each class against the rest; the highest score wins.", CLASSES_MAX
         ),
@@ -50,26 +50,30 @@ MULTICLASS = Choice(
 
 
 def complete(multiclass: object, labels_declared: int | None, learner: Mapping[str, Any]) -> str | None:
-    """The way that a model goes, checked: null for two declared labels unless another is asked for.
+    """The strategy of a model, checked: null for two declared labels unless another is asked for.
 
     >>> complete(None, 2, {"algorithm": "perceptron"}), complete(None, None, {"algorithm": "perceptron"})
     (None, 'one_vs_all')
     """
-    way = MULTICLASS.check("multiclass", multiclass)
-    if way is None:
-        way = None if labels_declared == 2 else "one_vs_all"
-    if way == "multiclass" and learner["algorithm"] != "perceptron":
+    strategy = MULTICLASS.check("multiclass", multiclass)
+    if strategy is None:
+        strategy = None if labels_declared == 2 else "one_vs_all"
+    if strategy == "multiclass" and learner["algorithm"] != "perceptron":
         raise BadParameter("multiclass", "`multiclass` is a perceptron of its own; for "
                            f"{learner['algorithm']} take one_vs_all or one_vs_one")  # fmt: skip
-    if labels_declared is not None and way is not None and labels_declared > STRATEGIES[way].classes_max:
-        raise BadParameter("labels", f"{way} takes at most {STRATEGIES[way].classes_max} classes")
-    return way
+    if (
+        labels_declared is not None
+        and strategy is not None
+        and labels_declared > STRATEGIES[strategy].classes_max
+    ):
+        raise BadParameter("labels", f"{strategy} takes at most {STRATEGIES[strategy].classes_max} classes")
+    return strategy
 
 
 def learners(multiclass: str | None, classes: int) -> int:
     """How many learners, or rows of weights, tell so many classes apart.
 
-    >>> [learners(way, 5) for way in (None, "one_vs_all", "one_vs_one")]
+    >>> [learners(strategy, 5) for strategy in (None, "one_vs_all", "one_vs_one")]
     [1, 5, 10]
     """
     if multiclass is None:
@@ -88,9 +92,9 @@ def build(learner: Mapping[str, Any], multiclass: str | None, *, classes: int, t
     if multiclass == "multiclass":
         parameters = {name: value for name, value in learner.items() if name != "algorithm"}
         return Multiclass(classes, **parameters)
-    way = OneVsAll if multiclass == "one_vs_all" else OneVsOne
+    strategy = OneVsAll if multiclass == "one_vs_all" else OneVsOne
 
     def make() -> Learner:
-        return algorithms.build(learner, tie=way.TIE)
+        return algorithms.build(learner, tie=strategy.TIE)
 
-    return way(make, classes)
+    return strategy(make, classes)

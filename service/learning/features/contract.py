@@ -16,19 +16,29 @@ class BadFeatures(ValueError):
 
 
 class Features(Protocol):
-    """The way from a client's features to a vector.
+    """Turns a client's features into a vector.
 
-    `read` makes the one canonical form that everything else takes, so that what was predicted, what is
+    `read` makes the one canonical form of an example that everything else takes, so that what was predicted, what is
     journaled and what is learned are the same thing. Only `absorb` changes anything, and only a revealed
     example is absorbed.
+
+    A prediction calls `read`, `vector` and `encode`; its reveal calls `decode`, `absorb` and `vector`. A block of whole
+    rounds calls `read_rows` and `vectors` for many examples at once. Both ways must agree to the bit, since a replay
+    may take the other one. `kinds.build` makes features from a model's settings.
     """
 
     dimension: int | None
-    """How many numbers an example has; None until the first one fixes it, 0 where that has no meaning."""
+    """How many numbers an example has; None until the first one fixes it, 0 for features with names.
+
+    The engine sets it once, when a model without a declared dimension gets its first example.
+    """
 
     @property
     def is_fixed(self) -> bool:
-        """Whether examples teach nothing about the features: absorbing one changes no vector."""
+        """Whether examples teach nothing about the features: absorbing one changes no vector.
+
+        Then a whole round uses the vector of its prediction for learning too, and `absorb` is not called.
+        """
         ...
 
     @property
@@ -37,27 +47,33 @@ class Features(Protocol):
         ...
 
     def read(self, sent: Any) -> Any:
-        """The canonical form of what a client sent; BadFeatures if it does not fit."""
+        """The canonical form of what a client sent, decoded JSON; BadFeatures if it does not fit."""
         ...
 
     def encode(self, example: Any) -> Any:
         """The canonical form as the journal keeps it: bytes, or plain dicts, lists, numbers and strings."""
         ...
 
-    def decode(self, stored: Any) -> Any: ...
+    def decode(self, stored: Any) -> Any:
+        """The canonical form again, from what `encode` gave; also of events written by older versions."""
+        ...
 
     def vector(self, example: Any) -> Vector:
-        """z, the bias constant included, by what is known now."""
+        """z, the bias constant included, by what is known now. A name that is not known yet is left out."""
         ...
 
     def absorb(self, example: Any) -> None:
-        """Take in what a revealed example teaches about the features themselves (names, means)."""
+        """Take in what a revealed example teaches about the features themselves (names, means).
+
+        Called once for every reveal, before its vector is made for learning; `size` may be larger afterwards.
+        """
         ...
 
     def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
-        """Many examples at once, as `read` would read each; None if one does not fit, or for `read` to try.
+        """Many examples at once, as `read` would read each; None leaves them to `read`, one by one.
 
-        Rows that were sent have moderate numbers only, and their names in any order.
+        It is None if one does not fit, so that `read` says which and why. `sent` is what clients sent, or a table of
+        numbers none of which is beyond `vectors.LARGEST`, its names in any order.
         """
         ...
 
@@ -66,15 +82,18 @@ class Features(Protocol):
         ...
 
     def examples_in(self, rows: Rows) -> Iterable[Any]:
-        """The canonical examples that are these rows."""
+        """The canonical examples that are these rows, in their order: the inverse of `rows_of`."""
         ...
 
     def vectors(self, rows: Rows) -> Vectors | None:
-        """z of each row as `vector` gives it; None if absorbing one might change the next one's."""
+        """z of each row as `vector` gives it, to the bit; None if absorbing one might change the next one's.
+
+        Where it is None, the engine learns a few rounds one by one and asks again.
+        """
         ...
 
     def size(self) -> int:
-        """How many weights a learner needs for the vectors made now."""
+        """How many weights a learner needs for the vectors made now, the bias included; 0 if not yet known."""
         ...
 
     def name(self, index: int) -> int | str:
@@ -85,6 +104,10 @@ class Features(Protocol):
         """The names in this example by their index, for features that do not keep all names."""
         ...
 
-    def state(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Any]:
+        """All that `restore` needs, beyond the settings: numbers, strings, lists and arrays."""
+        ...
 
-    def restore(self, state: dict[str, Any]) -> None: ...
+    def restore(self, state: dict[str, Any]) -> None:
+        """Become what `state` was taken from, to the bit. The settings are the same as then."""
+        ...

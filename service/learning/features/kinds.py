@@ -13,8 +13,7 @@ from service.learning.features.normalize import Normalize
 from service.learning.features.pipeline import Pipeline
 from service.learning.features.standardize import Centred, Scaled
 from service.learning.features.transform import Transform
-from service.learning.learners.algorithms import check_fields
-from service.learning.parameters import BadParameter, Choice, Flag, Integer, Number, Parameter
+from service.learning.parameters import BadParameter, Choice, Flag, Integer, Number, Parameter, check_fields
 
 NAMES_MAX = 100_000
 TEXT_FIELDS_MAX = 100

@@ -6,9 +6,11 @@ from service.learning.vectors import Vector
 
 
 class Transform(Protocol):
-    """Makes one vector of another. Only `absorb` changes anything."""
+    """Makes one vector of another, before the bias constant is added. Only `absorb` changes anything."""
 
-    def apply(self, x: Vector) -> Vector: ...
+    def apply(self, x: Vector) -> Vector:
+        """The transformed vector, by what was absorbed so far; called for every prediction and every reveal."""
+        ...
 
     def absorb(self, x: Vector) -> None:
         """Take in what a revealed example teaches, before it is applied to it."""
@@ -18,6 +20,10 @@ class Transform(Protocol):
         """How many entries come out where `size` go in."""
         ...
 
-    def state(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Any]:
+        """All that `restore` needs, beyond the settings; empty if nothing is absorbed."""
+        ...
 
-    def restore(self, state: dict[str, Any]) -> None: ...
+    def restore(self, state: dict[str, Any]) -> None:
+        """Become what `state` was taken from, to the bit."""
+        ...

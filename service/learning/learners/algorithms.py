@@ -1,6 +1,6 @@
 """Every algorithm with its parameters, declared once.
 
-Validation, error messages, the OpenAPI page and the README's table are read from here.
+Validation, error messages, the OpenAPI page and the tables of docs/models.md are read from here.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,10 +14,7 @@ from service.learning.learners.learner import Learner
 from service.learning.learners.passive_aggressive import PassiveAggressive, pa1_step, pa2_step, pa_step
 from service.learning.learners.perceptron import Perceptron
 from service.learning.learners.scw import Scw
-from service.learning.parameters import BadParameter, Choice, Flag, Integer, Number, Parameter
-
-__all__ = ["ALGORITHMS", "Algorithm", "BadParameter", "Choice", "Flag", "Integer", "Number", "build",
-           "check_fields", "complete", "needs_matrix", "numbers_kept", "schema"]  # fmt: skip
+from service.learning.parameters import BadParameter, Choice, Number, Parameter, check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +22,21 @@ class Algorithm:
     """A learner's name, what it is in a sentence, its parameters and how to make one."""
 
     name: str
+    """What clients write as `learner.algorithm`."""
+
     summary: str
+    """A sentence for docs/models.md and the OpenAPI page."""
+
     parameters: Mapping[str, Parameter]
+    """What clients may set beside the name, each with its default and its range."""
+
     build: Callable[..., Learner]
+    """Makes a learner at its start. Called with each of `parameters` by name, checked, and always with `tie`, the label
+    (-1 or +1) of a score of 0, whether the learner needs it or not.
+    """
+
     vectors: int = 1
-    """How many vectors of the size of the weights it keeps, the weights included."""
+    """How many vectors of the size of the weights it keeps, the weights included: for limits on memory."""
 
 
 ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
@@ -117,25 +124,8 @@ def complete(learner: Mapping[str, object]) -> dict[str, Any]:
     return {"algorithm": algorithm.name, **check_fields(given, algorithm.parameters, algorithm.name)}
 
 
-def check_fields(
-    given: Mapping[str, object], parameters: Mapping[str, Parameter], owner: str, prefix: str = ""
-) -> dict[str, Any]:
-    """Each parameter's value, given or default; BadParameter for what is out of its range or of no use.
-
-    >>> check_fields({"C": 2}, {"C": C}, "pa1")
-    {'C': 2.0}
-    """
-    unknown = sorted(given.keys() - parameters.keys())
-    if unknown:
-        raise BadParameter(prefix + unknown[0], f"is not a parameter of {owner}")
-    return {
-        name: parameter.check(prefix + name, given.get(name, parameter.default))
-        for name, parameter in parameters.items()
-    }
-
-
 def build(learner: Mapping[str, Any], *, tie: int) -> Learner:
-    """A learner at its start, from completed settings."""
+    """A learner at its start, from completed settings; `tie` is the label (-1 or +1) of a score of 0."""
     parameters = {name: value for name, value in learner.items() if name != "algorithm"}
     return ALGORITHMS[learner["algorithm"]].build(**parameters, tie=tie)
 

@@ -1,4 +1,4 @@
-"""A linear learner that knows how sure it is of each weight, and moves the unsure ones more."""
+"""What AROW and SCW share: a variance for each weight, by which uncertain weights are moved more."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from service.learning.learners.covariance import Covariance, Diagonal, Full, Spr
 from service.learning.learners.linear import Linear
 from service.learning.vectors import Array, Vector
 
-FARTHEST = 1e150
-"""A step that would move a weight farther than this is not taken: weights stay numbers."""
+MOVE_MAX = 1e150
+"""A step that would move a weight farther than this is not taken, so that weights stay finite."""
 
 
 class Confident(Linear):
@@ -18,14 +18,14 @@ class Confident(Linear):
     def __init__(self, shape: str) -> None:
         super().__init__()
         self._shape = shape
-        self._covariance = self._unsure()
+        self._covariance = self._new_covariance()
 
-    def _unsure(self) -> Covariance:
+    def _new_covariance(self) -> Covariance:
         return Full() if self._shape == "full" else Diagonal()
 
     def _move(self, z: Vector, spread: Spread, alpha: float, beta: float) -> bool:
         """w += α Σz and Σ -= β (Σz)(Σz)ᵀ."""
-        if abs(alpha) * spread.reach > FARTHEST:
+        if abs(alpha) * spread.reach > MOVE_MAX:
             return False
         self.updates += 1
         Vector(spread.direction, spread.indices).add_to(self._weights, alpha)
@@ -38,7 +38,7 @@ class Confident(Linear):
 
     def start_from(self, weights: Array) -> None:
         super().start_from(weights)
-        self._covariance = self._unsure()
+        self._covariance = self._new_covariance()
         self._covariance.grow(len(weights))
 
     def state(self) -> dict[str, Any]:

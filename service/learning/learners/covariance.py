@@ -12,8 +12,8 @@ import numpy as np
 from service.learning.packing import packed, unpacked
 from service.learning.vectors import Array, Indices, Vector, dot, room_for
 
-FINEST = float(np.finfo(np.float64).eps)
-"""1 - a is not known finer than this for a near 1."""
+KEPT_MIN = float(np.finfo(np.float64).eps)
+"""A variance keeps at least this share of itself at an update: the rounding error of 1 - a for a near 1."""
 
 
 class Spread(NamedTuple):
@@ -26,10 +26,14 @@ class Spread(NamedTuple):
 
 
 class Covariance(Protocol):
-    def spread(self, z: Vector) -> Spread: ...
+    """Σ of a learner with as many weights as `grow` was last told; new ones have the variance 1."""
+
+    def spread(self, z: Vector) -> Spread:
+        """Σz and what follows from it; changes nothing."""
+        ...
 
     def shrink(self, z: Vector, spread: Spread, beta: float) -> None:
-        """Σ -= β (Σz)(Σz)ᵀ."""
+        """Σ -= β (Σz)(Σz)ᵀ, where `spread` is what `spread(z)` has just given."""
         ...
 
     def grow(self, size: int) -> None: ...
@@ -55,7 +59,7 @@ class Diagonal:
         return Spread(direction, z.indices, v, sqrt(v))  # Σ_i |z_i| is at most √v, since Σ_i is at most 1
 
     def shrink(self, z: Vector, spread: Spread, beta: float) -> None:
-        kept = np.maximum(1.0 - beta * (spread.direction * z.values), FINEST)
+        kept = np.maximum(1.0 - beta * (spread.direction * z.values), KEPT_MIN)
         if z.indices is None:
             self._room[: self._size] *= kept
         else:

@@ -10,15 +10,14 @@ classes all this is at most 8 bytes times 64 + 4,096 + 3k: 57 KB at 1,000 classe
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, KIND_BITS, add, no_cells
-
-Flags = npt.NDArray[np.bool_]
+from service.learning.statistics.rates import ratio
+from service.learning.statistics.statistic import Asked, Flags, RevealedBlock
 
 NEAR_CLASSES = 8
 CELLS_MAX = 4096
@@ -48,15 +47,6 @@ NEAR_PAIRS = sorted(
 )
 
 
-def ratio(part: float, whole: float) -> float | None:
-    """`part / whole`, or None where there is no whole.
-
-    >>> ratio(1, 4), ratio(0, 0)
-    (0.25, None)
-    """
-    return part / whole if whole else None
-
-
 def kappa(right: int, right_by_chance: float, rounds: int) -> float | None:
     """How much of what chance gets wrong is got right: 1 at best, None where chance gets nothing wrong.
 
@@ -75,11 +65,30 @@ class Confusion:
     >>> confusion = Confusion()
     >>> for truth, served in [(0, 0), (1, 0), (1, 1), (1, -1)]:
     ...     confusion.observe(truth, served)
-    >>> confusion.report(2)["confusion"]
+    >>> confusion.report(Asked(now_us=0, classes=2, revealed=4, mistakes=2))["confusion"]
     {'matrix': [[1, 0], [1, 1]]}
     """
 
     __slots__ = ("far", "last", "majority", "majority_right", "majority_support", "near", "no_change_right")
+
+    DEFINITIONS: ClassVar[Mapping[str, str]] = {
+        "confusion.matrix": "How often each class (row) was served as each class (column). A reveal for which no label "
+        "could be served yet stands in no column.",
+        "confusion.largest": "Beyond 50 classes, where the matrix is `null`: the 100 commonest confusions as `true` "
+        "and `served`, both labels, and `count`. Only the first 4,096 different confusions are told apart.",
+        "support": "Reveals of this class.",
+        "precision": "Of the reveals for which this class was served, the part of which it was the truth.",
+        "recall": "Of the reveals of this class, the part for which it was served.",
+        "f1": "2 × right / (support + served), the harmonic mean of precision and recall; 0 if the class came but was "
+        "never got right.",
+        "majority_error_rate": "The error of answering with the commonest class so far, this reveal's label already "
+        "counted, the earlier class on a tie.",
+        "no_change_error_rate": "The error of answering with the label revealed last (the first class at first).",
+        "kappa": "(p − q) / (1 − q), where q = Σ over classes of support × served / n²: the accuracy of answering by "
+        "chance with the same frequencies.",
+        "kappa_m": "(p − q) / (1 − q), where q is the accuracy of the majority baseline.",
+        "kappa_t": "(p − q) / (1 − q), where q is the accuracy of the no-change baseline.",
+    }
 
     def __init__(self) -> None:
         self.near: array[int] = array("q")
@@ -96,7 +105,8 @@ class Confusion:
         Nobody gets more than `CLASSES_MAX` classes, but labels that are new at the same moment may get a few
         past it. An event that is in the journal must be counted, so those go with the last class.
         """
-        truth, served = min(truth, CLASSES_MAX - 1), min(served, CLASSES_MAX - 1)
+        if truth >= CLASSES_MAX or served >= CLASSES_MAX:
+            truth, served = min(truth, CLASSES_MAX - 1), min(served, CLASSES_MAX - 1)
         near = truth < NEAR_CLASSES
         support = self._add_near(truth * truth + truth) if near else self._add_far(truth, truth)
         if served != truth:
@@ -111,11 +121,18 @@ class Confusion:
             self.majority_support = support
             self.majority_right += 1
 
-    def observe_two(self, truths: Flags, mistakes: Flags) -> None:
-        """Count reveals of the classes 0 and 1 that were served one or the other, in their order.
+    def observe_rows(self, block: RevealedBlock) -> None:
+        truths, served = block.truths, block.served
+        # No class but 0 and 1 was ever revealed or served, nor is one in this block.
+        knows_two = self.far is None and len(self.near) <= 4
+        if knows_two and truths.max() <= 1 and served.min() >= 0 and served.max() <= 1:
+            self._observe_two(truths.astype(np.bool_), block.mistaken)
+        else:
+            for truth, answer in zip(truths.tolist(), served.tolist(), strict=True):
+                self.observe(truth, answer)
 
-        For a stream that `knows_two`.
-        """
+    def _observe_two(self, truths: Flags, mistakes: Flags) -> None:
+        """Count reveals of the classes 0 and 1 that were served one or the other, in their order."""
         count = len(truths)
         ones = np.cumsum(truths)
         zeros = np.arange(1, count + 1) - ones
@@ -135,11 +152,6 @@ class Confusion:
                 self._add_near(near_index(truth, 1 - truth), int(missed))
         self.majority = int(leads[-1])
         self.majority_support = self._support(self.majority)
-
-    @property
-    def knows_two(self) -> bool:
-        """Whether no class but 0 and 1 was revealed or served so far."""
-        return self.far is None and len(self.near) <= 4
 
     def _support(self, truth: int) -> int:
         at = truth * truth + truth
@@ -174,8 +186,9 @@ class Confusion:
             kind = cell >> COUNT_BITS
             yield kind >> ROW_BITS, kind & COLUMN_MASK, cell & COUNT_MASK
 
-    def report(self, classes: int) -> dict[str, Any]:
-        """`confusion`, `classes` and `baselines` for this many classes, in the order of their indices."""
+    def report(self, asked: Asked) -> dict[str, Any]:
+        """`confusion`, `classes` and `baselines`. Beyond 50 classes there is `largest` instead of the matrix."""
+        classes = asked.classes
         supports, right, answers = [0] * classes, [0] * classes, [0] * classes
         wrong: list[tuple[int, int, int]] = []
         for row, column, count in self._counts():
@@ -228,13 +241,11 @@ class Confusion:
         }
 
     def state(self) -> list[Any]:
-        """Numbers and lists of numbers that `restore` turns back into this."""
         scalars = (self.last, self.no_change_right, self.majority, self.majority_support, self.majority_right)
         return [*scalars, self.near.tolist(), self.far.tolist() if self.far else []]
 
     @classmethod
     def restore(cls, state: list[Any]) -> Confusion:
-        """What `state` was taken from."""
         confusion = cls()
         confusion.last, confusion.no_change_right = state[:2]
         confusion.majority, confusion.majority_support, confusion.majority_right = state[2:5]

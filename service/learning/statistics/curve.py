@@ -8,26 +8,30 @@ each while they fit.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
+from service.learning.statistics.statistic import Asked, RevealedBlock
 
 STEPS_MAX = 510  # and the first point and the present make 512; even, so that steps fold in pairs
 
 
 class Curve:
-    """The decimated curve of cumulative mistakes. `due` is the round at which the next point is to be marked.
+    """The curve of the mistakes made so far. `due` is the number of the reveal that gets the next point.
 
     >>> curve = Curve()
-    >>> curve.mark(1), curve.mark(1)
-    (None, None)
-    >>> curve.report(revealed=3, mistakes=2)
-    {'rounds': [0, 1, 2, 3], 'mistakes': [0, 1, 1, 2]}
+    >>> curve.observe(mistakes=1)
+    >>> curve.observe(mistakes=1)
+    >>> curve.report(Asked(now_us=0, classes=2, revealed=3, mistakes=2))
+    {'curve': {'rounds': [0, 1, 2, 3], 'mistakes': [0, 1, 1, 2]}}
     """
 
     __slots__ = ("due", "marked", "steps", "stride")
+
+    DEFINITIONS: ClassVar[Mapping[str, str]] = {
+        "curve.rounds, curve.mistakes": "The mistakes made until each of those reveals, at most 512 points."
+    }
 
     def __init__(self) -> None:
         self.steps: bytearray | array[int] = bytearray()
@@ -35,8 +39,8 @@ class Curve:
         self.due = 1
         self.marked = 0
 
-    def mark(self, mistakes: int) -> None:
-        """Set the point of round `due`, with the mistakes made until then."""
+    def observe(self, mistakes: int) -> None:
+        """Take in reveal number `due`, with the mistakes made until then; no other reveal sets a point."""
         steps = self.steps
         steps.append(mistakes - self.marked)
         self.marked = mistakes
@@ -46,28 +50,24 @@ class Curve:
             self.steps = bytearray(pairs) if self.stride < 256 else array("I", pairs)
         self.due += self.stride
 
-    def pass_by(self, revealed: int, mistakes: npt.NDArray[np.int64]) -> None:
-        """Set the points due within reveals; `mistakes` made until each, the first being after `revealed`."""
-        while (at := self.due - revealed - 1) < len(mistakes):
-            self.mark(int(mistakes[at]))
+    def observe_rows(self, block: RevealedBlock) -> None:
+        while (at := self.due - block.revealed_before - 1) < len(block.mistakes):
+            self.observe(int(block.mistakes[at]))
 
-    def report(self, revealed: int, mistakes: int) -> dict[str, list[int]]:
-        """The points: rounds, and the mistakes made until then."""
+    def report(self, asked: Asked) -> dict[str, Any]:
         last = self.due - self.stride
         rounds = list(range(0, last + 1, self.stride))
         totals = list(accumulate(self.steps, initial=0))
-        if revealed > last:
-            rounds.append(revealed)
-            totals.append(mistakes)
-        return {"rounds": rounds, "mistakes": totals}
+        if asked.revealed > last:
+            rounds.append(asked.revealed)
+            totals.append(asked.mistakes)
+        return {"curve": {"rounds": rounds, "mistakes": totals}}
 
     def state(self) -> list[Any]:
-        """Numbers and a list of numbers that `restore` turns back into this."""
         return [self.stride, self.due, self.marked, list(self.steps)]
 
     @classmethod
     def restore(cls, state: list[Any]) -> Curve:
-        """What `state` was taken from."""
         curve = cls()
         curve.stride, curve.due, curve.marked, steps = state
         curve.steps = bytearray(steps) if curve.stride < 256 else array("I", steps)

@@ -8,9 +8,11 @@ days as 398 days. The largest delay is exact. There are at most 264 buckets, 8 b
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, add, no_cells
+from service.learning.statistics.statistic import Asked, RevealedBlock
 
 DELAY_MAX_MS = (1 << 35) - 1
 QUANTILES = {"p50": 50, "p90": 90, "p99": 99}
@@ -43,6 +45,14 @@ class Delay:
 
     __slots__ = ("cells", "longest_us", "updates_max")
 
+    DEFINITIONS: ClassVar[Mapping[str, str]] = {
+        "delay.seconds.p50, p90, p99": "The shortest delay from prediction to reveal that at least 50, 90, 99% of the "
+        "reveals did not exceed, within 1/16 of its value or half a millisecond, whichever is more. Below a "
+        "millisecond it is 0, above 398 days it is 398 days.",
+        "delay.seconds.max": "The longest delay, exactly.",
+        "delay.updates_max": "The most updates that came between any prediction and its reveal.",
+    }
+
     def __init__(self) -> None:
         self.cells: array[int] = no_cells()
         self.longest_us = 0
@@ -55,14 +65,24 @@ class Delay:
         if stale_updates > self.updates_max:
             self.updates_max = stale_updates
         delay_ms = min(delay_us // 1000, DELAY_MAX_MS)
-        add(self.cells, bucket_of(delay_ms) if delay_ms > 0 else 0, count=rounds)
+        bucket = bucket_of(delay_ms) if delay_ms > 0 else 0
+        if self.cells:
+            add(self.cells, bucket, count=rounds)
+        else:  # an array that is made with its first cell takes no room in advance: many models are young
+            self.cells = array("Q", (bucket << COUNT_BITS | rounds,))
 
-    def report(self) -> dict[str, Any]:
-        """Seconds at the quantiles (the smallest delay that as many reveals did not exceed) and at most."""
+    def observe_rows(self, block: RevealedBlock) -> None:
+        self.observe(0, 0, len(block.truths))
+
+    def report(self, asked: Asked) -> dict[str, Any]:
+        return {"delay": {"seconds": self.seconds(), "updates_max": self.updates_max if self.cells else None}}
+
+    def seconds(self) -> dict[str, float | None]:
+        """The delay at each quantile (the smallest that as many reveals did not exceed) and the longest."""
         total = sum([cell & COUNT_MASK for cell in self.cells])
         if not total:
-            return {"seconds": {**dict.fromkeys(QUANTILES), "max": None}, "updates_max": None}
-        seconds = {}
+            return {**dict.fromkeys(QUANTILES), "max": None}
+        seconds: dict[str, float | None] = {}
         cells = iter(self.cells)
         bucket, below = 0, 0
         for name, percent in QUANTILES.items():
@@ -71,15 +91,13 @@ class Delay:
                 bucket, below = cell >> COUNT_BITS, below + (cell & COUNT_MASK)
             seconds[name] = min(middle_ms(bucket) / 1e3, self.longest_us / 1e6)
         seconds["max"] = self.longest_us / 1e6
-        return {"seconds": seconds, "updates_max": self.updates_max}
+        return seconds
 
     def state(self) -> list[Any]:
-        """Numbers and a list of numbers that `restore` turns back into this."""
         return [self.longest_us, self.updates_max, self.cells.tolist()]
 
     @classmethod
     def restore(cls, state: list[Any]) -> Delay:
-        """What `state` was taken from."""
         delay = cls()
         delay.longest_us, delay.updates_max = state[:2]
         delay.cells.extend(state[2])

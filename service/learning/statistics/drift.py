@@ -18,13 +18,14 @@ older buckets made of whole blocks of 32, touched once in 32 rounds.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import repeat
 from math import log, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+
+from service.learning.statistics.statistic import Asked, Flags, RevealedBlock
 
 DELTA = 0.002
 # A rise that would be a change if ten times the false alarms were allowed is worth a warning.
@@ -34,7 +35,7 @@ SHOWN_ROUNDS = 1000
 
 BLOCK_ROUNDS = 32
 # So few tests are done faster one by one.
-SCREENED_MIN = 3
+SCREENED_MIN = 6
 PART_MIN = 5
 BUCKETS_MAX = 5
 FINE_BLOCKS = 4
@@ -64,6 +65,14 @@ class Drift:
 
     __slots__ = ("bits", "blocks", "count", "delta", "last_round", "ones", "rounds", "warning")
 
+    DEFINITIONS: ClassVar[Mapping[str, str]] = {
+        "drift.count": "How often the error was found to have risen. A fall starts ADWIN afresh too but is no drift.",
+        "drift.last_round": "The number of the reveal at which the last rise was found.",
+        "drift.delta": "δ: at most this part of the tests finds a change where there is none.",
+        "drift.state": "`drift` for the 1,000 reveals from finding a rise on; else `warning` if the last test would "
+        "have found a rise with 10 δ; else `stable`.",
+    }
+
     def __init__(self, delta: float = DELTA) -> None:
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie between 0 and 1, not be {delta}")
@@ -82,10 +91,9 @@ class Drift:
         self.rounds = rounds = self.rounds + 1
         return not rounds % BLOCK_ROUNDS and self._look(revealed)
 
-    def observe_all(self, mistakes: npt.NDArray[np.bool_], revealed: int) -> list[int]:
-        """Take in reveals, the first of which is number `revealed` + 1; those at which the error has risen."""
-        done = 0
-        rises: list[int] = []
+    def observe_rows(self, block: RevealedBlock) -> None:
+        """Take in the reveals, and add those at which the error has risen to `block.rises`."""
+        done, mistakes = 0, block.mistaken
         doubtful = self._doubtful(mistakes)
         while done < len(mistakes):
             part = mistakes[done : done + BLOCK_ROUNDS - self.rounds % BLOCK_ROUNDS]
@@ -95,13 +103,13 @@ class Drift:
             self.rounds += count
             done += count
             if self.rounds % BLOCK_ROUNDS == 0:
-                if self._look(revealed + done, next(doubtful)):
-                    rises.append(revealed + done)
+                revealed = block.revealed_before + done
+                if self._look(revealed, next(doubtful)):
+                    block.rises.append(revealed)
                 if not self.rounds:
                     doubtful = self._doubtful(mistakes[done:])
-        return rises
 
-    def _doubtful(self, mistakes: npt.NDArray[np.bool_]) -> Iterator[bool]:
+    def _doubtful(self, mistakes: Flags) -> Iterator[bool]:
         """For each test to come with these reveals, as long as none finds a change: whether it might find one.
 
         All cuts of all tests are screened together, and some more: those at borders that will have gone by then.
@@ -223,13 +231,13 @@ class Drift:
             return "drift"
         return "warning" if self.warning else "stable"
 
-    def report(self, revealed: int) -> dict[str, Any]:
-        """The state, how often the error rose, the reveal at which that was last found, and delta."""
-        state = self.state_at(revealed)
-        return {"state": state, "count": self.count, "last_round": self.last_round, "delta": self.delta}
+    def report(self, asked: Asked) -> dict[str, Any]:
+        state = self.state_at(asked.revealed)
+        return {
+            "drift": {"state": state, "count": self.count, "last_round": self.last_round, "delta": self.delta}
+        }
 
     def state(self) -> list[Any]:
-        """Numbers, bytes and a list of numbers that `restore` turns back into this."""
         bits = self.bits.to_bytes((self.bits.bit_length() + 7) // 8, "little")
         blocks = self.blocks.tolist() if self.blocks else []
         window = [self.delta, self.rounds, self.ones, bits, blocks]
@@ -237,7 +245,6 @@ class Drift:
 
     @classmethod
     def restore(cls, state: list[Any]) -> Drift:
-        """What `state` was taken from."""
         drift = cls(state[0])
         drift.rounds, drift.ones = state[1:3]
         drift.bits = int.from_bytes(state[3], "little")

@@ -6,14 +6,14 @@ from service.errors import Forbidden, Unauthorized, UnknownJob, UnknownModel
 from service.web.access.keys import Key
 
 caller: ContextVar[Key | None] = ContextVar("caller", default=None)
-"""None where no key is needed. Set by the gate, for whatever the request does."""
+"""The key of the request, set by the gate; None where no key is needed."""
 
-OWN = "/"
-"""Between a key's prefix and an id that its holder chose; neither can have it in itself."""
+OWNER_SEPARATOR = "/"
+"""Stands between a key's prefix and an id that its holder chose; neither can contain it."""
 
 
-def limit() -> Key | None:
-    """The caller's key, if it is limited to some models; Unauthorized if it was taken back meanwhile."""
+def restricted_key() -> Key | None:
+    """The caller's key if it is restricted to a prefix, else None; Unauthorized if it was revoked meanwhile."""
     key = caller.get()
     if key is None:
         return None
@@ -23,20 +23,20 @@ def limit() -> Key | None:
 
 
 def prefix() -> str:
-    """What the names of the models begin with that the caller may know of."""
-    key = limit()
+    """The prefix of the models that the caller may see; empty for all."""
+    key = restricted_key()
     return key.prefix if key is not None else ""
 
 
 def check_known(model: str) -> None:
-    """A model that is none of the caller's is unknown, whether there is one or not."""
+    """UnknownModel for a model that is not the caller's, whether it exists or not."""
     if not model.startswith(prefix()):
         raise UnknownModel(f"there is no model {model!r}")
 
 
 def check_own(model: str) -> None:
-    """Forbidden to make or teach a model that is none of the caller's, whether there is one or not."""
-    key = limit()
+    """Forbidden for creating or teaching a model that is not the caller's, whether it exists or not."""
+    key = restricted_key()
     if key is not None and not model.startswith(key.prefix):
         raise Forbidden(f"this key is for models whose names begin with {key.prefix!r}")
 

@@ -13,13 +13,10 @@ from typing import Any
 from service import logs
 from service.errors import Forbidden, Unauthorized
 from service.web.access.callers import caller
+from service.web.access.declarations import ROUND, Access
 from service.web.access.keys import Key, KeyRing, Role
 from service.web.access.rate_limits import Bucket, RateLimits, address_of
-from service.web.access.roles import Needed, Roles
 from service.web.http.bodies import Header, Send
-
-ROUND = Needed(Role.WRITE, "a round")
-"""What the busiest routes need: they are told apart before the gate."""
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -48,13 +45,9 @@ class Gate:
         self._host_seen = b""
         self._host = re.compile(re.escape(host.encode()) + rb"(:\d+)?", re.IGNORECASE)
         self._origins = origins
-        self._roles = Roles()
         self._refusals = logs.Seldom()
 
-    def needed(self, scope: MutableMapping[str, Any]) -> Needed:
-        return self._roles.needed(scope)
-
-    def admit(self, scope: MutableMapping[str, Any], needed: Needed, send: Send) -> Send:
+    def admit(self, scope: MutableMapping[str, Any], needed: Access, send: Send) -> Send:
         """A `send` for the answer; Unauthorized, Forbidden or HttpError for who may not come in."""
         headers: list[Header] = scope["headers"]
         if self._local_only:
@@ -74,6 +67,8 @@ class Gate:
             if key.role < needed.role:
                 role = needed.role.name.lower()
                 raise Forbidden(f"this needs a key with the role {role!r}")
+            if key.prefix and not needed.tenants:
+                raise Forbidden("this needs a key for all models")
             caller.set(key)
         return limited
 

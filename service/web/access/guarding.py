@@ -1,4 +1,4 @@
-"""From settings to the gate: which keys, which limits, which web sites."""
+"""Makes the gate from the settings: keys, rate limits, allowed origins."""
 
 import re
 
@@ -29,14 +29,14 @@ CORS_EXPOSED_HEADERS = (
 
 
 def key_ring(settings: Settings) -> KeyRing | None:
-    """The keys that count, None if there are none to be had; InvalidSettings if they are wrong."""
+    """The keys of the settings, None if there are none; InvalidSettings if they are malformed."""
     if not settings.api_keys and not settings.api_keys_file:
         return None
     return KeyRing(settings.api_keys, settings.api_keys_file)
 
 
 def allowed_origins(settings: Settings) -> frozenset[str]:
-    """Web sites whose pages may call the service."""
+    """The web sites whose pages may call the service (CORS)."""
     origins = frozenset(filter(None, re.split(r"[,\s]+", settings.cors_origins)))
     if not all(map(_ORIGIN.fullmatch, origins)):
         raise InvalidSettings("NOVIKOFF_CORS_ORIGINS: each must be like https://example.org, or * for all")
@@ -63,7 +63,7 @@ def make_gate(settings: Settings, ring: KeyRing | None, origins: frozenset[str])
 
 
 def across_origins(app: ASGIApp, origins: frozenset[str]) -> ASGIApp:
-    """Let browsers hand answers to the pages of these sites. Keys are sent by the page, cookies never are."""
+    """Add CORS headers for these sites. Pages send the key themselves, so cookies are not allowed."""
     methods = ("GET", "POST", "PUT", "DELETE")
     return CORSMiddleware(
         app,

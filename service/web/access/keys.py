@@ -1,4 +1,4 @@
-"""API keys: who may call, as what, and for which models. Only hashes of them are kept, and none is ever told."""
+"""API keys: who may call, with which role, and for which models. Only hashes of them are kept and compared."""
 
 import asyncio
 import base64
@@ -14,16 +14,16 @@ from pathlib import Path
 from service.errors import InvalidSettings
 
 LOOK_SECONDS = 1.0
-"""How often the file of keys is looked at."""
+"""How often the file of keys is checked for changes."""
 
 log = logging.getLogger(__name__)
 
 
 class Role(IntEnum):
-    """What a key is good for; each may do all that those before it may."""
+    """What a key allows; each role includes those before it."""
 
     OPEN = 0
-    """What nobody needs a key for."""
+    """For routes that need no key."""
     READ = 1
     WRITE = 2
     ADMIN = 3
@@ -34,17 +34,20 @@ ROLES = {role.name.lower(): role for role in Role if role is not Role.OPEN}
 
 @dataclass(slots=True, eq=False)
 class Key:
-    """A key that the service knows. Models whose names do not begin with its `prefix` do not exist for it."""
+    """A key that the service knows."""
 
     name: str
     role: Role
     digest: bytes
+    """The SHA-256 of the secret."""
     prefix: str = ""
+    """Models whose names do not begin with it do not exist for the key's holder."""
     revoked: bool = False
+    """Whether it was removed from the file while the service runs."""
 
     @property
     def line(self) -> str:
-        """What stands for it in the settings.
+        """The key as a line of the settings.
 
         >>> Key("acme", Role.WRITE, bytes(32), "acme-").line
         'acme:write:sha256:0000000000000000000000000000000000000000000000000000000000000000:acme-'
@@ -61,11 +64,11 @@ FORM = "NAME:ROLE:sha256:HASH, or NAME:ROLE:sha256:HASH:PREFIX, as `novikoff key
 
 
 class BadKeys(ValueError):
-    """What is wrong with a list of keys. Its text quotes nothing: somebody may have put in a key itself."""
+    """A list of keys is malformed. The text quotes nothing of it, since it may contain a secret by mistake."""
 
 
 def make_key(name: str, role: str, prefix: str = "") -> tuple[str, Key]:
-    """A new key, 256 bits of chance, and what the service may know of it; BadKeys if it cannot be called so."""
+    """A new secret of 256 random bits, and its key for the service; BadKeys if the name or prefix is invalid."""
     secret = "nvk_" + base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
     line = Key(name, ROLES[role], digest_of(secret.encode()), prefix).line
     if not _LINE.fullmatch(line):
@@ -77,12 +80,12 @@ def make_key(name: str, role: str, prefix: str = "") -> tuple[str, Key]:
 
 
 def digest_of(secret: bytes) -> bytes:
-    """Keys are as long as their hashes, so that a fast hash is as good as a slow one."""
+    """The hash of a secret. Secrets are 256 random bits, so a fast hash is as safe as a slow one."""
     return hashlib.sha256(secret).digest()
 
 
 def parse(text: str) -> dict[bytes, Key]:
-    """Keys by their hashes: one a line, or with commas between; from # on, a line is a remark.
+    """Keys by their hashes: one a line, or separated by commas; # begins a comment.
 
     >>> [key.name for key in parse(f"dash:read:sha256:{'0' * 64} # for the page").values()]
     ['dash']
@@ -110,7 +113,7 @@ def parse(text: str) -> dict[bytes, Key]:
 
 
 class KeyRing:
-    """The keys that count: those of the setting and those of the file, as it is now."""
+    """The valid keys: those of the setting and those of the file, which is read again when it changes."""
 
     def __init__(self, inline: str, file: str) -> None:
         self._inline = inline
@@ -122,21 +125,21 @@ class KeyRing:
         return len(self._keys)
 
     def find(self, secret: bytes) -> Key | None:
-        """The key that was presented. Who does not know it learns nothing from how long this takes: what is
-        looked up is a hash, which nobody can choose."""
+        """The key of a secret, None if it is unknown. The time that this takes reveals nothing about valid keys, since
+        a hash is looked up, which callers cannot choose."""
         digest = digest_of(secret)
         key = self._keys.get(digest)
         return key if key is not None and hmac.compare_digest(key.digest, digest) else None
 
     async def follow(self) -> None:
-        """Take in changes of the file, for as long as the service runs."""
+        """Check the file for changes, for as long as the service runs."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._file is not None:
                 self.look()
 
     def look(self) -> None:
-        """Read the file again if it has changed; if it is wrong now, the keys stay as they were."""
+        """Read the file again if it has changed; if it is malformed now, the keys stay as they were."""
         stamp = self._file_stamp()
         if stamp == self._stamp:
             return
@@ -151,7 +154,7 @@ class KeyRing:
             if new is not None and new.line == old.line:
                 keys[old.digest] = old
             else:
-                old.revoked = True  # streams and feeds that were opened with it end
+                old.revoked = True  # ends the streams and feeds that were opened with it
         self._keys = keys
         log.info("the keys were read again", extra={"keys": len(keys)})
 
@@ -170,7 +173,7 @@ class KeyRing:
             raise InvalidSettings(f"{source}: is not a text") from None
 
     def _file_stamp(self) -> tuple[int, ...] | None:
-        """What changes when the file does."""
+        """A value that changes when the file does."""
         if self._file is None:
             return None
         try:

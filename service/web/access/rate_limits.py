@@ -1,7 +1,7 @@
-"""How fast a caller may be: a bucket of tokens for each, filled at a steady rate, one token a request.
+"""Rate limits: a token bucket for each caller, filled at a steady rate, one token a request.
 
-What is many in one costs as many: an item or a line of a stream is a token too. They may leave a bucket in
-debt, and then whoever sent them waits: a stream is read more slowly, and other requests get 429.
+Each item of a request, and each line of a stream, costs a token too. These may put a bucket into debt; until it is
+paid, a stream is read more slowly and other requests get 429.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Bucket:
         self._at = now
 
     def take(self, tokens: int, now: float) -> None:
-        """Take tokens, though there may not be as many.
+        """Take tokens, even if there are fewer: then the bucket is in debt.
 
         >>> bucket = Bucket(per_second=2.0, burst=5, now=0.0)
         >>> bucket.take(6, now=0.0)
@@ -41,12 +41,12 @@ class Bucket:
         self._tokens -= tokens
 
     def seconds_until(self, tokens: int, now: float) -> float:
-        """How long until there are so many."""
+        """How long until there are so many tokens."""
         self._fill(now)
         return max(0.0, (tokens - self._tokens) / self._per_second)
 
     def headers(self, now: float) -> tuple[Header, Header]:
-        """What is allowed and what is left, as RateLimit fields say it.
+        """The RateLimit headers: what is allowed and what is left.
 
         >>> Bucket(per_second=2.0, burst=5, now=0.0).headers(0.0)[1]
         (b'ratelimit', b'"requests";r=5;t=0')
@@ -67,7 +67,7 @@ _bucket: ContextVar[Bucket | None] = ContextVar("bucket", default=None)
 
 
 class RateLimits:
-    """The buckets of the callers seen last; who was not seen for long begins with a full one."""
+    """The buckets of the callers seen last, at most BUCKETS_MAX; a caller without one begins with a full bucket."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._per_second = per_second
@@ -78,7 +78,7 @@ class RateLimits:
         return len(self._buckets)
 
     def take(self, who: str) -> Bucket:
-        """One token for a request; HttpError if there is none."""
+        """Take a token for a request; HttpError (429) if there is none."""
         now = monotonic()
         bucket = self._buckets.get(who)
         if bucket is None:
@@ -97,19 +97,19 @@ class RateLimits:
 
 
 def charge(more: int) -> None:
-    """What came as one request was so many more."""
+    """Take tokens for the further items of the request."""
     bucket = _bucket.get()
     if bucket is not None:
         bucket.take(more, monotonic())
 
 
 def is_paced() -> bool:
-    """Whether this caller may have to wait."""
+    """Whether the caller of this request has a rate limit."""
     return _bucket.get() is not None
 
 
 async def pace(more: int) -> None:
-    """The same, and wait until it is paid for: who streams is read no faster than that."""
+    """Take tokens for lines of a stream, and wait until the bucket is out of debt."""
     bucket = _bucket.get()
     if bucket is None:
         return
@@ -119,7 +119,7 @@ async def pace(more: int) -> None:
 
 
 def address_of(client: tuple[str, int] | None) -> str:
-    """Whom an address stands for: all of a /64 of IPv6 are one, since whoever has one has them all.
+    """The caller that an address stands for. All of a /64 of IPv6 are one caller, since a host may use them all.
 
     >>> address_of(("10.0.0.7", 1)), address_of(("2001:db8::1", 1)), address_of(None)
     ('10.0.0.7', '2001:db8::/64', 'unknown')

@@ -1,8 +1,8 @@
-"""The engine as a caller sees it whose key is limited to a prefix: other models, predictions and jobs are absent.
+"""Tenants: the engine for a caller whose key is restricted to a prefix. Other models, predictions and jobs are absent.
 
-Whether a name is the caller's is told by the name alone, before anything is looked up, so that no answer
-depends on what others have. Ids that such callers choose are kept under their prefix: two tenants may both
-call a prediction `order-17`, and neither can find out that the other did.
+Whether a model is the caller's is decided by its name alone, before anything is looked up, so that no answer depends
+on what other tenants have. Prediction ids that such callers choose are stored with their prefix: two tenants may both
+choose `order-17`, and neither can find out that the other did.
 """
 
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
@@ -14,8 +14,8 @@ from msgspec import structs
 from service.engine.clock import made_at
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
-from service.engine.fleet.totalling import Found
-from service.engine.jobs.fit_bodies import Unread
+from service.engine.fleet.shared_totals import FoundTotals
+from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.jobs import Job, Jobs
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
@@ -28,12 +28,19 @@ from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay,
 from service.events import Label, Prediction
 from service.journal.protocol import Listed, Page, Recorded, Totals
 from service.learning.vectors import Array, Rows
-from service.web.access.callers import OWN, check_known, check_known_job, check_own, limit, prefix
+from service.web.access.callers import (
+    OWNER_SEPARATOR,
+    check_known,
+    check_known_job,
+    check_own,
+    prefix,
+    restricted_key,
+)
 from service.web.access.keys import Key
 
 
 class TenantRounds:
-    """Rounds of the caller's models. Without a limit, the engine's coroutines as they are: no time is lost."""
+    """Rounds of the caller's models. For an unrestricted key, the engine's own coroutines: that costs no time."""
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
@@ -42,18 +49,18 @@ class TenantRounds:
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
     ) -> Coroutine[Any, Any, tuple[Prediction, list[Term]]]:
         _check_chosen(prediction_id)
-        key = limit()
+        key = restricted_key()
         if key is None:
             return self._rounds.predict(name, sent, prediction_id, terms)
         return self._predict(key, name, sent, prediction_id, terms)
 
     def reach(self, name: str, version: int) -> Coroutine[Any, Any, None]:
-        if limit() is not None:
+        if restricted_key() is not None:
             check_own(name)
         return self._rounds.reach(name, version)
 
     def reveal(self, prediction_id: str, label: Label) -> Coroutine[Any, Any, Round]:
-        key = limit()
+        key = restricted_key()
         if key is None:
             return self._rounds.reveal(prediction_id, label)
         return self._reveal(key, prediction_id, label)
@@ -62,7 +69,7 @@ class TenantRounds:
         self, name: str, sent: Sent, label: Label, prediction_id: str | None
     ) -> Coroutine[Any, Any, Round]:
         _check_chosen(prediction_id)
-        key = limit()
+        key = restricted_key()
         if key is None:
             return self._rounds.learn(name, sent, label, prediction_id)
         return self._learn(key, name, sent, label, prediction_id)
@@ -71,20 +78,26 @@ class TenantRounds:
         self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int
     ) -> tuple[Prediction, list[Term]]:
         check_own(name)
-        with _in_own_words(key):
-            prediction, explanation = await self._rounds.predict(name, sent, _kept(key, chosen), terms)
-        return structs.replace(prediction, prediction_id=_told(key, prediction.prediction_id)), explanation
+        with _with_public_ids(key):
+            prediction, explanation = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms)
+        return structs.replace(
+            prediction, prediction_id=_public_id(key, prediction.prediction_id)
+        ), explanation
 
     async def _learn(self, key: Key, name: str, sent: Sent, label: Label, chosen: str | None) -> Round:
         check_own(name)
-        with _in_own_words(key):
-            done = await self._rounds.learn(name, sent, label, _kept(key, chosen))
-        return done._replace(prediction_id=_told(key, done.prediction_id))
+        with _with_public_ids(key):
+            done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen))
+        return done._replace(prediction_id=_public_id(key, done.prediction_id))
 
     async def _reveal(self, key: Key, prediction_id: str, label: Label) -> Round:
-        """The id may be one that the caller chose, or one that the service, or somebody without a limit, made."""
-        chosen = f"{key.prefix}{OWN}{prediction_id}" if made_at(prediction_id) is None else prediction_id
-        with _in_own_words(key):
+        """The id may be chosen by the caller, made by the service, or chosen by a caller with an unrestricted key."""
+        chosen = (
+            f"{key.prefix}{OWNER_SEPARATOR}{prediction_id}"
+            if made_at(prediction_id) is None
+            else prediction_id
+        )
+        with _with_public_ids(key):
             try:
                 done = await self._rounds.reveal(chosen, label, key.prefix)
             except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
@@ -94,7 +107,7 @@ class TenantRounds:
                     done = await self._rounds.reveal(prediction_id, label, key.prefix)
                 except UnknownPrediction:
                     raise error from None
-        return done._replace(prediction_id=_told(key, done.prediction_id))
+        return done._replace(prediction_id=_public_id(key, done.prediction_id))
 
 
 class TenantBlocks:
@@ -160,8 +173,8 @@ class TenantModels:
         narrowed = _narrowed(wanted)
         return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals.now(narrowed)
 
-    async def paced_totals(self) -> Found:
-        """Over all of them, for who asks again and again."""
+    async def paced_totals(self) -> FoundTotals:
+        """Totals of all the caller's models, for feeds."""
         return await self._models.totals.paced(prefix())
 
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
@@ -175,7 +188,7 @@ class TenantJobs:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    async def fit(self, name: str, sent: Unread) -> Job:
+    async def fit(self, name: str, sent: UnreadFit) -> Job:
         check_known(name)
         return await self._jobs.fit(name, sent)
 
@@ -189,37 +202,37 @@ class TenantJobs:
         return await self._jobs.cancel(job_id)
 
 
-def told_id(prediction_id: str) -> str:
+def public_id(prediction_id: str) -> str:
     """An id as the caller knows it."""
-    return prediction_id.removeprefix(prefix() + OWN)
+    return prediction_id.removeprefix(prefix() + OWNER_SEPARATOR)
 
 
 def _check_chosen(prediction_id: str | None) -> None:
-    """The engine takes ids with an owner before them; from clients nobody does."""
-    if prediction_id is not None and OWN in prediction_id:
+    """InvalidRequest for an id with OWNER_SEPARATOR, which the engine would take for a tenant's."""
+    if prediction_id is not None and OWNER_SEPARATOR in prediction_id:
         check_name("id", prediction_id)
 
 
-def _kept(key: Key, chosen: str | None) -> str | None:
-    return f"{key.prefix}{OWN}{chosen}" if chosen is not None else None
+def _stored_id(key: Key, chosen: str | None) -> str | None:
+    return f"{key.prefix}{OWNER_SEPARATOR}{chosen}" if chosen is not None else None
 
 
-def _told(key: Key, prediction_id: str | None) -> Any:
-    return prediction_id and prediction_id.removeprefix(key.prefix + OWN)
+def _public_id(key: Key, prediction_id: str | None) -> Any:
+    return prediction_id and prediction_id.removeprefix(key.prefix + OWNER_SEPARATOR)
 
 
 @contextmanager
-def _in_own_words(key: Key) -> Iterator[None]:
-    """Errors name ids as the caller knows them."""
+def _with_public_ids(key: Key) -> Iterator[None]:
+    """Remove the prefix from ids in the messages of errors."""
     try:
         yield
     except NovikoffError as error:
-        error.detail = error.detail.replace(f"'{key.prefix}{OWN}", "'")
+        error.detail = error.detail.replace(f"'{key.prefix}{OWNER_SEPARATOR}", "'")
         raise
 
 
 def _narrowed(wanted: str) -> str | None:
-    """The prefix that is both wanted and the caller's; None if nothing can be."""
+    """The prefix of the models that are both wanted and the caller's; None if there can be none."""
     own = prefix()
     if wanted.startswith(own):
         return wanted

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.problems import HttpError
 
 FILES = Path(__file__).parent
@@ -70,15 +72,18 @@ def router() -> APIRouter:
     files = read_files()
 
     @routes.api_route("/", methods=["GET", "HEAD"])
+    @access(Role.OPEN)
     async def index(request: Request) -> Response:
         return answer(files[INDEX], request.headers.get("if-none-match"))
 
     @routes.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    @access(Role.OPEN)
     async def favicon(request: Request) -> Response:
         """Browsers ask for it on their own, on /docs for one."""
         return answer(files["favicon.svg"], request.headers.get("if-none-match"))
 
     @routes.api_route("/dashboard/{name}", methods=["GET", "HEAD"])
+    @access(Role.OPEN)
     async def file(name: str, request: Request) -> Response:
         if name not in files:
             raise HttpError("not-found", "the page has no such file")

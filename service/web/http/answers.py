@@ -1,4 +1,4 @@
-"""How answers are written."""
+"""JSON answers, and times as they are written in them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -45,7 +45,7 @@ async def read_body(
 
 
 async def _read_encoded(receive: Receive, bytes_max: int, encoding: bytes) -> bytes:
-    """The same of a body with a Content-Encoding: the limit is for what it stands for."""
+    """The body of a request with a Content-Encoding; the limit counts its bytes after decompression."""
     inflating = inflating_of(encoding)
     pieces = _pieces(receive)
     parts: list[bytes] = []

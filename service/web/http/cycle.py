@@ -1,6 +1,7 @@
-"""A request and its answer, as uvicorn has them, at less cost: the head of an answer leaves together with the body,
-since a call of the operating system for each is the dearest thing that a short request does, and heads that come
-again and again are made once.
+"""One request and its answer, as uvicorn keeps them, with fewer system calls.
+
+The head of an answer is sent together with its body: a send is the most expensive thing that a short request does. The
+heads of answers are cached, since most answers have the same.
 """
 
 import asyncio
@@ -15,17 +16,18 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.web.http.bodies import Header
 from service.web.http.outbox import Outbox
 
-NOBODY_WAITS = asyncio.Event()
-"""For more of a body that is there, or for the client to go."""
+NEVER_AWAITED = asyncio.Event()
+"""The `message_event` of every `WholeCycle`. uvicorn sets it when more of a body arrives or the client disconnects; a
+request whose body is all there waits for neither, so they can share one."""
 
-UNKNOWN = -1
-"""How long a body is that comes in pieces."""
+UNKNOWN_LENGTH = -1
+"""The length of a body that is sent in pieces without a `content-length`."""
 
 _LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
 
 
 class Cycle(RequestResponseCycle):
-    """Answers that are whole and leave the connection open go through the outbox, others at once."""
+    """An answer that is complete goes through the outbox if the connection stays open, any other at once."""
 
     def __init__(
         self, connection: HttpToolsProtocol, scope: Any, outbox: Outbox, *, keep_alive: bool
@@ -47,10 +49,10 @@ class Cycle(RequestResponseCycle):
         self._outbox = outbox
         self._head = b""
         self.pieces: list[bytes] = []
-        """What has come of the body and was not received; whoever receives it leaves a new list."""
+        """Parts of the body that the application has not received yet; when it does, a new list takes their place."""
         self._pieces_bytes = 0
         self.came_bytes = 0
-        """How much of the body has come so far."""
+        """How many bytes of the body have arrived so far."""
 
     def add_piece(self, piece: bytes) -> None:
         self.pieces.append(piece)
@@ -89,13 +91,13 @@ class Cycle(RequestResponseCycle):
             self._begin(message["status"], message.get("headers", ()))
 
     def _begin(self, status: int, headers: Iterable[Header]) -> None:
-        """Make the head. It waits for the body; one that comes in pieces, only for this turn of the loop."""
+        """Make the head. It is sent with the body, or if that comes in pieces, in the next turn of the loop."""
         self.response_started = True
         self.waiting_for_100_continue = False
         version, method = self.scope["http_version"], self.scope["method"]
         head = _head(status, tuple(headers), self.keep_alive, method, version)
         self._head, self.keep_alive, self.chunked_encoding, self.expected_content_length = head
-        if self.chunked_encoding or self.expected_content_length == UNKNOWN:
+        if self.chunked_encoding or self.expected_content_length == UNKNOWN_LENGTH:
             self._loop.call_soon(self._flush)
 
     def _send_body(self, body: bytes, more: bool) -> None:
@@ -106,7 +108,7 @@ class Cycle(RequestResponseCycle):
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             if not more:
                 body += b"0\r\n\r\n"
-        elif self.expected_content_length != UNKNOWN:
+        elif self.expected_content_length != UNKNOWN_LENGTH:
             self.expected_content_length -= len(body)
             if self.expected_content_length < 0 or (self.expected_content_length and not more):
                 raise RuntimeError("the body is not as long as the head says")
@@ -132,7 +134,7 @@ class Cycle(RequestResponseCycle):
 
 
 class WholeCycle(Cycle):
-    """A cycle whose request has come whole: there is little left to keep of it."""
+    """A request that arrived in one piece: what uvicorn keeps of each is the same for all of these."""
 
     access_log = False
     came_bytes = 0
@@ -151,14 +153,14 @@ class WholeCycle(Cycle):
         self.transport = connection.transport
         self.flow = connection.flow
         self.logger = connection.logger
-        self.message_event = NOBODY_WAITS
+        self.message_event = NEVER_AWAITED
         self.on_response = connection.on_response_complete
         self._loop = connection.loop
         self._outbox = outbox
         self._body: bytes | None = body
 
     async def receive(self) -> Any:
-        """The body, once: whoever is answered at once does not wait for its client to go."""
+        """The body the first time, then `http.disconnect` at once: nobody waits for the client to disconnect."""
         body, self._body = self._body, None
         if body is None:
             return {"type": "http.disconnect"}
@@ -169,9 +171,9 @@ class WholeCycle(Cycle):
 def _head(
     status: int, headers: tuple[Header, ...], keep_alive: bool, method: str, version: str
 ) -> tuple[bytes, bool, bool, int]:
-    """A head, whether the connection stays, whether the body comes in chunks, and how long it is if it does not.
+    """The head of an answer, whether the connection stays open, whether the body is chunked, and its length if not.
 
-    HTTP/1.0 knows no chunks: there a body whose length nobody knows ends with the connection.
+    HTTP/1.0 has no chunks: there a body of unknown length ends when the connection is closed.
     """
     lines = [STATUS_LINE[status]]
     length: int | None = None
@@ -189,11 +191,11 @@ def _head(
     is_chunked = length is None and version != "1.0"
     if is_chunked:
         lines.append(b"transfer-encoding: chunked\r\n")
-    return b"".join([*lines, b"\r\n"]), keep_alive, is_chunked, UNKNOWN if length is None else length
+    return b"".join([*lines, b"\r\n"]), keep_alive, is_chunked, UNKNOWN_LENGTH if length is None else length
 
 
 def _line(name: bytes, value: bytes) -> bytes:
-    """A line of a head; RuntimeError if that would be no line."""
+    """A header line; RuntimeError if the name or the value has characters that a header may not have."""
     line = b"%b: %b" % (name, value)
     if _LINE.fullmatch(line) is None:
         raise RuntimeError(f"{line!r} is no line for a head")

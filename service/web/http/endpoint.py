@@ -13,6 +13,7 @@ import msgspec
 
 from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import InvalidRequest, NovikoffError
+from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
 from service.web.http.bodies import Header, Receive, Scope, Send, read_body
 from service.web.http.security_headers import NOSNIFF
@@ -47,11 +48,13 @@ class Endpoint(Generic[Body]):
         answer: type,
         handle: Callable[[Body], Awaitable[tuple[object, tuple[Header, ...]]]],
         *,
+        access: Access,
         body_bytes_max: int,
         items_max: int,
         statuses: tuple[int, ...] = (),
         replays: bool = False,
     ) -> None:
+        self.access = access
         self.body = body
         self.answer = answer
         self.help = inspect.getdoc(handle)

@@ -20,7 +20,7 @@ class Inflating:
         self._member: zlib._Decompress | None = None
 
     def parts(self, data: bytes) -> Iterator[bytes]:
-        """What a piece of gzip stands for, never much at once; HttpError if it is none."""
+        """A piece of gzip decompressed, at most `PART_BYTES_MAX` at a time; HttpError if it is not gzip."""
         while data:
             if self._member is None:
                 data = data.lstrip(b"\0")  # files may be padded with zeros after a member
@@ -59,7 +59,7 @@ def inflating_of(encoding: bytes) -> Inflating | None:
 
 
 async def inflated(pieces: AsyncIterator[bytes], inflating: Inflating) -> AsyncIterator[bytes]:
-    """What pieces of gzip stand for; after each part others have their turn."""
+    """Pieces of gzip decompressed; after each part other tasks have their turn."""
     async for piece in pieces:
         for part in inflating.parts(piece):
             yield part

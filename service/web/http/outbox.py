@@ -1,17 +1,17 @@
-"""Answers that leave together, at the end of a turn of the loop.
+"""Answers made in the same turn of the event loop are written one right after the other, at its end.
 
-To send to a client that sleeps is to wake it, which takes longer than the sending. While many are served, a
-client that gets several answers in a row is woken once.
+Writing to a client that sleeps wakes it, which takes longer than the write. A load generator or a proxy that has many
+connections is woken once for several answers.
 """
 
 import asyncio
 
 ANSWERS_MAX = 8
-"""The first one waits for no more."""
+"""So many are written at once: the first of them shall not wait for more."""
 
 
 class Outbox:
-    """What is to be written, in its order. Whoever writes to one of these transports or closes it sends first."""
+    """Answers to be written, in their order. Call `send` before anything else is written to one of the transports."""
 
     def __init__(self) -> None:
         self._answers: list[tuple[asyncio.Transport, bytes]] = []

@@ -1,5 +1,6 @@
-"""HTTP as uvicorn speaks it with httptools, made for many short requests that come whole. A head may not be
-endless, and a request that cannot be understood is told so as a problem document; then the connection is closed.
+"""A connection, as uvicorn serves it with httptools, but faster for short requests that arrive in one piece.
+
+The size of a head is bounded, and a request that is not HTTP gets a problem document before the connection is closed.
 """
 
 from functools import lru_cache
@@ -12,26 +13,24 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.web.http import eager
 from service.web.http.bodies import Header
 from service.web.http.cycle import Cycle, WholeCycle
 from service.web.http.outbox import Outbox
-from service.web.http.whole_requests import Heads
+from service.web.http.whole_requests import RequestHeads
 from service.web.problems import last_answer
 
 READ_BYTES_MAX = 262_144
-"""The most that arrives at once."""
+"""The most bytes that one `data_received` brings."""
 
 SHORT_URL_BYTES = 64
 ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Protocol(HttpToolsProtocol):
-    """A connection.
+    """One connection.
 
-    For the bound on heads, what is counted is bytes that brought neither a whole head nor a piece of a body, so
-    that heads, trailers and the extensions of chunks are all bounded. Idle connections are closed by
-    `slow_clients`: uvicorn would set a timer after every answer.
+    `bytes_without_progress` counts bytes that completed no head and held no part of a body; a limit on it bounds heads,
+    trailers and chunk extensions alike. Idle connections are closed by `slow_clients`, without a timer for each answer.
     """
 
     connections_max = maxsize
@@ -47,7 +46,7 @@ class Protocol(HttpToolsProtocol):
         self._too_large = False
         self._unstarted: Cycle | None = None
         self._is_amid_request = False
-        self._heads = Heads(self.quick_paths, self.head_bytes_max)
+        self._request_heads = RequestHeads(self.quick_paths, self.head_bytes_max)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -58,7 +57,7 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._is_amid_request and (self.cycle is None or self.cycle.response_complete):
-            whole = self._heads.split(data)
+            whole = self._request_heads.split(data)
             if whole is not None:
                 self._start_whole(*whole)
                 return
@@ -72,7 +71,7 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response("")
         cycle, self._unstarted = self._unstarted, None
         if cycle is not None and not self.transport.is_closing():
-            self._start(cycle)
+            self._start_asgi_task(cycle, self.app)
 
     def _start_whole(self, path: str, headers: list[Header], body: bytes) -> None:
         self.bytes_without_progress = 0
@@ -92,7 +91,7 @@ class Protocol(HttpToolsProtocol):
             "state": self.app_state.copy(),
         }
         cycle = self.cycle = WholeCycle(self, scope, self.outbox, body)
-        eager.start(cycle.run_asgi(self.app), self.loop, self.tasks)
+        self._start_asgi_task(cycle, self.app)
 
     def on_message_begin(self) -> None:
         self._is_amid_request = True
@@ -115,16 +114,10 @@ class Protocol(HttpToolsProtocol):
         keep_alive = version != "1.0" and self.parser.should_keep_alive()
         cycle = self.cycle = Cycle(self, scope, self.outbox, keep_alive=keep_alive)
         if before is None or before.response_complete:
-            self._unstarted = cycle  # its body may be here already
+            self._unstarted = cycle  # until all that came with it is known to be HTTP
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
-
-    def _start(self, cycle: Cycle) -> None:
-        if cycle.more_body or cycle.scope["path"] not in self.quick_paths:
-            self._start_asgi_task(cycle, self.app)
-        else:
-            eager.start(cycle.run_asgi(self.app), self.loop, self.tasks)
 
     def on_body(self, body: bytes) -> None:
         self.bytes_without_progress = 0
@@ -163,7 +156,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Whoever asks for WebSockets gets an ordinary answer; the log need not say that there are none."""
+        """A client that asks for WebSockets gets an ordinary answer, and no line in the log."""
 
 
 def _split(url: bytes) -> tuple[str, bytes, bytes]:
@@ -179,7 +172,7 @@ _split_short = lru_cache(maxsize=256)(_split)
 def protocol(
     *, connections_max: int, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()
 ) -> type[Protocol]:
-    """`quick_paths`: what is answered there seldom waits, and is begun at once."""
+    """`quick_paths`: requests to them that come in one piece are read without the parser."""
     own = {
         "connections_max": connections_max,
         "head_bytes_max": head_bytes_max,

@@ -1,4 +1,4 @@
-"""What every answer tells a browser: take it for what it says it is, run nothing in it, frame it nowhere."""
+"""Headers of every answer that tell a browser not to guess its type, run scripts from it or show it in a frame."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -13,7 +13,7 @@ DEFAULTS: dict[bytes, bytes] = {
     b"referrer-policy": b"no-referrer",
     b"cache-control": b"no-store",
 }
-"""For answers that say nothing else: most are data, and of somebody in particular."""
+"""For answers that do not set these themselves. Most are data that belongs to one caller, so they are not cached."""
 
 
 def secured(send: Send) -> Send:

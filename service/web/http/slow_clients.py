@@ -1,7 +1,7 @@
 """Clients that are too slow: with a request's head, with its body, or in taking its answer.
 
-Nothing is measured request by request. A sweep now and then looks at all connections, and one that has made no
-headway between enough sweeps is ended; so requests that go well cost nothing.
+Requests are not timed one by one. Every second a sweep looks at all connections and closes those that have made no
+progress for too long, so a request that goes well costs nothing.
 """
 
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Wait(NamedTuple):
-    """What a connection waits for its client to do, and a sign that changes with any headway."""
+    """What a connection waits for its client to do, since when, and a value that changes with any progress."""
 
     what: str
     sign: object

@@ -1,7 +1,7 @@
-"""Requests that come in one piece, read without a parser.
+"""Requests that arrive in one piece, recognised by their head, without the HTTP parser.
 
-A client sends the same head again and again, but for the length of the body. The first time it is looked at line by
-line, after that it is known. Only the plainest heads are: whatever is unusual is for the parser to judge.
+A client sends the same head with every request, except for the length of the body. The first time it is read line by
+line, then it is cached for this connection. Only plain heads are: anything unusual is left to the parser.
 """
 
 import re
@@ -10,11 +10,11 @@ from service.web.http.bodies import Header
 
 HEAD_BYTES_MAX = 4_096
 HEADS_MAX = 4
-"""That are known of a connection."""
+"""Cached for a connection."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: (0|[1-9]\d{0,8})(?=\r\n|\Z)", re.IGNORECASE)
 _LINE = re.compile(rb"([A-Za-z0-9-]+): ([!-~]([ -~]*[!-~])?)")
-_FOR_THE_PARSER = frozenset(
+_LEFT_TO_PARSER = frozenset(
     {b"content-length", b"expect", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
 
@@ -22,19 +22,19 @@ Head = tuple[str, list[Header]]
 """The path of a request, and the fields of its head."""
 
 
-class Heads:
-    """The heads that a connection has sent, while it lasts: there may be keys in them."""
+class RequestHeads:
+    """Request heads cached for one connection, and only while it lasts: there may be keys in them."""
 
     def __init__(self, paths: frozenset[str], bytes_max: int = HEAD_BYTES_MAX) -> None:
-        """`paths`: where requests may go that are read here; each is a POST without a query."""
+        """`paths`: only requests that POST to one of these, without a query, are read here."""
         self._paths = paths
         self._bytes_max = min(bytes_max, HEAD_BYTES_MAX)
-        self._known: dict[bytes, Head] = {}
+        self._cached: dict[bytes, Head] = {}
 
     def split(self, data: bytes) -> tuple[str, list[Header], bytes] | None:
         """The path, the fields and the body, if these bytes are a plain request, whole, and nothing else.
 
-        >>> heads = Heads(frozenset({"/learn"}))
+        >>> heads = RequestHeads(frozenset({"/learn"}))
         >>> heads.split(b"POST /learn HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
         ('/learn', [(b'host', b'here'), (b'content-length', b'2')], b'{}')
         >>> heads.split(b"POST /learn HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 3\\r\\n\\r\\n{}")
@@ -44,19 +44,19 @@ class Heads:
         if length is None or int(length[1]) != len(data) - end - 4:
             return None
         rest = data[: length.start()] + data[length.end() : end]
-        head = self._known.get(rest)
+        head = self._cached.get(rest)
         if head is None:
             head = self._read(rest)
             if head is None:
                 return None
-            if len(self._known) >= HEADS_MAX:
-                self._known.clear()
-            self._known[rest] = head
+            if len(self._cached) >= HEADS_MAX:
+                self._cached.clear()
+            self._cached[rest] = head
         path, fields = head
         return path, [*fields, (b"content-length", length[1])], data[end + 4 :]
 
     def _read(self, head: bytes) -> Head | None:
-        """A head without its length; None if there is anything else about it that is not plain."""
+        """The path and the fields of a head, its `content-length` taken out; None if it is not plain."""
         first, *lines = head.split(b"\r\n")
         path = first.removeprefix(b"POST ").removesuffix(b" HTTP/1.1").decode("latin-1")
         if path not in self._paths or first != f"POST {path} HTTP/1.1".encode("latin-1"):
@@ -67,7 +67,7 @@ class Heads:
             if found is None:
                 return None
             name, value = found[1].lower(), found[2]
-            if name in _FOR_THE_PARSER or (name == b"connection" and value.lower() != b"keep-alive"):
+            if name in _LEFT_TO_PARSER or (name == b"connection" and value.lower() != b"keep-alive"):
                 return None
             fields.append((name, value))
         return path, fields

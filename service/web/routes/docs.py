@@ -8,6 +8,9 @@ from fastapi import APIRouter
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 
+from service.web.access.declarations import access
+from service.web.access.keys import Role
+
 SCRIPTS = "https://cdn.jsdelivr.net"
 """Where the page loads its scripts from."""
 
@@ -21,6 +24,7 @@ def router(title: str) -> APIRouter:
     headers = {"content-security-policy": policy(own), "cache-control": "no-cache"}
 
     @routes.api_route("/docs", methods=["GET", "HEAD"])
+    @access(Role.OPEN)
     async def docs() -> HTMLResponse:
         return HTMLResponse(page, headers=headers)
 

@@ -22,6 +22,8 @@ from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
 from service.errors import ModelUnreadable, Overloaded, Unauthorized, Unavailable, UnknownModel
 from service.journal.protocol import Totals
 from service.web.access.callers import prefix
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.openapi import problems
@@ -55,7 +57,7 @@ class Feed:
         self._stopping.set()
 
     async def check(self, only: str | None) -> None:
-        """Whether there is room for one more, and something to follow."""
+        """Overloaded if there are too many clients, UnknownModel if there is no such model."""
         if self.clients >= self._clients_max:
             raise Overloaded(f"{self.clients} clients follow the feed already")
         if only is not None:
@@ -82,9 +84,9 @@ class Feed:
                     await asyncio.wait_for(self._stopping.wait(), FRAME_SECONDS)
                 silent_seconds += FRAME_SECONDS
         except Unauthorized:
-            return  # the key was taken back
+            return  # the key was revoked
         except ModelUnreadable:
-            return  # who follows it and asks again is told why
+            return  # the client connects again, and gets the reason as an error
         finally:
             self.clients -= 1
 
@@ -102,7 +104,7 @@ class Feed:
             return seen, b""
 
     async def _frame(self, only: str | None, seen: int | None) -> tuple[int, bytes]:
-        """How far this goes, and what there is to tell about it, if anything."""
+        """The tick that the frame covers, and the frame; empty if nothing has changed."""
         own = prefix()
         tick = self._fleet.tick
         if seen is not None and tick <= seen:
@@ -116,7 +118,7 @@ class Feed:
             data = None
         else:
             found = await self._models.paced_totals()
-            tick = found.tick  # the next frame tells again what has changed since, with totals that fit
+            tick = found.tick  # the next frame has what changed since, with totals that fit
             data = self._of_all(own, seen, found.totals)
         if data is None:
             return tick, b""
@@ -134,7 +136,7 @@ class Feed:
         return report(live, self._clock.now())
 
     def _has_changed(self, own: str, seen: int) -> bool:
-        """Whether something of the caller's has: what others do is none of theirs."""
+        """Whether a model of the caller has changed or was deleted."""
         return any(live.model.name.startswith(own) for live in self._fleet.changed_since(seen)) or any(
             tick > seen and name.startswith(own) for name, tick in self._fleet.deleted.items()
         )
@@ -161,6 +163,7 @@ def router(feed: Feed) -> APIRouter:
 
     @routes.get("/feed", response_class=StreamingResponse,
                 responses={200: {"content": {"text/event-stream": {}}}})  # fmt: skip
+    @access(Role.READ, tenants=True)
     async def follow(model: OnlyModel = None, last_event_id: LastEventId = None) -> Response:
         """Statistics as they change, as Server-Sent Events.
 

@@ -1,10 +1,12 @@
-"""/livez and /readyz: for whoever keeps the service running."""
+"""/livez and /readyz: the probes of orchestrators and load balancers."""
 
 from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Response
 
 from service.errors import Unavailable
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.http.answers import Json
 from service.web.routes.openapi import problems
 
@@ -17,11 +19,13 @@ def router(why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/livez")
+    @access(Role.OPEN)
     async def live() -> Response:
         """The process runs and answers."""
         return Json({"status": "live"})
 
     @routes.get("/readyz", responses=problems(503))
+    @access(Role.OPEN)
     async def ready() -> Response:
         """The journal is open and within reach, this replica is not far behind the others, and all its parts run."""
         why = await why_unready()

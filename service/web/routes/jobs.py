@@ -7,8 +7,10 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel
 
 from service.engine.clock import Clock
-from service.engine.jobs.fit_bodies import Unread
+from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.jobs import Job
+from service.web.access.declarations import Body, access
+from service.web.access.keys import Role
 from service.web.access.tenants import TenantJobs
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import NDJSON, media_type_of
@@ -55,6 +57,7 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
 
     @routes.post("/models/{model}/fit", status_code=202, response_model=JobAnswer,
                  responses=problems(400, 409, 413, 415), openapi_extra={"requestBody": REQUEST_BODY})  # fmt: skip
+    @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
     async def fit(model: ModelName, request: Request) -> Response:
         """Train a model on a set of examples, as a job.
 
@@ -63,15 +66,17 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
         """
         is_lines = media_type_of(request.scope["headers"]) == NDJSON
         options = {name: _value(value) for name, value in request.query_params.items()} if is_lines else {}
-        job = await jobs.fit(model, Unread(await request.body(), is_lines, options))
+        job = await jobs.fit(model, UnreadFit(await request.body(), is_lines, options))
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
     @routes.get("/jobs/{job_id}", response_model=JobAnswer)
+    @access(Role.READ, tenants=True)
     async def show(job_id: JobId) -> Response:
         """How far a job is, or what has come of it."""
         return Json(describe(jobs.get(job_id), clock.now()))
 
     @routes.delete("/jobs/{job_id}", response_model=JobAnswer)
+    @access(Role.ADMIN, tenants=True)
     async def cancel(job_id: JobId) -> Response:
         """Cancel a job; nothing of it enters the model. A finished one stays as it is."""
         return Json(describe(await jobs.cancel(job_id), clock.now()))

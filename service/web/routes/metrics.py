@@ -20,6 +20,8 @@ from service.engine.fleet.live import Live
 from service.journal.protocol import Journal
 from service.timings import Timings
 from service.web.access.callers import prefix
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.http.traffic import Traffic
 
 
@@ -46,7 +48,7 @@ class Collector:
         self.registry.register(self)
 
     def describe(self) -> list[Metric]:
-        """Nothing beforehand: asking costs a whole scrape."""
+        """Empty, since prometheus_client would call `collect` otherwise, at the cost of a whole scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -71,7 +73,7 @@ class Collector:
 
     def _of_journal(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.waiting
+            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.queued
         )
         yield GaugeMetricFamily(
             "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
@@ -103,7 +105,7 @@ class Collector:
 
 
 class TenantCollector:
-    """What a caller is told whose key is for some models: theirs, and nothing of what all do together."""
+    """The metrics for a caller with a restricted key: those of the caller's models only."""
 
     def __init__(self, collector: Collector, fleet: Fleet, prefix: str) -> None:
         self._collector = collector
@@ -119,7 +121,7 @@ def _add(family: HistogramMetricFamily, labels: list[str], timings: Timings) -> 
 
 
 class Look:
-    """One look at a model, for all its figures."""
+    """A model, with what several of its figures are read from."""
 
     __slots__ = ("bound", "delay_seconds", "live", "model", "statistics")
 
@@ -127,7 +129,7 @@ class Look:
         self.live = live
         self.model = live.model
         self.statistics = live.model.statistics
-        self.delay_seconds = self.statistics.delay["seconds"]
+        self.delay_seconds = self.statistics.delay.seconds()
         self.bound = live.model.bound_report()
 
 
@@ -163,6 +165,7 @@ def router(collector: Collector, fleet: Fleet) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @access(Role.READ, tenants=True)
     async def metrics() -> Response:
         """Figures for Prometheus."""
         own = prefix()

@@ -1,4 +1,4 @@
-"""/models: the life of a model, and a look inside."""
+"""/models: creating, listing, resetting, deleting, exporting and importing models; weights and audit trail."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, Response
 from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
+from service.answers import ModelInfo, ModelPage
 from service.engine.fleet.live import Live
 from service.engine.model.model import Model
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
@@ -16,11 +17,13 @@ from service.events import AnyEvent
 from service.journal.protocol import Page
 from service.learning.export import export_sklearn
 from service.learning.parameters import BadParameter
-from service.web.access.tenants import TenantModels, told_id
+from service.web.access.declarations import Body, access
+from service.web.access.keys import Role
+from service.web.access.tenants import TenantModels, public_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.model_settings import ModelLimits, NewModel
-from service.web.routes.openapi import problems
+from service.web.routes.openapi import answers, problems
 from service.web.routes.weights import Largest, WeightsAnswer, weights_of
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
@@ -29,34 +32,6 @@ After = Annotated[str | None, Query(alias="cursor", max_length=128, description=
 AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
 Form = Annotated[Literal["novikoff", "sklearn", "onnx"], Query(alias="format")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
-
-
-class ModelAnswer(BaseModel):
-    model: str
-    version: int
-    dimension: int | None
-    created_at: str
-    updated_at: str
-    settings: dict[str, Any]
-
-
-class ModelLine(BaseModel):
-    model: str
-    created_at: str
-    algorithm: str
-
-
-class UnreadableModel(BaseModel):
-    """A model of the page whose history the journal cannot give, and why."""
-
-    model: str
-    detail: str
-
-
-class ModelPage(BaseModel):
-    models: list[ModelLine]
-    unreadable: list[UnreadableModel]
-    next: str | None
 
 
 class EventLine(BaseModel):
@@ -89,15 +64,15 @@ def describe(live: Live) -> dict[str, Any]:
 def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
-    @routes.post(
-        "/models", status_code=201, response_model=ModelAnswer, responses=problems(400, 409, 413, 415)
-    )
+    @routes.post("/models", status_code=201, responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))
+    @access(Role.ADMIN, tenants=True)
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""
         live = await models.create(new.model, new.complete(limits))
         return Json(describe(live), 201, {"location": f"/models/{new.model}"})
 
-    @routes.get("/models", response_model=ModelPage)
+    @routes.get("/models", responses=answers(ModelPage))
+    @access(Role.READ, tenants=True)
     async def page(prefix: Prefix = "", after: After = None, limit: Limit = 100) -> Response:
         """The models by name, page by page."""
         place = None if after is None else (after, after)
@@ -120,18 +95,21 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         following = listed[limit - 1].model if more else None
         return Json({"models": lines, "unreadable": unreadable, "next": following})
 
-    @routes.get("/models/{model}", response_model=ModelAnswer, responses=problems(404))
+    @routes.get("/models/{model}", responses=answers(ModelInfo) | problems(404))
+    @access(Role.READ, tenants=True)
     async def show(model: ModelName) -> Response:
         """A model's settings and where it stands."""
         return Json(describe(await models.get(model)))
 
     @routes.delete("/models/{model}", status_code=204, responses=problems(404))
+    @access(Role.ADMIN, tenants=True)
     async def delete(model: ModelName) -> Response:
         """Forget a model: its weights, its statistics, its history."""
         await models.delete(model)
         return Response(status_code=204)
 
-    @routes.post("/models/{model}/reset", response_model=ModelAnswer, responses=problems(404))
+    @routes.post("/models/{model}/reset", responses=answers(ModelInfo) | problems(404))
+    @access(Role.ADMIN, tenants=True)
     async def reset(model: ModelName) -> Response:
         """Back to the start: weights, statistics, names, means and classes that appeared are forgotten.
 
@@ -140,11 +118,13 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         return Json(describe(await models.reset(model)))
 
     @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404))
+    @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value."""
         return Json(weights_of((await models.get(model)).model, largest))
 
     @routes.get("/models/{model}/export", responses=problems(404))
+    @access(Role.READ, tenants=True)
     async def export(model: ModelName, form: Form = "novikoff") -> Response:
         """All that a model is, as JSON; or a linear model for scikit-learn (JSON) or ONNX."""
         exported = (await models.get(model)).model
@@ -152,14 +132,16 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
             return Response(export_onnx(exported), media_type="application/octet-stream")
         return Json(_export(exported, form))
 
-    @routes.put("/models/{model}", status_code=201, response_model=ModelAnswer,
-                responses=problems(400, 409, 413, 415))  # fmt: skip
+    @routes.put("/models/{model}", status_code=201,
+                responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))  # fmt: skip
+    @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
     async def adopt(model: ModelName, export: dict[str, Any]) -> Response:
         """Make a model from an export: the same predictions to the bit. An existing one is not changed."""
         live = await models.adopt(model, import_model(export))
         return Json(describe(live), 201, {"location": f"/models/{model}"})
 
     @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))
+    @access(Role.READ, tenants=True)
     async def events(model: ModelName, after: AfterSeq = 0, limit: Limit = 100) -> Response:
         """The audit trail: what has happened to a model, oldest first, as far as it is kept."""
         recorded = await models.events(model, after=after, limit=limit + 1)
@@ -185,7 +167,7 @@ def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
     """An event for people: all but the features, which may be large and private."""
     told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
     if told.get("prediction_id"):
-        told["prediction_id"] = told_id(told["prediction_id"])
+        told["prediction_id"] = public_id(told["prediction_id"])
     if "predicted_at" in told:
         told["predicted_at"] = timestamp(told["predicted_at"])
     return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}

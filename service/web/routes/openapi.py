@@ -7,8 +7,9 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from service.answers import ANSWERS
+from service.web.access.declarations import Access
 from service.web.access.keys import Role
-from service.web.access.roles import ROUTES
 from service.web.http.endpoint import Endpoint
 from service.web.problems import MEDIA_TYPE, PROBLEMS
 
@@ -51,16 +52,24 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]], *, with_keys: bool) -> dict[str, Any]:
+def answers(shape: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers with one of `service.answers`."""
+    schema = {"$ref": _REF.format(name=shape.__name__)}
+    return {status: {"content": {"application/json": {"schema": schema}}}}
+
+
+def document(
+    app: FastAPI, endpoints: Mapping[str, Endpoint[Any]], declared: Mapping[str, Access], *, with_keys: bool
+) -> dict[str, Any]:
     """The whole document; the endpoints' schemas come from the types that decode and encode them."""
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     types = [t for endpoint in endpoints.values() for t in (endpoint.body, endpoint.answer)]
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schemas, components = msgspec.json.schema_components([*types, *ANSWERS], ref_template=_REF)
     for path, endpoint in endpoints.items():
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
     made["paths"]["/stream"] = {"post": STREAM}
-    _guard(made, with_keys=with_keys)
+    _guard(made, declared, with_keys=with_keys)
     known = made["components"]["schemas"]
     known.update(components, Problem=PROBLEM_SCHEMA)
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -68,12 +77,12 @@ def document(app: FastAPI, endpoints: Mapping[str, Endpoint[Any]], *, with_keys:
     return made
 
 
-def _guard(made: dict[str, Any], *, with_keys: bool) -> None:
+def _guard(made: dict[str, Any], declared: Mapping[str, Access], *, with_keys: bool) -> None:
     """Say of each route which role it needs, and how it refuses who has none."""
     refusals = {str(status): response for status, response in problems(401, 403, 429).items()}
     for path, item in made["paths"].items():
         for method, operation in item.items():
-            role = ROUTES.get(f"{method.upper()} {path}", Role.ADMIN)
+            role = declared[f"{method.upper()} {path}"].role
             if role is not Role.OPEN:
                 operation["x-role"] = role.name.lower()
                 operation["responses"] |= refusals

@@ -1,4 +1,4 @@
-"""Reports that were made before, as long as nothing in them has changed: dashboards poll."""
+"""A cache of encoded reports, valid until something in them changes: dashboards poll."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Key = tuple[str, frozenset[str]]
 
 
 def clock_step(now: int, updated_at: int) -> int:
-    """A number that changes when the clock windows of a model may, though the model does not.
+    """A number that changes whenever the windows by time of an unchanged model may change.
 
     The windows have buckets of 1 s, 1 min and 30 min, and the finer ones are empty a while after the last
     reveal.
@@ -36,7 +36,7 @@ def clock_step(now: int, updated_at: int) -> int:
 
 
 class ReportCache:
-    """Encoded reports of the models asked about last."""
+    """Encoded reports of the models asked for last, at most ENTRIES_MAX."""
 
     def __init__(self, report: Callable[[Live, int, frozenset[str]], dict[str, Any]]) -> None:
         self._report = report

@@ -12,6 +12,7 @@ from service.engine.model.outcomes import BlockOutcome, Round
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN
 from service.engine.rounds.checks import LabelSent, plain_label
 from service.events import Label, Prediction
+from service.web.access.declarations import ROUND
 from service.web.access.tenants import TenantRounds
 from service.web.http.bodies import Header
 from service.web.http.endpoint import Endpoint
@@ -144,7 +145,7 @@ def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> d
         done = await rounds.learn(body.model, body.features, check_label(body.label), body.id)
         return learn_answer(done), REPLAYED if done.replayed else ()
 
-    endpoint = partial(Endpoint, body_bytes_max=body_bytes_max, items_max=items_max)
+    endpoint = partial(Endpoint, access=ROUND, body_bytes_max=body_bytes_max, items_max=items_max)
     return {
         "/predict": endpoint(PredictBody, PredictAnswer, predict, statuses=(410,)),
         "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),

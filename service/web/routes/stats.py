@@ -8,24 +8,28 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Header, Query, Response
 
+from service.answers import Stats, StatsPage
 from service.engine.clock import Clock
 from service.engine.fleet.live import Live
 from service.errors import InvalidRequest, ModelUnreadable, UnknownModel
 from service.journal.protocol import Listed, Page, Summary, Totals
+from service.web.access.declarations import access
+from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
 from service.web.http.answers import timestamp
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import Limit, ModelName, Prefix
-from service.web.routes.openapi import problems
+from service.web.routes.openapi import answers, problems
 from service.web.routes.report_cache import ReportCache
-from service.web.routes.stats_schema import StatsAnswer, StatsPage
 
 Sort = Literal["name", "rounds", "error_rate", "mistakes", "updated_at"]
 Fields = Annotated[str | None, Query(max_length=1000, description="only these fields, with commas between")]
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
 IfNoneMatch = Annotated[str | None, Header(description="the ETag of an answer you have")]
 
-FIELDS = frozenset(StatsAnswer.model_fields)
+FIELDS = frozenset(Stats.__struct_fields__)
+
+AS_KNOWN: dict[int | str, dict[str, Any]] = {304: {"description": "As you have it"}}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,18 +67,19 @@ def brief(live: Live) -> dict[str, Any]:
 
 
 def report(live: Live, now: int, fields: frozenset[str] = FIELDS) -> dict[str, Any]:
-    """All of a model's statistics, or those asked for, in the order of the schema."""
+    """All of a model's statistics, or those asked for, in the order of their declaration."""
     known = brief(live)
     if not fields <= known.keys():
         known |= live.model.report(now)
-    return {field: known[field] for field in StatsAnswer.model_fields if field in fields}
+    return {field: known[field] for field in Stats.__struct_fields__ if field in fields}
 
 
 def router(models: TenantModels, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["statistics"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
     reports_kept = ReportCache(report)
 
-    @routes.get("/stats", response_model=StatsPage, responses={304: {"description": "As you have it"}})
+    @routes.get("/stats", responses=answers(StatsPage) | AS_KNOWN)
+    @access(Role.READ, tenants=True)
     async def page(
         prefix: Prefix = "",
         cursor: Cursor = None,
@@ -109,11 +114,8 @@ def router(models: TenantModels, clock: Clock) -> APIRouter:
         }
         return unless_known(_encode(answer), if_none_match)
 
-    @routes.get(
-        "/stats/{model}",
-        response_model=StatsAnswer,
-        responses={304: {"description": "As you have it"}, **problems(404)},
-    )
+    @routes.get("/stats/{model}", responses=answers(Stats) | AS_KNOWN | problems(404))
+    @access(Role.READ, tenants=True)
     async def one(model: ModelName, fields: Fields = None, if_none_match: IfNoneMatch = None) -> Response:
         """The statistics of one model."""
         wanted = _wanted(fields)

@@ -1,4 +1,4 @@
-"""A look at a model's weights."""
+"""The weights of a model, for GET /models/{model}/weights."""
 
 from typing import Annotated, Any
 

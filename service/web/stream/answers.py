@@ -38,14 +38,14 @@ from service.web.stream.runs import Run, as_one_run
 from service.web.stream.whole_rounds import WholeRounds, one_by_one
 
 ERRORS_TOLD_MAX = 10
-"""In a summary."""
+"""How many errors a summary has in full."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
 @dataclass(slots=True)
 class Tally:
-    """What `?answers=summary` tells."""
+    """The counts that `?answers=summary` answers with."""
 
     lines: int = 0
     predicted: int = 0
@@ -96,7 +96,7 @@ class StreamAnswers:
 
     @property
     def under_way(self) -> Future[Appended] | None:
-        """What the next answers wait for, if they only wait: once it is done, ask for them."""
+        """The chunk that is on its way to the disk, if there is one: once it is done, call `answer` for its answers."""
         return self._under_way.begun.appended if self._under_way else None
 
     async def answer(self, lines: Part) -> bytes:

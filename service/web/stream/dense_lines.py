@@ -1,8 +1,7 @@
-"""Lines of whole rounds whose features are lists of numbers, read into an array without an object a number.
+"""Decodes lines whose features are lists of numbers into one array, without a Python object for each number.
 
-simdjson reads the numbers, the decoder of all other lines whatever stands around them. Where a line is
-anything but a plain list of numbers amid the same fields as the others', that decoder has to read them all: a
-line means the same whoever reads it.
+simdjson parses the numbers, and the decoder in `line.py` what stands around them. If any line is not a plain list of
+numbers between the same fields as in the other lines, that decoder reads all of them, so the result is the same.
 """
 
 from io import BytesIO
@@ -24,10 +23,10 @@ BYTES_MAX = 131_072
 """The parser keeps 14 times as much memory as the most that it has read at once."""
 
 TAILS_MAX = 64
-"""Different ends of lines; with more, lines are told apart by more than their labels."""
+"""Different texts after the numbers, such as `],"label":1}`; with more, there is more than a label in them."""
 
 BETWEEN = 1.7e308
-"""Stands between the numbers of two lines: no feature is as large."""
+"""Separates the numbers of two lines in the document that simdjson parses: no feature is as large."""
 
 _SEPARATOR = b",%r," % BETWEEN
 _END = b",%r]" % BETWEEN
@@ -36,7 +35,7 @@ _parser = simdjson.Parser() if simdjson is not None else None
 
 
 def dense_lines(data: bytes) -> WholeRounds | None:
-    """The lines if all are such rounds, beginning alike; None if the decoder has to see."""
+    """The lines if all of them begin alike and are whole rounds; None leaves them to the other decoder."""
     start = data.find(b"[") + 1
     if _parser is None or not start or len(data) > BYTES_MAX:
         return None

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from service.errors import InvalidRequest, NovikoffError, Overloaded
+from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace
 from service.web.access.tenants import TenantBlocks, TenantRounds
 from service.web.http.bodies import NDJSON, Receive, Scope, Send, encoding_of, media_type_of, read_body
@@ -36,6 +37,8 @@ class Query(NamedTuple):
 
 class StreamEndpoint:
     """The route as a plain ASGI endpoint: both directions flow at the same time, memory is bounded."""
+
+    access = ROUND
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from service.web.problems import HttpError
 T = TypeVar("T")
 
 MEMORY_BYTES_MAX = 524_288
-"""Of one stream; whoever reads while it sends seldom needs a file."""
+"""The most bytes of answers that one stream keeps in memory; beyond that they go to a file."""
 
 READ_BYTES_MAX = 65_536
 """The most that is read back from a file at once."""

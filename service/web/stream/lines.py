@@ -1,4 +1,4 @@
-"""The lines of a stream: read and decoded while earlier ones are being learned, but never far ahead."""
+"""Reads and decodes the lines of a stream while earlier ones are being learned, up to a limit."""
 
 import asyncio
 from asyncio import Future
@@ -17,14 +17,14 @@ from service.web.stream.whole_rounds import WholeRounds, together
 
 AHEAD_LINES_MAX = 1_000
 AHEAD_BYTES_MAX = 524_288
-"""Reading stops when so much waits, and with it the sender. Streams share the bytes: one alone needs them to be
-fast, many keep each other busy."""
+"""The most lines and bytes that are decoded and not yet learned; then reading stops, and TCP stops the sender. All open
+streams share the bytes: one stream needs them to be fast, many have enough to do with less."""
 
 AT_ONCE_BYTES = 65_536
-"""Lines that are decoded together."""
+"""How much text is decoded at once."""
 
 Part = list[Line | NovikoffError] | WholeRounds
-"""Lines, with what is wrong in the place of those that are bad."""
+"""Decoded lines. In the place of a line that cannot be decoded stands the error that answers it."""
 
 
 class Lines:
@@ -58,9 +58,9 @@ class Lines:
         await asyncio.wait([self._reading])
 
     async def take(self, unless: Future[Any] | None = None) -> Part | None:
-        """All lines that have come, at least one; none are left when there are none.
+        """All lines decoded so far, at least one; an empty list after the last line.
 
-        None if something else that is waited for is done before one comes.
+        None if `unless` is done before a line comes.
         """
         if unless is not None:
             unless.add_done_callback(lambda _: self._came.set())
@@ -76,7 +76,7 @@ class Lines:
         return _as_one(parts)
 
     async def drop(self, bytes_max: int) -> None:
-        """Read on, so that who sends first comes to reading, but take no more lines."""
+        """Read and ignore the rest of the body, so that a client that sends everything first gets to reading."""
         self._reading.cancel()
         await asyncio.wait([self._reading])
         dropped, more = 0, True
@@ -96,7 +96,7 @@ class Lines:
             await self._add(rest)
 
     async def _read_part(self, rest: bytes, data: bytes) -> bytes:
-        """Take the lines that end in this part; the beginning of the one that does not."""
+        """Decode the lines that end in this part; returns the beginning of the line that does not."""
         whole, newline, tail = data.rpartition(b"\n")
         if not newline:
             rest = rest + data if not self._is_skipping else b""
@@ -134,7 +134,7 @@ class Lines:
         return [self._decoded(line) for line in data.split(b"\n") if line.strip()]
 
     async def _put(self, part: Part, size: int) -> None:
-        """Let lines wait to be taken, and go on when there is room for more."""
+        """Add decoded lines for `take`, then wait until fewer than the most are waiting."""
         if part:
             self._waiting.append(part)
             self._waiting_lines += len(part)
@@ -162,7 +162,7 @@ class Lines:
 
 
 def _as_one(parts: list[Part]) -> Part:
-    """Parts that follow each other as one: as an array only if all of them are, and alike."""
+    """Parts joined: as one array if all of them are arrays of the same model and features, else as a list of lines."""
     rounds = [part for part in parts if isinstance(part, WholeRounds)]
     if rounds and len(rounds) == len(parts) and (whole := together(rounds)) is not None:
         return whole
@@ -170,7 +170,7 @@ def _as_one(parts: list[Part]) -> Part:
 
 
 def _decoded_at_once(data: bytes) -> list[Line] | None:
-    """The lines if all are good; the decoder alone would not mind where one ends."""
+    """The lines if all are good. They are counted because the decoder also takes values that end amid a line."""
     try:
         lines = decoder.decode_lines(data)
     except UNDECODABLE:

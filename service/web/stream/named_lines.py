@@ -1,6 +1,7 @@
-"""Lines of whole rounds whose features have names, the same in every line: read by a decoder made for these names,
-which takes half as long as one that makes a dictionary of each line. Lines that it does not take mean what the
-decoder of all lines says.
+"""Decodes lines whose features have the same names in the same order, without a dictionary for each line.
+
+Once some lines have shown the names, a msgspec struct with a field for each of them is made, and later lines are
+decoded with that, which takes half the time. A line that does not fit is left to the decoder in `line.py`.
 """
 
 from collections.abc import Callable
@@ -18,11 +19,11 @@ from service.web.stream.whole_rounds import WholeRounds
 
 NAMES_MAX = 1_024
 TRIES_MAX = 8
-"""How often a stream may change its names: a decoder takes as long to make as twenty lines to read."""
+"""How many decoders are made for one stream: making one takes as long as decoding twenty lines."""
 
 
 class NamedLines:
-    """Reads the lines of one stream, once it knows which names to expect."""
+    """The decoder for the names of one stream. Show it decoded lines with `expect`, then try `read` first."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -30,7 +31,7 @@ class NamedLines:
         self._tries = TRIES_MAX
 
     def expect(self, lines: list[Line]) -> None:
-        """Look for names that all of these lines might have."""
+        """Make a decoder for the names of these lines if the first and the last have the same ones, all numbers."""
         first, last = lines[0].features, lines[-1].features
         if self._decode is not None or not self._tries or not isinstance(first, dict):
             return
@@ -44,7 +45,7 @@ class NamedLines:
         self._decode = _decoder_of(names)
 
     def read(self, data: bytes) -> WholeRounds | None:
-        """The lines if all of them are rounds with these names; None if the other decoder has to see."""
+        """The lines if all are whole rounds of one model with these names; None leaves them to the other decoder."""
         if self._decode is None:
             return None
         try:
@@ -62,7 +63,7 @@ class NamedLines:
 
 
 def _decoder_of(names: list[str]) -> Callable[[bytes], list[Any]] | None:
-    """Reads lines of a label and a number for each of these names."""
+    """A decoder of lines with a label, maybe a model, and a number for each of these names."""
     fields = [(f"of_{at}", float, msgspec.field(name=name)) for at, name in enumerate(names)]
     try:
         features = msgspec.defstruct("Features", fields, forbid_unknown_fields=True, gc=False)

@@ -1,4 +1,4 @@
-"""Lines that follow each other and are whole rounds of the same model: learned as one event."""
+"""Runs: consecutive lines that are whole rounds of the same model are learned as one event."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,3 +1,4 @@
+# long: a scenario for each thing that only a cluster has
 """What is particular to the journal on a cluster: several that share it, large bodies, trims, the dead."""
 
 import asyncio
@@ -211,9 +212,9 @@ async def test_of_two_snapshots_at_one_place_one_is_kept_and_an_older_one_comes_
         assert await b.outcomes("m", seq) == b"page"
 
 
-@pytest.mark.parametrize("buried", [True, False])
-async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(
-    options: Options, buried: bool
+@pytest.mark.parametrize("purged", [True, False])
+async def test_a_deleted_model_leaves_two_messages_which_are_purged_later(
+    options: Options, purged: bool
 ) -> None:
     options = replace(options, ids_kept_seconds=0.2)
     subjects = Subjects(options.prefix)
@@ -230,12 +231,16 @@ async def test_the_dead_leave_nothing_but_their_deaths_and_these_are_forgotten(
             journal.save_snapshot(Snapshot("m", LIFE, applied[-1][0], 1, b"state", b"page"))
             await journal.settle()
             await journal.append(ModelDeleted("m", long_ago + 1), LIFE)
-            if buried:
-                await eventually_async(lambda: are_left(2), otherwise="more than the birth and the death")
+            if purged:
+                await eventually_async(
+                    lambda: are_left(3), otherwise="more than creation, deletion and format"
+                )
         async with opened(options) as (journal, _):
             assert await journal.models(Page()) == []
-            await eventually_async(lambda: are_left(1), otherwise="more than the mark of the summaries")
-            assert (await journal.append(created())).is_new, "though the log has forgotten the death"
+            await eventually_async(
+                lambda: are_left(2), otherwise="more than the marks of summaries and format"
+            )
+            assert (await journal.append(created())).is_new, "though the log has no deletion any more"
 
 
 async def test_predictions_that_wait_are_taken_over_once(options: Options) -> None:
@@ -286,7 +291,7 @@ async def test_a_question_that_is_lost_with_its_connection_is_asked_again(
     try:
         async with asking(through) as api:
             proxy.lose()
-            scanning = asyncio.create_task(_all(api.scan(subjects.log, subjects.lives, after=0)))
+            scanning = asyncio.create_task(_all(api.scan(subjects.log, subjects.lifecycles, after=0)))
             await eventually_async(lambda: b"DIRECT.GET" in (proxy.lost or b""))
             proxy.break_off()
             assert [message.seq for message in await scanning] == [1]

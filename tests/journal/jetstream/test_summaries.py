@@ -96,7 +96,7 @@ async def test_a_model_that_is_never_quiet_does_not_hold_back_what_summaries_cov
         for _ in range(3):
             before = applied[-1][0]
             await load_steadily(journal, 500)
-            found = await api.last_of_leader(subjects.state, subjects.mark)
+            found = await api.last_from_leader(subjects.state, subjects.mark)
             marks.append(found is not None and int(found.data) > before)
         assert marks == [True] * 3
 
@@ -139,7 +139,7 @@ async def test_summaries_that_a_killed_replica_has_left_behind_are_made_by_anoth
     async with running(options, rules) as engine:
 
         async def are_counted(rounds: int) -> bool:
-            await engine._housekeeping.load_left_behind()
+            await engine._housekeeping.load_stale()
             return (await engine.models.totals.now("")).revealed == rounds
 
         await eventually_async(lambda: are_counted(3), otherwise="those that were there at the start")

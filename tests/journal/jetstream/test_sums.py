@@ -10,11 +10,11 @@ from service.journal.protocol import Summary, Totals
 
 NAMES = st.text("ab", min_size=1, max_size=3)
 COUNTS = st.integers(0, 10**6)
-SUMMARIES = st.builds(Summary, NAMES, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+SUMMARIES = st.builds(Summary, NAMES, *[COUNTS] * 7)
 
 
 def added_up(summaries: list[Summary]) -> Totals:
-    columns = [astuple(summary)[2:] for summary in summaries]
+    columns = [astuple(summary)[3:] for summary in summaries]
     return (
         Totals(len(columns), *map(sum, zip(*columns, strict=True))) if columns else Totals(0, 0, 0, 0, 0, 0)
     )

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.learning.bound.mistake_bound import Bound
+from service.learning.bound.verdict import report as report_of
 from tests.learning.known_planes import perceptron, separable
 
 ROUNDS = {0: 800, 1: 800, 10: 800, 100: 1200, 1000: 3000, "random": 1500}
@@ -42,7 +43,7 @@ def test_a_separable_stream_keeps_the_bound_and_its_margin_stays_below_the_ceili
     checked, last_ceiling = [], [inf]
 
     def check(w):
-        report = bound.report(w, None)
+        report = report_of(bound, w, None)
         assert report["verdict"] in ("within", "unknown")
         if report["verdict"] == "within":
             assert bound.updates <= report["mistake_bound"] * (1 + 1e-9)
@@ -84,7 +85,7 @@ def test_every_number_is_its_formula(plane, c, eta, late, seed):
 
     bound = Recorded(c, eta, gamma)
     w = perceptron(xs, ys, bound, c=c, eta=eta, late=late, seed=seed)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     M, d = len(stale), np.mean(stale)
     R = max(np.linalg.norm(x) for x in xs)
     k_max = 1.0 if c is None else 1 + R**2 / c**2
@@ -108,7 +109,7 @@ def test_the_classic_bound_is_false_for_late_reveals_where_ours_holds():
     ys = np.sign(xs @ u).astype(int)
     bound = Bound(None, 1.0, 0.05)
     w = perceptron(xs, ys, bound, late=1000)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     classic = (report["R"] / 0.05) ** 2
     assert classic == pytest.approx(400)
     assert bound.updates > 1.2 * classic
@@ -122,14 +123,14 @@ def test_the_bound_for_a_bias_as_large_as_the_radius_is_false_for_a_bias_of_one_
     ys = np.tile([1, -1], 3000)
     bound = Bound(1.0, 1.0, gamma)
     w = perceptron(xs, ys, bound, c=1.0)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     assert (2 * radius / gamma) ** 2 == 144
     assert bound.updates > 1000
     assert bound.updates <= report["mistake_bound"]
     assert report["verdict"] == "within"
     with_c_of_radius = Bound(radius, 1.0, gamma)
     w = perceptron(xs, ys, with_c_of_radius, c=radius)
-    assert with_c_of_radius.report(w, None)["mistake_bound"] == pytest.approx(144)
+    assert report_of(with_c_of_radius, w, None)["mistake_bound"] == pytest.approx(144)
     assert with_c_of_radius.updates <= 144
 
 
@@ -141,7 +142,7 @@ def test_a_stream_that_is_not_separable_ends_exceeded(c, late):
     xs, ys = np.tile(xs, (600, 1)), np.tile([1, -1], 3000)  # each example with either label
     bound = Bound(c, 1.0, 1.0)
     w = perceptron(xs, ys, bound, c=c, late=late)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     assert report["verdict"] == "exceeded"
     assert "declared" in report["why"]
     assert report["gamma"] > report["margin_ceiling"]
@@ -154,7 +155,7 @@ def test_a_margin_that_is_the_ceiling_but_for_rounding_is_not_exceeded(gamma, et
     xs = np.outer([-gamma, gamma], direction / np.linalg.norm(direction))  # one mistake, and it is tight
     bound = Bound(None, eta, gamma)
     w = perceptron(xs, np.array([-1, 1]), bound, eta=eta)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     assert bound.updates == 1
     assert report["margin_ceiling"] == pytest.approx(gamma, rel=1e-12)
     assert report["verdict"] == "within"
@@ -164,7 +165,7 @@ def test_a_margin_that_is_the_ceiling_but_for_rounding_is_not_exceeded(gamma, et
 def test_a_declared_margin_may_be_rounded_itself(above, verdict):
     bound = Bound(None, 1.0, 1.0 + above)
     w = perceptron(np.array([[-1.0], [1.0]]), np.array([-1, 1]), bound)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     assert (report["margin_ceiling"], report["verdict"]) == (pytest.approx(1.0, rel=1e-12), verdict)
 
 
@@ -173,13 +174,13 @@ def test_what_is_proved_once_stays_proved():
     xs = np.array([[1.0, 0.0]] * 20 + [[0.0, 100.0]] + [[0.0, 1.0]] * 50)
     ys = np.array([1, -1] * 10 + [-1] + [-1] * 50)  # one x had both labels
     w = perceptron(xs[:20], ys[:20], bound)
-    proved = bound.report(w, None)
+    proved = report_of(bound, w, None)
     assert (proved["verdict"], w.tolist()) == ("exceeded", [-1.0, 0.0])
     assert 0.0 <= proved["margin_ceiling"] < 1e-6
     bound = Bound(None, 1.0, 0.5)
     w = perceptron(xs, ys, bound)
     assert w.tolist() == [-1.0, -100.0]
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     assert (report["verdict"], report["margin_ceiling"]) == ("exceeded", proved["margin_ceiling"])
 
 
@@ -197,7 +198,7 @@ def test_a_verdict_exceeded_is_for_ever_and_the_ceiling_never_rises(c, eta, late
     bound = Bound(c, eta, declared)
     reports = []
     perceptron(xs, rng.choice([-1, 1], 400), bound, c=c, eta=eta, late=late, seed=seed,
-               check=lambda w: reports.append(Bound.restore(bound.state(), w).report(w, None)))  # fmt: skip
+               check=lambda w: reports.append(report_of(Bound.restore(bound.state(), w), w, None)))  # fmt: skip
     verdicts = [report["verdict"] for report in reports]
     assert verdicts == sorted(verdicts, key=["unknown", "within", "exceeded"].index)
     ceilings = [report["margin_ceiling"] for report in reports if report["margin_ceiling"] is not None]
@@ -215,7 +216,7 @@ def test_the_rate_changes_no_verdict_and_no_ceiling(eta, c):
     for rate in (1.0, eta):
         bound = Bound(c, rate, 0.05)
         w = perceptron(xs, ys, bound, c=c, eta=rate)
-        reports.append(bound.report(w, None))
+        reports.append(report_of(bound, w, None))
     assert [report["verdict"] for report in reports] == ["within", "within"]
     assert reports[0]["margin_ceiling"] == pytest.approx(reports[1]["margin_ceiling"], rel=1e-6)
     assert reports[0]["weight_norm"] == pytest.approx(reports[1]["weight_norm"] / eta)
@@ -229,7 +230,7 @@ def test_examples_too_small_or_too_large_to_square_prove_nothing(size, eta, decl
         w = perceptron(
             size * np.array([[-1.0], [1.0], [-2.0]] * 5), np.array([-1, 1, -1] * 5), bound, eta=eta
         )
-    report = Bound.restore(bound.state(), w).report(w, None)
+    report = report_of(Bound.restore(bound.state(), w), w, None)
     assert report["verdict"] == "not_applicable"
     assert "too small or too large" in report["why"]
     assert report["margin_ceiling"] is report["mistake_bound"] is report["used"] is None
@@ -238,5 +239,5 @@ def test_examples_too_small_or_too_large_to_square_prove_nothing(size, eta, decl
 def test_small_examples_beside_a_bias_are_as_good_as_zeros():
     xs, ys = 1e-170 * np.array([[-1.0], [1.0]] * 20), np.array([-1, 1] * 20)
     bound = Bound(1.0, 1.0, 1e-171)
-    report = bound.report(perceptron(xs, ys, bound, c=1.0), None)
+    report = report_of(bound, perceptron(xs, ys, bound, c=1.0), None)
     assert (report["verdict"], report["mistake_bound"]) == ("within", None)

@@ -8,30 +8,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.learning.bound.mistake_bound import Bound
+from service.learning.bound.verdict import report as report_of
 from tests.learning.known_planes import perceptron, separable
 
 
 def test_nothing_is_said_until_both_classes_have_been_revealed():
     bound = Bound(1.0, 1.0, 0.5)
     x = np.array([1.0, 0.0])
-    assert bound.report(np.zeros(3), None)["R"] is None
+    assert report_of(bound, np.zeros(3), None)["R"] is None
     for _ in range(3):
         bound.observe(x, -1, updated=True, score=0.0, stale_updates=0)
-        report = bound.report(np.array([-1.0, 0.0, -1.0]), None)
+        report = report_of(bound, np.array([-1.0, 0.0, -1.0]), None)
         assert report["verdict"] == "unknown"
         assert report["why"] == "both classes must have been revealed"
         assert report["mistake_bound"] is report["used"] is report["margin_ceiling"] is None
         assert report["R"] == 1.0
         assert report["weight_norm"] == sqrt(2)
     bound.observe(-x, 1, updated=False, score=0.0, stale_updates=0)
-    assert bound.report(np.array([-1.0, 0.0, -1.0]), None)["verdict"] == "within"
+    assert report_of(bound, np.array([-1.0, 0.0, -1.0]), None)["verdict"] == "within"
 
 
 def test_where_the_theorem_does_not_apply_it_says_why_and_claims_nothing():
     bound = Bound(1.0, 1.0, None)
     for y in (1, -1):
         bound.observe(np.array([float(y)]), y, updated=True, score=0.0, stale_updates=3)
-    report = bound.report(np.array([2.0, 0.0]), "the learner is pa1")
+    report = report_of(bound, np.array([2.0, 0.0]), "the learner is pa1")
     assert report == {
         "verdict": "not_applicable",
         "why": "the learner is pa1",
@@ -45,14 +46,14 @@ def test_where_the_theorem_does_not_apply_it_says_why_and_claims_nothing():
         "mistake_bound": None,
         "used": None,
     }
-    assert bound.report(None, "the learner is pa1")["weight_norm"] is None
+    assert report_of(bound, None, "the learner is pa1")["weight_norm"] is None
 
 
 def test_before_the_first_mistake_there_is_no_ceiling_and_nothing_is_used():
     bound = Bound(None, 1.0, 0.5)
     for y in (1, -1):
         bound.observe(np.array([float(y)]), y, updated=False, score=0.0, stale_updates=9)
-    report = bound.report(np.zeros(1), None)
+    report = report_of(bound, np.zeros(1), None)
     assert (report["verdict"], report["mistake_bound"], report["used"]) == ("within", 4.0, 0.0)
     assert report["margin_ceiling"] is report["stale_updates_mean"] is report["stale_updates_max"] is None
 
@@ -63,7 +64,7 @@ def test_an_observed_margin_is_that_of_the_weights_and_uses_their_own_bias():
     c = 0.5
     bound = Bound(c, 1.0, None)
     w = perceptron(np.tile(xs, (20, 1)), np.tile(ys, 20), bound, c=c)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     length = np.linalg.norm(w[:-1])
     gamma = min(ys[-64:] * (xs[-64:] @ w[:-1] + w[-1] * c)) / length
     k = 1 + (w[-1] * c / length) ** 2 / c**2
@@ -82,7 +83,7 @@ def test_an_observed_margin_that_the_stream_has_not_is_never_called_within():
     for number in range(64):
         y = (-1) ** number
         bound.observe(np.array([float(y)]), y, updated=False, score=0.0, stale_updates=0)
-    report = bound.report(np.array([1.0]), None)
+    report = report_of(bound, np.array([1.0]), None)
     assert (report["verdict"], report["gamma"], report["mistake_bound"], report["used"]) == (
         "unknown",
         1.0,
@@ -96,7 +97,7 @@ def test_an_observed_margin_above_the_ceiling_is_not_called_within_though_the_mi
     bound = Bound(None, 1.0, None)
     xs = [[1.0, 0.0]] * 20 + [[0.0, 100.0]] + [[0.0, 10.0], [0.0, -10.0]] * 32
     w = perceptron(np.array(xs), np.array([1, -1] * 10 + [-1] + [-1, 1] * 32), bound)
-    report = bound.report(w, None)
+    report = report_of(bound, w, None)
     assert (report["gamma"], report["used"]) == (pytest.approx(10, 1e-3), pytest.approx(0.2, 1e-3))
     assert report["margin_ceiling"] < 1e-6
     assert report["verdict"] == "unknown"
@@ -114,9 +115,9 @@ def test_what_an_earlier_version_kept_goes_on_from_the_ceiling_of_its_weights():
     old["mistakes"] = old["updates"]
     restored = Bound.restore(old, w)
     now = np.linalg.norm(w / 2.0) * sqrt(1 + restored.norm_sq_max / 0.25) / bound.updates
-    assert restored.report(w, None)["margin_ceiling"] == pytest.approx(now)
+    assert report_of(restored, w, None)["margin_ceiling"] == pytest.approx(now)
     assert restored.sum_norm_sq == pytest.approx(bound.sum_norm_sq)
-    assert restored.report(w, None)["verdict"] == "within"
+    assert report_of(restored, w, None)["verdict"] == "within"
     untouched = Bound(0.5, 2.0, 0.05).state()
     for name in ("sum_norm_sq", "ceiling"):
         del untouched[name]
@@ -128,12 +129,12 @@ def test_without_a_margin_the_verdict_is_unknown():
     for y in (1, -1):
         bound.observe(np.array([1.0]), y, updated=True, score=0.0, stale_updates=0)
     for weights in ([0.0, 0.0], [1.0, 0.0]):
-        report = bound.report(np.array(weights), None)
+        report = report_of(bound, np.array(weights), None)
         assert report["verdict"] == "unknown"
         assert report["why"] == "no margin is declared, and the weights do not separate the last 2 reveals"
         assert report["gamma"] is report["gamma_source"] is report["mistake_bound"] is None
     bound.observe(np.zeros(512), 1, updated=False, score=0.0, stale_updates=0)
-    assert "too large" in bound.report(np.zeros(513), None)["why"]
+    assert "too large" in report_of(bound, np.zeros(513), None)["why"]
 
 
 def test_numbers_too_large_to_square_are_not_reported_as_infinite():
@@ -141,12 +142,12 @@ def test_numbers_too_large_to_square_are_not_reported_as_infinite():
     for y in (1, -1):
         with np.errstate(over="ignore"):
             bound.observe(np.array([1e200]), y, updated=True, score=0.0, stale_updates=0)
-    report = bound.report(np.array([1e200, 1.0]), None)
+    report = report_of(bound, np.array([1e200, 1.0]), None)
     assert (report["verdict"], report["R"], report["weight_norm"]) == ("not_applicable", None, 1e200)
     tiny = Bound(1e-300, 1.0, 1e-300)
     for y in (1, -1):
         tiny.observe(np.array([float(y)]), y, updated=False, score=0.0, stale_updates=0)
-    report = tiny.report(np.zeros(2), None)
+    report = report_of(tiny, np.zeros(2), None)
     assert (report["verdict"], report["mistake_bound"], report["used"]) == ("within", None, None)
 
 
@@ -171,7 +172,7 @@ def test_stopping_and_going_on_equals_never_having_stopped(declared, c, stop, se
             bound.observe(x, y, updated=mistake, score=0.1, stale_updates=stale)
     assert broken.state() == unbroken.state()
     w = rng.normal(size=4 + (c is not None))
-    assert broken.report(w, None) == unbroken.report(w, None)
+    assert report_of(broken, w, None) == report_of(unbroken, w, None)
 
 
 def test_settings_that_make_no_sense_are_refused():

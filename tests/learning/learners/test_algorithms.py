@@ -6,6 +6,7 @@ import pytest
 
 from service.learning.learners import algorithms
 from service.learning.learners.algorithms import ALGORITHMS, BadParameter
+from tests.learning.rounds import LEARNERS
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -15,6 +16,10 @@ def test_every_algorithm_is_built_from_its_defaults(name: str) -> None:
     learner = algorithms.build(settings, tie=1)
     learner.grow(3)
     assert learner.weights.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_the_laws_of_learners_run_over_every_algorithm() -> None:
+    assert {algorithms.complete(learner)["algorithm"] for learner in LEARNERS.values()} == ALGORITHMS.keys()
 
 
 def test_only_a_full_covariance_needs_a_matrix() -> None:

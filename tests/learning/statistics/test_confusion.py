@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.learning.statistics.confusion import CELLS_MAX, CLASSES_MAX, Confusion
+from tests.learning.statistics.records import asked
 
 
 def divided(part, whole):
@@ -69,7 +70,7 @@ def streams(classes):
 @given(st.integers(1, 13).flatmap(lambda k: st.tuples(streams(k), st.just(k))))
 def test_every_number_is_what_the_definition_says(case):
     pairs, classes = case
-    report = observed(pairs).report(classes)
+    report = observed(pairs).report(asked(classes=classes))
     matrix, each, baselines = naive(pairs, classes)
     assert report["confusion"] == {"matrix": matrix}
     assert report["classes"] == each
@@ -82,13 +83,13 @@ def test_the_state_is_the_confusion(pairs):
     confusion = observed(pairs)
     again = Confusion.restore(confusion.state())
     assert again.state() == confusion.state()
-    assert again.report(12) == confusion.report(12)
+    assert again.report(asked(classes=12)) == confusion.report(asked(classes=12))
 
 
 def test_f1_is_the_harmonic_mean_of_precision_and_recall():
     rng = random.Random(3)
     pairs = [(rng.randrange(3), rng.randrange(3)) for _ in range(200)]
-    for each in observed(pairs).report(3)["classes"]:
+    for each in observed(pairs).report(asked(classes=3))["classes"]:
         precision, recall = each["precision"], each["recall"]
         assert each["f1"] == pytest.approx(2 * precision * recall / (precision + recall))
 
@@ -99,12 +100,12 @@ def test_kappa_agrees_with_scikit_learn():
     rng = random.Random(4)
     pairs = [(t, t if rng.random() < 0.7 else rng.randrange(5)) for t in rng.choices(range(5), k=500)]
     truths, served = zip(*pairs, strict=True)
-    kappa = observed(pairs).report(5)["baselines"]["kappa"]
+    kappa = observed(pairs).report(asked(classes=5))["baselines"]["kappa"]
     assert kappa == pytest.approx(cohen_kappa_score(truths, served))
 
 
 def test_a_declared_class_that_never_came_has_no_ratios():
-    report = observed([(0, 0), (0, 0)]).report(2)
+    report = observed([(0, 0), (0, 0)]).report(asked(classes=2))
     assert report["classes"][1] == {"support": 0, "precision": None, "recall": None, "f1": None}
     assert report["baselines"]["kappa"] is None  # chance alone is never wrong here
 
@@ -119,7 +120,7 @@ def test_a_thousand_classes_keep_exact_ratios_in_bounded_memory():
     confusion = observed(pairs)
     assert len(confusion.far) <= CELLS_MAX + 3 * classes
     assert len(set(pairs)) > 2 * CELLS_MAX  # or nothing was left out, and this shows nothing
-    report = confusion.report(classes)
+    report = confusion.report(asked(classes=classes))
     supports = Counter(t for t, _ in pairs)
     answered = Counter(s for _, s in pairs)
     hits = Counter(t for t, s in pairs if t == s)
@@ -134,13 +135,13 @@ def test_a_thousand_classes_keep_exact_ratios_in_bounded_memory():
     assert all(counts[cell["true"], cell["served"]] == cell["count"] for cell in largest)
     assert [cell["count"] for cell in largest] == sorted((cell["count"] for cell in largest), reverse=True)
     again = Confusion.restore(confusion.state())
-    assert again.report(classes) == report
+    assert again.report(asked(classes=classes)) == report
 
 
 def test_fifty_classes_have_their_whole_matrix_however_many_pairs_occur():
     pairs = [(t, s) for t in range(50) for s in range(-1, 50)] * 2
     random.Random(6).shuffle(pairs)
-    assert observed(pairs).report(50)["confusion"]["matrix"] == [[2] * 50] * 50
+    assert observed(pairs).report(asked(classes=50))["confusion"]["matrix"] == [[2] * 50] * 50
 
 
 def test_classes_past_the_last_that_can_be_told_apart_are_counted_with_it():
@@ -148,12 +149,12 @@ def test_classes_past_the_last_that_can_be_told_apart_are_counted_with_it():
     last, past = CLASSES_MAX - 1, CLASSES_MAX + 1
     for truth, served in [(last, 0), (past, -1), (0, past), (past, past), (past, 0)]:
         confusion.observe(truth, served)
-    report = Confusion.restore(confusion.state()).report(CLASSES_MAX + 2)
+    report = Confusion.restore(confusion.state()).report(asked(classes=CLASSES_MAX + 2))
     assert [report["classes"][c]["support"] for c in (0, last, past)] == [1, 4, 0]
 
 
 def test_the_commonest_confusions_are_only_those_that_occurred():
-    report = observed([(7, 7), (3, 1), (3, 1), (0, 60), (60, 60)]).report(61)
+    report = observed([(7, 7), (3, 1), (3, 1), (0, 60), (60, 60)]).report(asked(classes=61))
     assert report["confusion"]["largest"] == [
         {"true": 3, "served": 1, "count": 2},
         {"true": 0, "served": 60, "count": 1},

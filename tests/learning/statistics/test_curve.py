@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.learning.statistics.curve import Curve
+from tests.learning.statistics.records import asked
 
 
 def drawn(mistakes):
@@ -15,7 +16,7 @@ def drawn(mistakes):
         total += mistake
         totals.append(total)
         if number == curve.due:
-            curve.mark(total)
+            curve.observe(total)
     return curve, totals
 
 
@@ -24,31 +25,35 @@ def drawn(mistakes):
 def test_every_point_is_true_and_the_present_is_the_last(length, seed):
     rng = random.Random(seed)
     curve, totals = drawn([rng.random() < 0.3 for _ in range(length)])
-    report = curve.report(length, totals[-1])
+    report = curve.report(asked(revealed=length, mistakes=totals[-1]))["curve"]
     rounds = report["rounds"]
     assert report["mistakes"] == [totals[r] for r in rounds]
     assert rounds[0] == 0
     assert rounds[-1] == length
     steps = {b - a for a, b in pairwise(rounds[:-1])}
     assert steps <= {curve.stride}
-    assert Curve.restore(curve.state()).report(length, totals[-1]) == report
+    assert Curve.restore(curve.state()).report(asked(revealed=length, mistakes=totals[-1]))["curve"] == report
 
 
 def test_the_curve_has_256_to_512_points_at_every_length():
     curve = Curve()
     for length in range(1, 4200):
         if length == curve.due:
-            curve.mark(0)
-        assert min(length + 1, 256) <= len(curve.report(length, 0)["rounds"]) <= 512
+            curve.observe(0)
+        assert (
+            min(length + 1, 256)
+            <= len(curve.report(asked(revealed=length, mistakes=0))["curve"]["rounds"])
+            <= 512
+        )
 
 
 def test_a_long_stream_of_mistakes_fits_too():
     length = 300_000
     curve, totals = drawn([True] * length)
-    report = curve.report(length, length)
+    report = curve.report(asked(revealed=length, mistakes=length))["curve"]
     assert curve.stride == 1024
     assert report["mistakes"] == report["rounds"]
     assert 256 <= len(report["rounds"]) <= 512
     again = Curve.restore(curve.state())
     assert again.state() == curve.state()
-    assert again.report(length, totals[-1]) == report
+    assert again.report(asked(revealed=length, mistakes=totals[-1]))["curve"] == report

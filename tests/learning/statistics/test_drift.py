@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from river.drift import ADWIN
 
 from service.learning.statistics.drift import SHOWN_ROUNDS, Drift
+from tests.learning.statistics.records import asked, block
 
 
 class PlainAdwin:
@@ -156,7 +157,8 @@ def test_many_at_once_are_the_same_as_one_by_one(delta):
         while done < len(values):
             part = values[done : done + rng.choice([1, 31, 32, 96, 100, 257, 1000, 2500])]
             rises = [number for number, value in enumerate(part, done + 1) if alone.observe(value, number)]
-            assert together.observe_all(np.array(part), done) == rises
+            together.observe_rows(rounds := block(part, done))
+            assert rounds.rises == rises
             done += len(part)
             assert together.state() == alone.state()
             warnings += alone.warning
@@ -213,7 +215,12 @@ def test_a_fall_is_no_drift_but_starts_afresh():
     assert not any(found)
     assert drift.count == 0
     assert drift.rounds < 500
-    assert drift.report(1000) == {"state": "stable", "count": 0, "last_round": None, "delta": 0.002}
+    assert drift.report(asked(revealed=1000))["drift"] == {
+        "state": "stable",
+        "count": 0,
+        "last_round": None,
+        "delta": 0.002,
+    }
 
 
 def test_a_rise_warns_then_is_drift_for_a_thousand_reveals_then_stable():

@@ -5,7 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.learning.statistics.windows import TimeWindows, mistakes_of_last, push
+from service.learning.statistics.last_rounds import LastRounds
+from service.learning.statistics.time_windows import TimeWindows
 
 RINGS = {"minute": (1, 60), "hour": (60, 60), "day": (1800, 48)}
 START_S = 1_700_000_000
@@ -36,24 +37,24 @@ class EveryEvent:
 
 def test_last_windows_count_exactly_what_a_list_counts():
     rng = random.Random(1)
-    ring, mistakes = bytearray(), []
+    ring, mistakes = LastRounds(), []
     for number in range(31_000):  # three times round the ring
         mistake = rng.random() < 0.3
-        push(ring, number, mistake)
+        ring.observe(number, mistake)
         mistakes.append(mistake)
         if number % 257 == 0 or 9_990 < number < 10_070:
             for last in (1, 100, 1000, 9_999, 10_000):
-                assert mistakes_of_last(ring, len(mistakes), last) == sum(mistakes[-last:]), (number, last)
+                assert ring.mistakes(len(mistakes), last) == sum(mistakes[-last:]), (number, last)
     assert len(ring) == 1256
 
 
 @settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 10_000))
 def test_a_window_longer_than_the_stream_counts_the_whole_stream(mistakes, last):
-    ring = bytearray()
+    ring = LastRounds()
     for number, mistake in enumerate(mistakes):
-        push(ring, number, mistake)
-    assert mistakes_of_last(ring, len(mistakes), last) == sum(mistakes[-last:])
+        ring.observe(number, mistake)
+    assert ring.mistakes(len(mistakes), last) == sum(mistakes[-last:])
 
 
 # Times at the edges of buckets and windows, where being off by one shows.

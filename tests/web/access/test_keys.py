@@ -3,19 +3,32 @@
 import re
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 import pytest
 
+from service.app import create_app
+from service.settings import Settings
+from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.roles import ROUTES
 from tests.holders import Holder, assert_no_secret_in, good, lines_of, refusal
 from tests.pages import ROOT, rows_of, section
 from tests.running import Service
 
 Start = Callable[..., Service]
 
+
+def roles() -> dict[str, Role]:
+    """Every route of the service with the role that it declares."""
+    with TemporaryDirectory() as data:
+        declared = create_app(Settings(data=Path(data))).route_table.declared
+    return {route: of.role for route, of in declared.items()}
+
+
+ROUTES = roles()
 FILLED = {"{model}": "m", "{job_id}": "j", "{name}": "app.js"}
 
 
@@ -68,6 +81,30 @@ def test_the_page_on_security_has_the_same_table() -> None:
         for route in re.findall(r"`([A-Z]+ /[^`]*)`", routes)
     }
     assert documented == {route: role.name.lower() for route, role in ROUTES.items()}
+
+
+def test_a_route_has_to_declare_who_may_call_it(tmp_path: Path) -> None:
+    app = create_app(Settings(data=tmp_path))
+
+    @app.get("/undeclared")
+    async def undeclared() -> None: ...
+
+    with pytest.raises(LookupError, match="/undeclared"):
+        _ = app.route_table
+
+
+async def test_a_route_that_is_not_declared_for_tenants_is_closed_to_them(tmp_path: Path) -> None:
+    tenant, other = Holder("tenant", "admin", "acme-"), Holder("other", "read")
+    app = create_app(Settings(data=tmp_path, api_keys=lines_of(tenant, other)))
+
+    @app.get("/shared")
+    @access(Role.READ)
+    async def shared() -> str:
+        return "what all have together"
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        assert refusal(await client.get("/shared", headers=tenant.headers)) == (403, "forbidden")
+        assert good(await client.get("/shared", headers=other.headers)) == "what all have together"
 
 
 @pytest.mark.parametrize("route", ROUTES)

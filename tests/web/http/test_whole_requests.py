@@ -9,7 +9,7 @@ from httptools import HttpRequestParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.web.http.whole_requests import HEAD_BYTES_MAX, HEADS_MAX, Heads
+from service.web.http.whole_requests import HEAD_BYTES_MAX, HEADS_MAX, RequestHeads
 from tests.raw_http import connect, read_until, request
 from tests.running import Service
 
@@ -47,7 +47,7 @@ class Parsed:
 
 def assert_read_as_parsed(data: bytes) -> bool:
     """If it is read at all; whether it is."""
-    read = Heads(PATHS).split(data)
+    read = RequestHeads(PATHS).split(data)
     if read is None:
         return False
     path, fields, body = read
@@ -108,7 +108,7 @@ def test_a_plain_request_is_read_as_the_parser_reads_it(data: bytes) -> None:
     ],
 )
 def test_what_is_not_plain_is_left_to_the_parser(data: bytes) -> None:
-    assert Heads(PATHS).split(data) is None
+    assert RequestHeads(PATHS).split(data) is None
 
 
 LINES = [
@@ -128,11 +128,11 @@ def test_whatever_is_read_is_what_the_parser_reads(lines: list[bytes], more: byt
 
 
 def test_few_heads_are_remembered_and_all_are_read() -> None:
-    heads = Heads(PATHS)
+    heads = RequestHeads(PATHS)
     for number in range(3 * HEADS_MAX):
         read = heads.split(PLAIN + b"x: %d\r\ncontent-length: 2\r\n\r\n{}" % (number % (2 * HEADS_MAX)))
         assert read is not None and (b"x", b"%d" % (number % (2 * HEADS_MAX))) in read[1]
-        assert len(heads._known) <= HEADS_MAX
+        assert len(heads._cached) <= HEADS_MAX
 
 
 def learned(connection: socket.socket) -> int:

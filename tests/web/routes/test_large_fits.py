@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, Unread, stored
+from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, UnreadFit, encode_examples
 from service.engine.model.model import Model
 from service.events import ModelCreated
 from tests.running import Service
@@ -116,8 +116,8 @@ def test_the_service_itself_does_not_read_a_large_fit(start: Start) -> None:
     began = time.process_time()
     (created,) = [each.event for each in service.recorded("m")]
     assert isinstance(created, ModelCreated)
-    sent = Unread(body, is_lines=False, options={}).read()
-    assert sent.examples is not None and len(stored(Model(created), sent.examples)) == 80_000
+    sent = UnreadFit(body, is_lines=False, options={}).read()
+    assert sent.examples is not None and len(encode_examples(Model(created), sent.examples)) == 80_000
     reading = time.process_time() - began
 
     before = cpu_seconds(service.process.pid)

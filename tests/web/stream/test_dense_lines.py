@@ -114,7 +114,7 @@ def test_without_the_extra_all_lines_go_to_the_decoder() -> None:
     program = """
 import sys
 sys.modules["simdjson"] = None
-from service.web import dense_lines
+from service.web.stream import dense_lines
 assert dense_lines.dense_lines(b'{"features":[1],"label":1}') is None
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -132,6 +132,10 @@ def test_the_client_raises_when_a_stream_is_ended(start: Start) -> None:
     service = start(queue_events_max=1)
     service.learn("m", LEARN["features"], 1)
     service.learn("other", LEARN["features"], 1)
-    with Client(service.url) as client, stuck(service), pytest.raises(Ended, match="no more"):
+    with (
+        Client(service.url, timeout_seconds=30) as client,
+        stuck(service),
+        pytest.raises(Ended, match="no more"),
+    ):
         list(client.stream([LEARN] * 1_000, model="m"))
     assert service.stats("m")["rounds"]["revealed"] == 1

@@ -1,1 +1,1 @@
-"""Which models live on the cluster, and their summaries."""
+"""Which models there are on the cluster, and their summaries."""

@@ -1,4 +1,4 @@
-"""The models of the fleet as this replica knows them: a dictionary entry each, whether loaded or not."""
+"""All models as this replica knows them from the log, whether loaded or not: an entry in memory for each."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from service.journal.protocol import Listed, Page, Summary, Totals
 
 
 class Entry:
-    """A living model: what its birth said, how far its events have come, and its summary."""
+    """A model that exists: how it was made, how far its events have come, and its summary."""
 
     __slots__ = (
-        "birth_blob",
         "created_at",
+        "creation_blob",
         "last_seq",
         "life",
         "model",
@@ -35,33 +35,38 @@ class Entry:
         self.model = model
         self.created_at = created_at
         self.settings = settings
-        self.birth_blob: Blob | None = None
+        self.creation_blob: Blob | None = None
+        """Where the body of the event that made it is, if it was too large for a message."""
         self.last_seq = life
-        """The newest event of it that this replica has seen."""
+        """Its newest event that the follower has brought."""
         self.voided_through = 0
+        """Predictions made up to this time cannot be revealed any more."""
         self.summary = Summary(model, life, created_at, 0, 0, 0, 0, 0)
         self.through = 0
-        """Up to which event the summary is right."""
+        """The last event that the summary covers."""
         self.stored_seq = 0
+        """The sequence number, in the state stream, of the summary that is stored in the cluster."""
         self.stored_through = 0
-        """Where the stored summary stands, and up to which event it is right."""
+        """The last event that the stored summary covers."""
 
     def void(self, event: AnyEvent) -> None:
-        """Note which predictions an event makes void."""
+        """Note which predictions cannot be revealed any more after an event."""
         if isinstance(event, PredictionsExpired):
             self.voided_through = max(self.voided_through, event.through)
         elif isinstance(event, ModelReset):
             self.voided_through = max(self.voided_through, event.at)
 
 
-class Death(NamedTuple):
-    """A death, and the life that it ended."""
+class Deletion(NamedTuple):
+    """A model that was deleted. Kept for a while, since its creation and deletion are still in the log."""
 
     model: str
     seq: int
+    """Of the deletion."""
     at: int
     life: int
-    birth_blob: Blob | None
+    """The life that it ended."""
+    creation_blob: Blob | None
 
 
 SORT_KEYS: dict[str, Callable[[Summary], float]] = {
@@ -74,7 +79,7 @@ SORT_KEYS: dict[str, Callable[[Summary], float]] = {
 
 
 class Catalogue:
-    """Which models live, in the log's order: the same on every replica that has come as far."""
+    """Which models exist, by the events of the log: the same on every replica that has come as far."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Entry] = {}
@@ -82,48 +87,50 @@ class Catalogue:
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
         self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
-        self._deaths: dict[str, Death] = {}  # the newest of each name that does not live now
-        self._outlived: dict[int, Death] = {}  # those that a new life came after, by their place in the log
-        # What no summary covers: none here in memory, or none that is stored in the cluster.
+        self._deletions: dict[str, Deletion] = {}  # the newest of each name that is not in use now
+        self._older_deletions: dict[int, Deletion] = {}  # of names that are in use again, by sequence number
+        # Events that no summary in memory covers, and those that no summary stored in the cluster covers.
         self._unsummarised = Uncovered()
         self._unstored = Uncovered()
 
     def get(self, model: str) -> Entry | None:
         return self._by_name.get(model)
 
-    def living(self, life: int) -> Entry | None:
+    def get_life(self, life: int) -> Entry | None:
         return self._by_life.get(life)
 
-    def last_life_event(self, model: str) -> int:
-        """Where the newest birth or death of this name stands; 0 if there was none."""
+    def last_lifecycle_seq(self, model: str) -> int:
+        """The sequence number of the newest creation or deletion of this name; 0 if there was none."""
         entry = self._by_name.get(model)
         if entry is not None:
             return entry.life
-        death = self._deaths.get(model)
-        return death.seq if death is not None else 0
+        deletion = self._deletions.get(model)
+        return deletion.seq if deletion is not None else 0
 
-    def deaths_before(self, at: int) -> list[Death]:
-        """The deaths before a time."""
-        known = (*self._outlived.values(), *self._deaths.values())
-        return [death for death in known if death.at < at]
+    def deletions_before(self, at: int) -> list[Deletion]:
+        """Deletions before a time, whose messages may be purged."""
+        known = (*self._older_deletions.values(), *self._deletions.values())
+        return [deletion for deletion in known if deletion.at < at]
 
-    def forget_death(self, death: Death) -> None:
-        self._outlived.pop(death.seq, None)
-        if self._deaths.get(death.model) is death:
-            del self._deaths[death.model]
+    def forget_deletion(self, deletion: Deletion) -> None:
+        self._older_deletions.pop(deletion.seq, None)
+        if self._deletions.get(deletion.model) is deletion:
+            del self._deletions[deletion.model]
 
-    def take_life_event(self, seq: int, event: AnyEvent, blob: Blob | None = None) -> bool:
-        """A birth or a death; whether it counts."""
+    def take_lifecycle_event(self, seq: int, event: AnyEvent, blob: Blob | None = None) -> bool:
+        """Enter a creation or a deletion. False if it changes nothing: the name exists already, or does not."""
         entry = self._by_name.get(event.model)
         if isinstance(event, ModelDeleted):
             if entry is None:
-                self._take_late_death(seq, event)
+                self._take_repeated_deletion(seq, event)
                 return False
             if seq <= entry.life:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
             self._sums.remove(entry.summary)
-            self._deaths[event.model] = Death(event.model, seq, event.at, entry.life, entry.birth_blob)
+            self._deletions[event.model] = Deletion(
+                event.model, seq, event.at, entry.life, entry.creation_blob
+            )
             self._unsummarised.drop(entry.life)
             self._unstored.drop(entry.life)
             self._names = None
@@ -133,25 +140,25 @@ class Catalogue:
             return False
         settings = self._settings.setdefault(encode(event.settings), event.settings)
         entry = Entry(seq, event.model, event.at, settings)
-        entry.birth_blob = blob
+        entry.creation_blob = blob
         self._by_name[event.model] = self._by_life[seq] = entry
         self._sums.add(entry.summary)
-        death = self._deaths.pop(event.model, None)
-        if death is not None:
-            self._outlived[death.seq] = death
+        deletion = self._deletions.pop(event.model, None)
+        if deletion is not None:
+            self._older_deletions[deletion.seq] = deletion
         self._unsummarised.add(seq, seq, event.at)
         self._unstored.add(seq, seq, event.at)
         self._names = None
         return True
 
-    def _take_late_death(self, seq: int, event: ModelDeleted) -> None:
-        """A second death, or that of a model whose birth was too large for a message and is forgotten already."""
-        first = self._deaths.get(event.model)
-        life, blob = (first.life, first.birth_blob) if first is not None else (seq, None)
-        self._deaths[event.model] = Death(event.model, seq, event.at, life, blob)
+    def _take_repeated_deletion(self, seq: int, event: ModelDeleted) -> None:
+        """A deletion without a model: a second one, or the creation was in a blob that is purged already."""
+        first = self._deletions.get(event.model)
+        life, blob = (first.life, first.creation_blob) if first is not None else (seq, None)
+        self._deletions[event.model] = Deletion(event.model, seq, event.at, life, blob)
 
     def take_event(self, life: int, seq: int, event: AnyEvent) -> bool:
-        """Any other event; whether its model lives."""
+        """Enter any other event; False if its model was deleted before it."""
         entry = self._by_life.get(life)
         if entry is None or entry.model != event.model:
             return False
@@ -162,20 +169,20 @@ class Catalogue:
             self._unsummarised.add(life, seq, event.at)
         if seq > entry.stored_through:
             self._unstored.add(life, seq, event.at)
-        if is_summarised and isinstance(event, PredictionsExpired):  # for this it need not be loaded
+        if is_summarised and isinstance(event, PredictionsExpired):  # summarised without loading the model
             self.take_summary(_after_expiry(entry.summary, event), seq)
         return True
 
     # Summaries
 
     def take_summary(self, summary: Summary, through: int) -> None:
-        """A summary made here, right up to an event."""
+        """Enter a summary made by this replica that covers all events up to `through`."""
         entry = self._by_life.get(summary.life)
         if entry is not None and through >= entry.through:
             self._set_summary(entry, summary, through)
 
     def take_stored_summary(self, life: int, seq: int, stored: StoredSummary) -> None:
-        """A summary that some replica has stored."""
+        """Enter a summary that some replica has stored in the cluster, at `seq` of the state stream."""
         entry = self._by_life.get(life)
         if entry is None:
             return
@@ -196,16 +203,16 @@ class Catalogue:
         self._unsummarised.cover(entry.life, through, entry.last_seq)
 
     def unsummarised(self, before: int | None) -> list[str]:
-        """Models with events, up to this time if there is one, that no summary covers."""
+        """Models with events that no summary covers; with `before`, only events up to that time count."""
         return [self._by_life[life].model for life in self._unsummarised.since(before)]
 
     def to_store(self) -> list[tuple[Entry, StoredSummary]]:
-        """The summaries that are newer than what is stored."""
+        """The summaries that are newer than those stored in the cluster."""
         entries = (self._by_life[life] for life in self._unstored)
         return [(entry, _stored(entry)) for entry in entries if entry.through > entry.stored_through]
 
     def stored_through(self, position: int) -> int:
-        """Up to which event every stored summary is right."""
+        """The last event up to which the stored summaries cover everything."""
         return self._unstored.first_seq(position + 1) - 1
 
     # Lists

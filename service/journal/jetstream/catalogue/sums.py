@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from service.journal.protocol import Summary, Totals
 
 PREFIXES_MAX = 64
-"""How many are kept up to date: each costs a little with every summary that changes."""
+"""How many prefixes are kept up to date: each costs a little with every summary that changes."""
 
 
 class Sums:
-    """Totals by the prefix of names. One that is asked for the first time is summed over all models."""
+    """Totals by the prefix of names. A prefix that is asked for the first time is summed over all models."""
 
     def __init__(self, summaries: Callable[[], Iterable[Summary]]) -> None:
         self._summaries = summaries

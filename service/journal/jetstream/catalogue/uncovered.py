@@ -6,17 +6,19 @@ from typing import NamedTuple
 
 
 class _First(NamedTuple):
-    """The first event of a model that its summary does not cover, or an event shortly before that."""
+    """The first event of a model that its summary does not cover."""
 
     seq: int
+    """Its sequence number, or a smaller one: no event from there up to it is of the model."""
     at: int
+    """Its time, or when the summary was made that covers the events before it."""
 
 
 class Uncovered:
     """The first uncovered event of each model, by its life.
 
-    A model that is learned from all the time is never covered to its end. Each summary moves its first uncovered
-    event forward all the same, so that one busy model does not hold back how far the summaries of all have come.
+    A busy model is never covered completely. Each summary moves its first uncovered event forward all the same, so
+    that one busy model does not hold back `first_seq`, up to which the summaries of all models are complete.
     """
 
     def __init__(self) -> None:
@@ -26,13 +28,13 @@ class Uncovered:
         return iter(self._first)
 
     def add(self, life: int, seq: int, at: int) -> None:
-        """There is an event at `seq`, of the time `at`, that the summary does not cover."""
+        """Note an event at `seq`, of the time `at`, that the summary does not cover."""
         first = self._first.get(life)
         if first is None or seq < first.seq:
             self._first[life] = _First(seq, at)
 
     def cover(self, life: int, through: int, last_seq: int) -> None:
-        """The summary covers what came up to `through`; the model's newest event is `last_seq`."""
+        """Note that the summary covers the events up to `through`; the model's newest event is `last_seq`."""
         first = self._first.get(life)
         if first is None:
             return
@@ -46,9 +48,9 @@ class Uncovered:
         self._first.pop(life, None)
 
     def since(self, before: int | None) -> list[int]:
-        """The models whose first uncovered event came up to this time."""
+        """The lives whose first uncovered event came up to the time `before`; None: all."""
         return [life for life, first in self._first.items() if before is None or first.at <= before]
 
     def first_seq(self, default: int) -> int:
-        """The first uncovered event of all."""
+        """The first uncovered event of all models; `default` if everything is covered."""
         return min((first.seq for first in self._first.values()), default=default)

@@ -1,1 +1,1 @@
-"""The connection to the NATS servers: asking, publishing, following, and whether they are heard of."""
+"""The connection to the NATS servers: requests, publishing, following streams, and checks of the servers."""

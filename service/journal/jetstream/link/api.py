@@ -1,4 +1,4 @@
-"""What is asked of JetStream: reading, purging, and what streams there are."""
+"""Requests to JetStream: reading and purging messages, and what streams there are."""
 
 import asyncio
 import base64
@@ -19,12 +19,13 @@ T = TypeVar("T")
 NO_MESSAGE = 10037
 STREAM_NOT_FOUND = 10059
 TRY_AGAIN = frozenset({10008, 10009, 10118})
-"""No leader just now, or the servers are still finding each other."""
+"""Error codes of a cluster that has no leader just now, or whose servers are still connecting to each other."""
 
 ANSWER_SECONDS = 2.0
-"""How long a server may be silent until it is asked again: a question can be lost with its connection."""
+"""How long to wait for an answer until the request is sent again: it may be lost with its connection."""
 
 START_SECONDS = 30.0
+"""How long requests are repeated at a start, before `limit_retries`."""
 RETRY_SECONDS = 0.1
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 8_388_608
@@ -33,12 +34,12 @@ _json = msgspec.json.Encoder().encode
 
 
 class ApiError(JournalUnavailable):
-    """JetStream refuses, and would refuse again."""
+    """JetStream refuses a request, and would refuse it again."""
 
     def __init__(self, refusal: int, description: str) -> None:
         super().__init__(f"the journal's cluster refuses: {description}")
         self.refusal = refusal
-        """Its number among JetStream's errors."""
+        """JetStream's error code."""
 
 
 class Message(NamedTuple):
@@ -48,36 +49,33 @@ class Message(NamedTuple):
 
 
 class Api:
-    """Questions to the cluster, repeated through elections, in the end JournalUnavailable.
-
-    While a service starts, nobody waits for it and it is patient; then `hurry` says for how long.
-    """
+    """Requests to the cluster, repeated while it has no leader or does not answer; JournalUnavailable in the end."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._seconds = START_SECONDS
-        self._hurried = False
+        self._is_limited = False
 
-    def hurry(self, seconds: float) -> None:
-        """Repeat for so long, and not at all while there is no connection."""
+    def limit_retries(self, seconds: float) -> None:
+        """From now on repeat requests for so long, and not at all without a connection. Called after the start."""
         self._seconds = seconds
-        self._hurried = True
+        self._is_limited = True
 
     async def request(self, name: str, body: object = None, *, once: bool = False) -> dict[str, Any]:
-        """Ask the leader; ApiError if it refuses. `once`: whoever asks will ask again anyway."""
+        """Ask the leader; ApiError if it refuses. `once`: do not repeat it, since the caller does."""
         payload = b"" if body is None else _json(body)
 
         async def ask() -> dict[str, Any]:
             answer = await self._link.client.request(f"$JS.API.{name}", payload, timeout=ANSWER_SECONDS)
-            told: dict[str, Any] = msgspec.json.decode(answer.data)
-            error = told.get("error")
+            content: dict[str, Any] = msgspec.json.decode(answer.data)
+            error = content.get("error")
             if error is not None:
                 code = error.get("err_code", 0)
                 failure = ApiError(code, error.get("description", ""))
                 raise _Busy(failure) if code in TRY_AGAIN or error.get("code") == 503 else failure
-            return told
+            return content
 
-        return await self._patiently(ask, once=once)
+        return await self._with_retries(ask, once=once)
 
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject: from any server or, if that one has none, from the leader."""
@@ -87,12 +85,12 @@ class Api:
             answer = await self._link.client.request(direct, timeout=ANSWER_SECONDS)
             return None if _status(answer) else _message(answer)
 
-        return await self._patiently(ask) or await self.last_of_leader(stream, subject)
+        return await self._with_retries(ask) or await self.last_from_leader(stream, subject)
 
-    async def last_of_leader(self, stream: str, subject: str) -> Message | None:
+    async def last_from_leader(self, stream: str, subject: str) -> Message | None:
         return await self._from_leader(stream, {"last_by_subj": subject})
 
-    async def next_of_leader(
+    async def next_from_leader(
         self, stream: str, subjects: str, seq: int, *, once: bool = False
     ) -> Message | None:
         """The first message at or after `seq`."""
@@ -112,13 +110,15 @@ class Api:
     async def scan(
         self, stream: str, subjects: str, *, after: int, limit: int = -1
     ) -> AsyncIterator[Message]:
-        """The messages after `after`, in order, to the last one that the leader has."""
+        """The messages after the sequence number `after`, in order, to the last one that the leader has."""
         while limit:
             wanted = BATCH_MESSAGES if limit < 0 else min(limit, BATCH_MESSAGES)
             found, complete = await self._batch(stream, subjects, after + 1, wanted)
             if complete and len(found) < wanted:
-                # Any server may have answered, and one that lags does not know what it lacks.
-                more = await self.next_of_leader(stream, subjects, found[-1].seq + 1 if found else after + 1)
+                # The answer may come from a server that lags behind, so the leader is asked whether that was all.
+                more = await self.next_from_leader(
+                    stream, subjects, found[-1].seq + 1 if found else after + 1
+                )
                 if more is None:
                     limit = len(found)
                 else:
@@ -129,7 +129,7 @@ class Api:
             limit = limit - len(found) if limit >= 0 else limit
 
     async def _batch(self, stream: str, subjects: str, seq: int, count: int) -> tuple[list[Message], bool]:
-        """Up to so many messages from any server, and whether that was all it has."""
+        """Up to `count` messages from any server, and whether that was all it has."""
         body = _json({"seq": seq, "next_by_subj": subjects, "batch": count, "max_bytes": BATCH_BYTES})
 
         async def ask() -> tuple[list[Message], bool]:
@@ -164,10 +164,10 @@ class Api:
                 if not client.is_closed:
                     await inbound.unsubscribe()
 
-        return await self._patiently(ask)
+        return await self._with_retries(ask)
 
     async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> int:
-        """Forget messages, those below a sequence number if there is one; how many there were."""
+        """Purge messages, with `below` only those with smaller sequence numbers; how many there were."""
         body: dict[str, Any] = {"filter": subjects}
         if below is not None:
             body["seq"] = below
@@ -177,14 +177,14 @@ class Api:
         return int((await self.request(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
 
     async def end_of(self, stream: str) -> tuple[int, int]:
-        """Its last sequence number, and the time by its leader's clock; asked once, not patiently."""
-        told = await self.request(f"STREAM.INFO.{stream}", once=True)
-        return int(told["state"]["last_seq"]), round(datetime.fromisoformat(told["ts"]).timestamp() * 1e6)
+        """A stream's last sequence number, and the time by its leader's clock. Not repeated."""
+        info = await self.request(f"STREAM.INFO.{stream}", once=True)
+        return int(info["state"]["last_seq"]), round(datetime.fromisoformat(info["ts"]).timestamp() * 1e6)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
+    async def _with_retries(self, ask: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
         deadline = monotonic() + (0.0 if once else self._seconds)
         while True:
-            if self._hurried:
+            if self._is_limited:
                 self._link.check()
             try:
                 return await ask()

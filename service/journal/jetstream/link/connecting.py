@@ -1,4 +1,4 @@
-"""A connection to the cluster that mends itself, and what it needs to come about."""
+"""The connection to the cluster, which reconnects by itself, and the credentials for it."""
 
 import asyncio
 import logging
@@ -17,15 +17,15 @@ log = logging.getLogger(__name__)
 OLDEST_SERVER = (2, 12)
 CONNECT_SECONDS = 5.0
 PING_SECONDS = 2
-"""A connection that answers no ping for two such times is given up."""
+"""How often the server is pinged; after two pings without an answer the connection is given up."""
 
 DOWN_SECONDS = 2.0
-"""How long a lost connection is waited for before whoever needs it is told at once."""
+"""A connection that is lost for longer than this fails requests at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the cluster is, and how one gets in. Empty: not needed."""
+    """The addresses of the servers, and the credentials and TLS files for them. Empty: not used."""
 
     servers: tuple[str, ...]
     user: str = ""
@@ -37,7 +37,7 @@ class Access:
     key: str = ""
 
     def options(self) -> dict[str, Any]:
-        """As the client wants them."""
+        """The options of the nats-py client; InvalidSettings if a file cannot be used."""
         given = {
             "user": self.user,
             "password": self.password,
@@ -52,7 +52,7 @@ class Access:
         return options
 
     def _check_credentials(self) -> None:
-        """Whether the file has both of its parts: the client would look for ever for the first."""
+        """InvalidSettings unless the file has both of its parts: without the first, nats-py would loop for ever."""
         try:
             text = Path(self.credentials).read_text(errors="replace")
         except OSError as error:
@@ -73,7 +73,7 @@ class Access:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a server has answered, and will answer the same again."""
+    """Whether a server has refused the connection, and would refuse it again."""
     return isinstance(error, ssl.SSLError) or "authorization" in str(error).lower()
 
 
@@ -125,14 +125,14 @@ class Link:
             raise
 
     def _check_server(self) -> None:
-        told = self.client._server_info
-        version = told.get("version", "0.0")
+        info = self.client._server_info
+        version = info.get("version", "0.0")
         parts = tuple(int(part) for part in version.split("-")[0].split(".")[:2])
         if parts < OLDEST_SERVER:
             raise ClusterUnusable(
                 f"the NATS server is version {version}; {'.'.join(map(str, OLDEST_SERVER))} or newer is needed"
             )
-        if not told.get("jetstream"):
+        if not info.get("jetstream"):
             raise ClusterUnusable(
                 "the NATS server runs without JetStream: start it with a `jetstream` section"
             )
@@ -153,7 +153,7 @@ class Link:
         return self._down_since is not None and monotonic() - self._down_since > DOWN_SECONDS
 
     def check(self) -> None:
-        """JournalUnavailable if there is no hope just now."""
+        """JournalUnavailable if the connection is lost for longer than DOWN_SECONDS."""
         if self.is_down_for_long:
             raise JournalUnavailable("no server of the journal's cluster can be reached")
 

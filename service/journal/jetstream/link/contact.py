@@ -1,13 +1,13 @@
-"""Whether the cluster has told lately where its log ends.
+"""Whether this replica knows where the log ends, by a recent answer of the cluster.
 
-A replica that is cut off, or was stopped and goes on, knows nothing of what the others have done meanwhile. So it
-counts as out of touch until the end of the log was asked for, and told, anew.
+A replica that is cut off, or whose process was stopped and goes on, does not know what the others have done meanwhile.
+It counts as out of touch until it has asked for the end of the log and got an answer.
 """
 
 import time
 
 STOPPED_SECONDS = 2.0
-"""A process that has done nothing for so long was stopped, and so was all that it knew."""
+"""A process that has not ticked for so long was stopped (SIGSTOP, a paused machine): what it knows is out of date."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -18,7 +18,7 @@ def seconds_up() -> float:
 
 
 class Contact:
-    """Lost when the cluster was silent for `seconds`, or since this process was stopped. `tick` it often."""
+    """Contact is lost when the cluster was silent for `seconds`, or when this process was stopped. `tick` it often."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -34,15 +34,15 @@ class Contact:
         return now
 
     def heard(self, asked_at: float, cluster_us: int) -> None:
-        """The end of the log is known and compared; it was asked for at `asked_at`, a tick.
+        """Note an answer to the question for the end of the log, which was asked at `asked_at` (a `tick`).
 
-        `cluster_us` is the time by the clock of the server that told it.
+        `cluster_us` is the time by the clock of the server that answered.
         """
         self._heard_at = asked_at
         self._cluster_us = cluster_us
 
     def cluster_now_us(self) -> int:
-        """The time by the cluster's clock, as far as is known; 0 if it was never told."""
+        """The time by the cluster's clock, reckoned from its last answer; 0 before the first."""
         return self._cluster_us + round(self.silent_seconds * 1e6) if self._cluster_us else 0
 
     @property
@@ -50,7 +50,7 @@ class Contact:
         return seconds_up() - self._heard_at
 
     def why_lost(self) -> str | None:
-        """Why nothing is known of what others do just now; None if it is."""
+        """Why contact is lost, in words for people; None if it is not."""
         self.tick()
         if self._heard_at < self._went_on_at:
             return "this replica was stopped, and does not know yet what it has missed"

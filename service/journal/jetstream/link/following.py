@@ -1,4 +1,4 @@
-"""One consumer that follows a stream in its order, whatever happens to servers and connections."""
+"""Following a stream in its order, whatever happens to servers and connections."""
 
 import asyncio
 import logging
@@ -7,6 +7,7 @@ import time
 from asyncio import Task
 from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import Any
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -22,20 +23,23 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.5
 SILENCE_SECONDS = 2.0
-"""A consumer that is not heard for so long, its heart included, is replaced."""
+"""A consumer from which neither messages nor heartbeats come for so long is replaced."""
 
-LOOK_SECONDS = 1.0
-"""How often the end of the stream is compared with what has come."""
+CHECK_END_SECONDS = 1.0
+"""How often the end of the stream is compared with the last message that came."""
 
-STUCK_LOOKS = 3
+STUCK_CHECKS = 3
+"""After so many comparisons without progress, though there are messages to come, the consumer is replaced."""
+
 FORGOTTEN_AFTER_SECONDS = 60
+"""After so long the server removes a consumer whose replica has gone."""
 
 
 class Follower:
-    """Hands each message of a stream to `take`, in order and once; `passed` hears how far it has come.
+    """Calls `take` with each message of a stream, in order and once, and `passed` with its sequence number after that.
 
-    A message that cannot be taken ends the process: one that is left out would make this replica differ from
-    the others for ever. `contact` hears when the end of the stream was told.
+    If `take` raises, the process ends: a replica that leaves out a message would differ from the others for ever.
+    `contact` is told of each answer to the question for the end of the stream.
     """
 
     def __init__(
@@ -52,7 +56,8 @@ class Follower:
     ) -> None:
         """`all_of_stream`: the stream has no other subjects.
 
-        A server counts what a filter lets through whenever a consumer is made: half a second with 700,000 subjects.
+        Then no filter is needed. With one, the server counts the matching messages whenever a consumer is created,
+        which takes half a second with 700,000 subjects.
         """
         self._link = link
         self._api = api
@@ -64,13 +69,13 @@ class Follower:
         self._contact = contact
         self._subscription: Subscription | None = None
         self._taking = asyncio.Lock()
-        self._expected = 1  # the consumer's own count of the next message
+        self._expected = 1  # the number that the consumer gives to the next message
         self._heard_at = 0.0
-        self._is_torn = False  # a message was lost, or none come any more: a fresh consumer is needed
-        self._stuck_looks = 0
-        self._looking: Task[None] | None = None
-        self._stream_end = 0  # the last message of the stream, when it was last asked
-        self._empty_through = 0  # up to here there was nothing more to come: it was purged
+        self._needs_restart = False  # a message was lost, or none come any more: a new consumer is needed
+        self._stuck_checks = 0
+        self._checking: Task[None] | None = None
+        self._stream_end = 0  # the last message of the stream, when its end was last asked for
+        self._empty_through = 0  # up to this number there is no message to come: the rest was purged
         self.position = 0
         """The last message that was taken, or the end of the stream at the start."""
         self.lag = 0
@@ -80,7 +85,7 @@ class Follower:
 
     async def start(self, after: int) -> None:
         self.position = after
-        await self._begin()
+        await self._create_consumer()
         self._tasks = [
             keep_running(f"following {self._stream}", self._watch()),
             keep_running(f"looking at the end of {self._stream}", self._watch_end()),
@@ -95,33 +100,37 @@ class Follower:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        await end([*self._tasks, *([self._looking] if self._looking is not None else [])])
-        await self._end()
+        await end([*self._tasks, *([self._checking] if self._checking is not None else [])])
+        await self._drop_consumer()
 
-    async def _begin(self) -> None:
-        """A fresh consumer from where we are."""
-        await self._end()
+    async def _create_consumer(self) -> None:
+        """Create a consumer that starts after `position`, in place of the old one."""
+        await self._drop_consumer()
         async with self._taking:
             pass
         client = self._link.client
         inbox = client.new_inbox()
         self._expected = 1
-        self._is_torn = False
+        self._needs_restart = False
 
         async def received(message: Msg) -> None:
-            async with self._taking:  # a predecessor may still be busy with its last message
+            async with self._taking:  # the consumer before may still be busy with its last message
                 if subscription is self._subscription:
                     await self._received(message)
 
         subscription = self._subscription = await client.subscribe(inbox, cb=received)
         self._heard_at = monotonic()
         self._consumer = f"follow-{os.urandom(8).hex()}"
-        config = {
+        await self._ask_for_consumer(inbox)
+        self._heard_at = monotonic()
+
+    async def _ask_for_consumer(self, inbox: str) -> None:
+        """Ask for the consumer; the same question again, after its answer was lost, is answered as the first."""
+        config: dict[str, Any] = {
             "name": self._consumer,
             "deliver_subject": inbox,
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self.position + 1,
-            "filter_subjects": self._filter,
             "ack_policy": "none",
             "max_deliver": 1,
             "replay_policy": "instant",
@@ -131,14 +140,15 @@ class Follower:
             "mem_storage": True,
             "num_replicas": 1,
         }
+        if self._filter:  # an empty one is another consumer in the servers' eyes when it is asked for again
+            config["filter_subjects"] = self._filter
         await self._api.request(
             f"CONSUMER.CREATE.{self._stream}.{self._consumer}",
             {"stream_name": self._stream, "config": config, "action": "create"},
         )
-        self._heard_at = monotonic()
 
-    async def _end(self) -> None:
-        """Let go of the consumer; one that cannot be reached is forgotten by its server."""
+    async def _drop_consumer(self) -> None:
+        """Delete the consumer; if its server cannot be reached, that removes it by itself later."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None and self._link.is_up:
             try:
@@ -157,13 +167,13 @@ class Follower:
         at = 5 if len(tokens) == 9 else 7  # newer servers tell the domain and the account first
         seq, count, stored_ns, pending = (int(token) for token in tokens[at : at + 4])
         if count != self._expected:
-            self._is_torn = True  # one was lost on the way: begin again behind the last that came
+            self._needs_restart = True  # a message was lost: start again after the last one that came
             return
         self._expected += 1
         self.behind_seconds = time.time() - stored_ns / 1e9
         await self._take_or_stop(Message(message.subject, seq, message.data))
         self.position = seq
-        # What the server knew when it sent this may be long ago, if this process was stopped meanwhile.
+        # `pending` is of when the server sent the message, which is long ago if this process was stopped meanwhile.
         self.lag = max(pending, self._stream_end - seq)
         self._passed(seq)
 
@@ -177,7 +187,7 @@ class Follower:
             os._exit(1)
 
     async def _control(self, message: Msg, headers: dict[str, str]) -> None:
-        """A heartbeat, or a question whether we can follow."""
+        """Handle a heartbeat or a flow control message."""
         if message.reply:
             await self._link.client.publish(message.reply)
             return
@@ -185,33 +195,33 @@ class Follower:
         if stalled:
             await self._link.client.publish(stalled)
         if int(headers.get("Nats-Last-Consumer", "0")) >= self._expected:
-            self._is_torn = True
+            self._needs_restart = True
 
     async def _watch(self) -> None:
-        """Replace a consumer that has lost a message or is not heard any more."""
+        """Replace a consumer that has lost a message or has been silent for too long."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             if not self._link.is_up:
                 continue
-            if self._is_torn or monotonic() - self._heard_at > SILENCE_SECONDS:
+            if self._needs_restart or monotonic() - self._heard_at > SILENCE_SECONDS:
                 log.debug("nats: the follower of %s begins again after %d", self._stream, self.position)
                 try:
-                    await self._begin()
+                    await self._create_consumer()
                 except (JournalUnavailable, NatsError, OSError) as error:
                     log.debug("nats: the follower of %s waits: %s", self._stream, error)
 
     async def _watch_end(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            await self.look()
+            await asyncio.sleep(CHECK_END_SECONDS)
+            await self.check_end()
 
-    async def look(self, seconds: float | None = None) -> None:
-        """Ask for the end of the stream, and wait for the answer at most so long; if there is none, never mind."""
-        if self._looking is None or self._looking.done():
-            self._looking = run_once(f"asking where {self._stream} ends", self._look())
-        await asyncio.wait([self._looking], timeout=seconds)
+    async def check_end(self, seconds: float | None = None) -> None:
+        """Ask for the end of the stream and wait for the answer, for at most `seconds`. Never raises."""
+        if self._checking is None or self._checking.done():
+            self._checking = run_once(f"asking where {self._stream} ends", self._check_end())
+        await asyncio.wait([self._checking], timeout=seconds)
 
-    async def _look(self) -> None:
+    async def _check_end(self) -> None:
         before, asked_at = self.position, self._contact.tick() if self._contact is not None else 0.0
         try:
             self._stream_end, cluster_us = await self._api.end_of(self._stream)
@@ -219,34 +229,34 @@ class Follower:
             if self._contact is not None:
                 self._contact.heard(asked_at, cluster_us)
             if self._stream_end <= before or self.position > before:
-                self._stuck_looks = 0
+                self._stuck_checks = 0
             else:
-                await self._look_for_more(before)
+                await self._check_stuck(before)
         except (JournalUnavailable, NatsError) as error:
             log.debug("nats: where %s ends is not known: %s", self._stream, error)
 
-    async def _look_for_more(self, before: int) -> None:
-        """Nothing has come, and yet there is more: a consumer on a server that lags is alive and brings nothing."""
+    async def _check_stuck(self, before: int) -> None:
+        """No message has come though there are more: the consumer may be stuck on a server that lags behind."""
         end = self._stream_end
         more = await self._next(before + 1)
         if self.position > before:
             return
-        if more is None:  # the rest was purged; or so says one who no longer leads, so we stay where we are
-            self._stuck_looks = 0
+        if more is None:  # the rest was purged, or this server no longer leads: so `position` stays
+            self._stuck_checks = 0
             self._empty_through = end
             self.lag = 0
             return
         self._empty_through = 0
         self.lag = end - before
-        self._stuck_looks += 1
-        if self._stuck_looks >= STUCK_LOOKS:
-            self._stuck_looks = 0
-            self._is_torn = True
+        self._stuck_checks += 1
+        if self._stuck_checks >= STUCK_CHECKS:
+            self._stuck_checks = 0
+            self._needs_restart = True
 
     async def _next(self, seq: int) -> Message | None:
-        """The first message that we ought to see next."""
+        """The first message at or after `seq` that is followed."""
         found = [
-            await self._api.next_of_leader(self._stream, subject, seq, once=True)
+            await self._api.next_from_leader(self._stream, subject, seq, once=True)
             for subject in self._subjects
         ]
         return min((one for one in found if one is not None), key=lambda one: one.seq, default=None)

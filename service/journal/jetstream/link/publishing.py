@@ -1,7 +1,7 @@
-"""Messages on their way to the cluster: sent in order, repeated until the cluster has answered.
+"""Publishing messages: sent in order, repeated until the cluster has answered.
 
-A message whose answer is lost is sent again, so whoever publishes says which message it has to follow
-(`expected`) or names it (`name`): then the cluster itself refuses the second copy.
+A message whose answer is lost is sent again. So the caller says which message of the subject it has to follow
+(`expected`), or gives it a unique name (`name`): then the cluster refuses the second copy.
 """
 
 import asyncio
@@ -26,26 +26,25 @@ log = logging.getLogger(__name__)
 WRONG_LAST_SEQUENCE = 10071
 COMPETITOR_IN_FLIGHT = 10164
 NO_ROOM = frozenset({10002, 10023, 10047})
-"""The account's limit is reached, or the server's, or that of what it may set aside."""
+"""Error codes of a full store: by the account's limit, the server's, or its reserved storage."""
 
 NOT_STORED = 10077
 _no_room_words = re.compile(r"maximum (bytes|messages)")
-"""What a server says with `NOT_STORED` if a limit of the stream itself is the reason."""
-
+"""In the description of a NOT_STORED error, if a limit of the stream itself is the reason."""
 
 ANSWER_SECONDS = 3.0
 """After so long without an answer a message is sent again."""
 
 ROOM_BYTES = 4_096
-"""What a message needs beside its body."""
+"""Room for the headers of a message."""
 
 BACKOFF_SECONDS = 0.1
 FULL_BACKOFF_SECONDS = 1.0
 FULL_SENT_A_SECOND = 1_000
-"""While the store is full, what has to be stored in the end is sent again so seldom."""
+"""While the store is full, persistent messages are sent again at most at this rate."""
 
 FULL_SECONDS = 5.0
-"""A store that has refused nothing for so long is not full any more. A small message may fit where others do not."""
+"""A store that has refused nothing for so long counts as not full: one small message that fits proves nothing."""
 
 COMPETITOR_SECONDS = 0.02
 TICK_SECONDS = 0.05
@@ -55,10 +54,12 @@ _sequence = re.compile(r"(\d+)$")
 
 
 class Ack(NamedTuple):
-    """Stored at `seq`; or not, since its subject has come to `seq` already."""
+    """The cluster's answer to a message."""
 
     seq: int
+    """Its sequence number or, if it was not stored, that of the last message of its subject."""
     stored: bool
+    """False if the last message of its subject is not the expected one."""
 
 
 class _Outgoing:
@@ -76,7 +77,7 @@ class _Outgoing:
 
 
 class Publisher:
-    """Publishes in the order in which it is asked to. `seconds` is how long that may take."""
+    """Publishes messages in the order of the calls. A message that is not answered within `seconds` fails."""
 
     def __init__(self, link: Link, *, seconds: float) -> None:
         self._link = link
@@ -84,9 +85,11 @@ class Publisher:
         self._numbers = 0
         self._queue: deque[_Outgoing] = deque()
         self._queued = asyncio.Event()
-        self._under_way: OrderedDict[int, _Outgoing] = OrderedDict()  # the one sent longest ago first
+        self._under_way: OrderedDict[int, _Outgoing] = (
+            OrderedDict()
+        )  # by number, the one sent longest ago first
         self._later: list[_Outgoing] = []
-        self._failures_told = Seldom()
+        self._log_limit = Seldom()
         self._is_failing = False
         self._was_full_at = -FULL_SECONDS
         self.failures = 0
@@ -122,8 +125,8 @@ class Publisher:
     ) -> Future[Ack]:
         """Store a message if the last one of its subject is `expected` (0: none), or if its name is new.
 
-        The future fails with JournalUnavailable when time is over, unless it is `persistent`: then the
-        message is sent again until it is stored or refused.
+        The future fails with JournalUnavailable after `seconds`, or with JournalFull. A `persistent` message is sent
+        again until it is stored, or not stored since another one is there.
         """
         headers: dict[str, str] = {}
         if expected is not None:
@@ -165,7 +168,7 @@ class Publisher:
                 )
             except NatsError as error:
                 log.debug("nats: not sent: %s", error)
-                self._again(outgoing, BACKOFF_SECONDS)
+                self._retry_later(outgoing, BACKOFF_SECONDS)
 
     async def _answered(self, message: Msg) -> None:
         number = int(message.subject.rpartition(".")[2])
@@ -173,35 +176,35 @@ class Publisher:
         if outgoing is None:
             return
         if not message.data:  # nobody leads the stream just now
-            self._again(outgoing, BACKOFF_SECONDS)
+            self._retry_later(outgoing, BACKOFF_SECONDS)
             return
         try:
-            self._judge(outgoing, _decode(message.data))
-        except Exception as error:  # the client's library would say nothing, and somebody waits
-            self._tell(f"its cluster's answer cannot be understood: {error!r}")
-            self._again(outgoing, BACKOFF_SECONDS)
+            self._handle_answer(outgoing, _decode(message.data))
+        except Exception as error:  # nats-py would swallow it, and a caller waits
+            self._log_failure(f"its cluster's answer cannot be understood: {error!r}")
+            self._retry_later(outgoing, BACKOFF_SECONDS)
 
-    def _judge(self, outgoing: _Outgoing, told: dict[str, Any]) -> None:
-        error = told.get("error")
+    def _handle_answer(self, outgoing: _Outgoing, answer: dict[str, Any]) -> None:
+        error = answer.get("error")
         if error is None:
-            self._finish(outgoing, Ack(told["seq"], True))
+            self._finish(outgoing, Ack(answer["seq"], True))
         elif error.get("err_code") == WRONG_LAST_SEQUENCE:
             found = _sequence.search(error.get("description", ""))
             self._finish(outgoing, Ack(int(found[1]) if found else 0, False))
         elif error.get("err_code") == COMPETITOR_IN_FLIGHT:
-            self._again(outgoing, COMPETITOR_SECONDS)
+            self._retry_later(outgoing, COMPETITOR_SECONDS)
         elif _is_full(error):
             self._refuse_full(outgoing, error["description"])
         else:
-            self._tell(error.get("description", "unknown error"))
-            self._again(outgoing, BACKOFF_SECONDS)
+            self._log_failure(error.get("description", "unknown error"))
+            self._retry_later(outgoing, BACKOFF_SECONDS)
 
     def _refuse_full(self, outgoing: _Outgoing, why: str) -> None:
         self._was_full_at = monotonic()
         why = f"its cluster has no room: {why}"
         if outgoing.deadline is None:
-            self._tell(why)
-            self._again(outgoing, FULL_BACKOFF_SECONDS + len(self._later) / FULL_SENT_A_SECOND)
+            self._log_failure(why)
+            self._retry_later(outgoing, FULL_BACKOFF_SECONDS + len(self._later) / FULL_SENT_A_SECOND)
         else:
             self._fail(outgoing, why, JournalFull)
 
@@ -212,7 +215,7 @@ class Publisher:
         if not outgoing.future.done():
             outgoing.future.set_result(ack)
 
-    def _again(self, outgoing: _Outgoing, seconds: float) -> None:
+    def _retry_later(self, outgoing: _Outgoing, seconds: float) -> None:
         self._under_way.pop(outgoing.number, None)
         outgoing.due = monotonic() + seconds
         self._later.append(outgoing)
@@ -225,20 +228,20 @@ class Publisher:
                 oldest = next(iter(self._under_way.values()))
                 if now - oldest.sent_at < ANSWER_SECONDS:
                     break
-                self._again(oldest, 0.0)
+                self._retry_later(oldest, 0.0)
             later, self._later = self._later, []
             for outgoing in later:
                 if outgoing.due > now:
                     self._later.append(outgoing)
-                elif not self._is_over(outgoing, now):
+                elif not self._is_expired(outgoing, now):
                     self._queue.append(outgoing)
             if self._link.is_down_for_long and self._queue:
-                self._queue = deque(one for one in self._queue if not self._is_over(one, now))
+                self._queue = deque(one for one in self._queue if not self._is_expired(one, now))
             if self._queue:
                 self._queued.set()
 
-    def _is_over(self, outgoing: _Outgoing, now: float) -> bool:
-        """Whether it is given up: its time is over, or it was never sent and cannot be."""
+    def _is_expired(self, outgoing: _Outgoing, now: float) -> bool:
+        """Whether a message is done or given up: its time is over, or it was never sent and cannot be."""
         if outgoing.future.done():
             return True
         if outgoing.deadline is None:
@@ -254,15 +257,15 @@ class Publisher:
     def _fail(
         self, outgoing: _Outgoing, why: str, kind: type[JournalUnavailable] = JournalUnavailable
     ) -> None:
-        self._tell(why)
+        self._log_failure(why)
         if not outgoing.future.done():
             outgoing.future.set_exception(kind(f"the journal cannot be written: {why}"))
-            outgoing.future.exception()  # whoever has gone meanwhile need not be told
+            outgoing.future.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
 
-    def _tell(self, why: str) -> None:
+    def _log_failure(self, why: str) -> None:
         self.failures += 1
         self._is_failing = True
-        if (held_back := self._failures_told.turn()) is not None:
+        if (held_back := self._log_limit.turn()) is not None:
             log.error("the journal cannot be written: %s", why, extra={"events": 1, "others": held_back})
 
 

@@ -1,4 +1,4 @@
-"""The streams of the journal: made if they are missing, compared if they are there."""
+"""The settings of the journal's streams: missing streams are created, existing ones compared."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ AGE_SECONDS_MIN = 0.1  # the cluster takes no less
 
 
 def wanted_streams(subjects: Subjects, *, replicas: int, ids_kept_seconds: float) -> list[dict[str, Any]]:
-    """What the streams have to be like."""
-    alike: dict[str, Any] = {
+    """The settings that the streams must have."""
+    common: dict[str, Any] = {
         "storage": "file",
         "retention": "limits",
         "discard": "old",
@@ -30,14 +30,19 @@ def wanted_streams(subjects: Subjects, *, replicas: int, ids_kept_seconds: float
     window = min(SAME_NAME_SECONDS, age)
     ids = {"max_age": round(age * 1e9), "duplicate_window": round(window * 1e9)}
     return [
-        {**alike, "name": subjects.log, "subjects": [subjects.lives, subjects.events], "deny_delete": True},
-        {**alike, "name": subjects.ids, "subjects": [subjects.known_ids], "max_msgs_per_subject": 1, **ids},
-        {**alike, "name": subjects.state, "subjects": subjects.derived, "max_msgs_per_subject": 1},
+        {
+            **common,
+            "name": subjects.log,
+            "subjects": [subjects.lifecycles, subjects.events],
+            "deny_delete": True,
+        },
+        {**common, "name": subjects.ids, "subjects": [subjects.known_ids], "max_msgs_per_subject": 1, **ids},
+        {**common, "name": subjects.state, "subjects": subjects.derived, "max_msgs_per_subject": 1},
     ]
 
 
 async def make_or_check(api: Api, wanted: list[dict[str, Any]]) -> None:
-    """ClusterUnusable if a stream cannot be made, or is there and different."""
+    """Create the streams that are missing; ClusterUnusable if one cannot be created or has other settings."""
     for stream in wanted:
         try:
             found = await api.request(f"STREAM.INFO.{stream['name']}")
@@ -52,7 +57,7 @@ async def make_or_check(api: Api, wanted: list[dict[str, Any]]) -> None:
 
 
 def compare(wanted: dict[str, Any], found: dict[str, Any]) -> None:
-    """ClusterUnusable, naming every difference."""
+    """ClusterUnusable if the settings of a stream differ, naming every difference."""
     differences = [
         f"{name} is {found.get(name)!r} instead of {value!r}"
         for name, value in wanted.items()

@@ -1,7 +1,7 @@
-"""Whether the servers put every write on disk before they acknowledge it.
+"""Checks that the servers sync every write to disk before they acknowledge it.
 
-A cluster whose servers do not can lose acknowledged events in a power cut. Clients are not told; the
-monitoring address of each server (`http_port`) tells it.
+A cluster whose servers do not can lose acknowledged events in a power cut. NATS does not tell clients, but the
+monitoring address of each server (`http_port`) has it.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ REMEDY = (
     " monitoring addresses in NOVIKOFF_NATS_MONITOR, or set NOVIKOFF_JOURNAL_ALLOW_UNSYNCED=true to risk it"
 )
 
-_open = build_opener(ProxyHandler({})).open  # the servers are near: no proxy stands between
+_open = build_opener(ProxyHandler({})).open  # without the proxies of the environment: the servers are near
 
 
 def monitors_of(servers: tuple[str, ...]) -> tuple[str, ...]:
-    """The usual monitoring addresses of servers.
+    """The monitoring addresses of servers, at NATS's usual port.
 
     >>> monitors_of(("nats://a:4222", "tls://b"))
     ('http://a:8222', 'http://b:8222')
@@ -57,8 +57,8 @@ def _syncs(monitor: str) -> bool | None:
     """Whether a server syncs every write; None if it does not answer."""
     try:
         with _open(f"{monitor.rstrip('/')}/varz", timeout=ANSWER_SECONDS) as answer:
-            told = msgspec.json.decode(answer.read())
-        return bool(told.get("jetstream", {}).get("config", {}).get("sync_always", False))
+            info = msgspec.json.decode(answer.read())
+        return bool(info.get("jetstream", {}).get("config", {}).get("sync_always", False))
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         log.debug("nats: %s: %s", monitor, error)
         return None

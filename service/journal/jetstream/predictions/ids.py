@@ -1,4 +1,4 @@
-"""Ids in use, unique in the whole service: a prediction's, or that of a round learned at once."""
+"""Prediction ids in use, unique over all models and replicas."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ REMEMBERED_MAX = 10_000
 
 
 class Ids:
-    """Keeps ids, and finds what they stand for."""
+    """Stores ids, and finds what they stand for."""
 
     def __init__(
         self,
@@ -29,33 +29,35 @@ class Ids:
         bodies: Bodies,
         reach: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`reach` waits until this replica has come to a place in the log."""
+        """`reach` waits until this replica has come to a sequence number of the log."""
         self._api = api
         self._bodies = bodies
         self._reach = reach
         self._publisher = publisher
         self._subjects = subjects
         self._catalogue = catalogue
-        self._lives: dict[str, int] = {}  # ids that the log knew lately, though their records may be gone
+        self._lives: dict[
+            str, int
+        ] = {}  # lives by ids that have events in the log, though their records may be gone
 
     def record(self, life: int, prediction: Prediction | None) -> bytes:
-        """What is kept under an id; two records are never alike, so that one's own can be told."""
+        """The record to keep under an id. It is unique, so that a replica recognises its own."""
         return encode(KnownId(life, prediction, os.urandom(8)))
 
     async def keep(self, prediction_id: str, record: bytes) -> tuple[int, KnownId | None]:
-        """Keep a record under an id that has none: where one stands now, and the one before it if there is."""
+        """Keep a record under an id unless it has one: the record's sequence number, and the earlier record if any."""
         subject = self._subjects.id(prediction_id)
         expected = 0
         while True:
             ack = await self._publisher.publish(subject, record, expected=expected)
             if ack.stored:
                 return ack.seq, None
-            found = await self._api.last_of_leader(self._subjects.ids, subject)
+            found = await self._api.last_from_leader(self._subjects.ids, subject)
             if found is None:
-                expected = 0  # it has grown old this very moment
+                expected = 0  # it was removed for its age a moment ago
             elif found.data == record:
                 return found.seq, None  # the answer to the first attempt was lost
-            elif await self._is_dead((holder := decode_known_id(found.data)).life):
+            elif await self._is_deleted((holder := decode_known_id(found.data)).life):
                 expected = found.seq
             else:
                 return found.seq, holder
@@ -73,7 +75,7 @@ class Ids:
             raise PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")
 
     def remember(self, prediction_id: str, life: int) -> None:
-        """The log has an event with this id."""
+        """Note that the log has an event with this id."""
         if len(self._lives) >= REMEMBERED_MAX:
             self._lives.clear()
         self._lives[prediction_id] = life
@@ -85,17 +87,17 @@ class Ids:
         found = await self._api.last(self._subjects.ids, self._subjects.id(prediction_id))
         known = decode_known_id(found.data) if found is not None else None
         life = known.life if known is not None else self._lives.get(prediction_id)
-        if life is None or await self._is_dead(life):
+        if life is None or await self._is_deleted(life):
             return None
         event = await self._api.last(self._subjects.log, self._subjects.event(life, prediction_id))
         if event is not None:
             opened = await self._bodies.open(event)
-            await self._reach(event.seq)  # else what came of it could not be told yet
+            await self._reach(event.seq)  # so that its outcome is known here
             return Recorded(event.seq, opened.event) if opened is not None else None
         if known is None or known.prediction is None:
             return None
         return WaitingPrediction(known.prediction, life)
 
-    async def _is_dead(self, life: int) -> bool:
-        await self._reach(life)  # another replica may have made the model this very moment
-        return self._catalogue.living(life) is None
+    async def _is_deleted(self, life: int) -> bool:
+        await self._reach(life)  # another replica may have made the model a moment ago
+        return self._catalogue.get_life(life) is None

@@ -1,4 +1,4 @@
-"""Predictions on their way into the cluster."""
+"""Sending predictions to the cluster."""
 
 import asyncio
 from asyncio import Future, Task
@@ -14,8 +14,8 @@ from service.journal.protocol import Appended
 
 
 class Keeper:
-    """Keeps predictions. One that nobody waits for is sent until the cluster has it: for as long as this
-    replica lives it is in memory here, and can be revealed here."""
+    """Keeps predictions. One that nobody waits for is sent again until the cluster has it. Meanwhile it is in memory
+    and can be revealed at this replica."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Keeper:
         except Exception as error:  # of whatever kind: somebody waits for the future
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # nobody may be left to hear it
+                future.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
         finally:
             if not kept:
                 self._waiting.drop(life, prediction_id)

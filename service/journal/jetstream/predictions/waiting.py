@@ -1,7 +1,7 @@
-"""Which waiting predictions this replica has served, so that it can give them up when their time is over.
+"""Which waiting predictions this replica has served, so that it can expire them.
 
-Any replica reveals any prediction, by its id; but only the one that served it counts it as waiting, and
-as expired in the end. When a replica stops, it leaves lists of what waits for whoever loads the model next.
+Any replica can reveal any prediction, by its id. But only the one that served it counts it as waiting, and as expired
+in the end. A replica that stops stores lists of its waiting predictions, which another replica takes over.
 """
 
 import asyncio
@@ -28,8 +28,9 @@ class Waiting:
         self._publisher = publisher
         self._subjects = subjects
         self._served: dict[int, dict[str, int]] = {}
-        # When each was served, for which life, and its id: a heap, from which those that wait no longer go later.
+        """For each life, the ids and when each was served."""
         self._by_age: list[tuple[int, int, str]] = []
+        """A heap of (when served, life, id), with some that wait no longer: these are removed now and then."""
         self._cleaned_to = 0
 
     def add(self, life: int, prediction: Prediction) -> None:
@@ -46,7 +47,7 @@ class Waiting:
         return one[2] in self._served.get(one[1], ())
 
     def overdue(self, through: int, limit: int) -> list[tuple[int, int, int]]:
-        """The oldest that were served up to a time: for each life how many, and when the last of them was."""
+        """The `limit` oldest that were served up to a time: life, how many, and when the newest of these was served."""
         by_age = self._by_age
         oldest: list[tuple[int, int, str]] = []
         while by_age and by_age[0][0] <= through and len(oldest) < limit:
@@ -55,7 +56,7 @@ class Waiting:
                 oldest.append(one)
         found: dict[int, tuple[int, int, int]] = {}
         for one in oldest:
-            heappush(by_age, one)  # it waits until that it does not is recorded
+            heappush(by_age, one)  # it counts as waiting until its expiry is recorded
             at, life, _ = one
             found[life] = (life, found[life][1] + 1 if life in found else 1, at)
         return list(found.values())
@@ -64,7 +65,7 @@ class Waiting:
         self._served.get(life, {}).pop(prediction_id, None)
 
     def take_event(self, life: int, event: AnyEvent) -> None:
-        """What is revealed or void waits no longer."""
+        """Remove the predictions that an event reveals or voids."""
         served = self._served.get(life)
         if served is None:
             return
@@ -81,7 +82,7 @@ class Waiting:
         self._served.pop(life, None)
 
     async def of(self, life: int, voided_through: int) -> list[Prediction]:
-        """The predictions that wait, oldest first, with those that a replica before us has left."""
+        """The waiting predictions of a model, oldest first, with those that a stopped replica has listed."""
         await self.take_over(life)
         served = self._served.get(life, {})
         found = await self._read(name for name, at in served.items() if at > voided_through)
@@ -99,7 +100,7 @@ class Waiting:
         return [prediction for prediction in found if prediction is not None]
 
     async def take_over(self, of: int | None) -> None:
-        """Lists that were left, of one life or of all: each goes to the one replica that manages to remove it."""
+        """Take over the lists of stopped replicas, of one life or of all: a list is the replica's that removes it."""
         s = self._subjects
         async for message in self._api.scan(s.state, s.waiting_of(of), after=0):
             try:
@@ -112,8 +113,8 @@ class Waiting:
             for prediction_id, at in decode_ids(message.data).items():
                 self._add(life, prediction_id, at)
 
-    async def leave(self) -> None:
-        """Leave lists of all that waits."""
+    async def hand_over(self) -> None:
+        """Store lists of all waiting predictions for other replicas to take over. Called when this one stops."""
         lists = [
             (life, dict(listed))
             for life, served in self._served.items()

@@ -1,9 +1,9 @@
-"""The perceptron over many rows: foresee where it errs, compute at once what follows, and see if that was right.
+"""The perceptron over many rows at once, to the same bit as row by row.
 
-Its update depends on nothing but whether it errs. So once it is known which rows it errs on, the weights that
-it goes through are sums, and all scores are computed together, with the additions in the same order as one by
-one. Where it errs is guessed by products that are faster but may differ in the last bits. The scores tell
-whether the guess was right; up to the first row where it was not, all is as it should be, and it goes on there.
+Its update depends on nothing but whether it errs. So once it is known which rows it errs on, the weights after each
+of them are sums, and all scores are computed together, with the additions in the same order as row by row. Which rows
+it errs on is guessed by products that are faster but may differ in the last bits. The scores then tell whether the
+guess was right: up to the first row where it was wrong the results stand, and the next guess begins there.
 """
 
 import numpy as np
@@ -13,10 +13,10 @@ from service.learning.learners.perceptron import Perceptron
 from service.learning.vectors import Array, Vectors
 
 WINDOW_MIN, WINDOW_MAX = 16, 256
-"""How many rows are guessed, then computed: more and more, until a guess is wrong."""
+"""How many rows are guessed and computed at once: twice as many after each right guess, half after a wrong one."""
 
 AHEAD_MIN, AHEAD_MAX = 16, 128
-"""How many rows a guess looks at with the same weights: more and more, until one of them is an error."""
+"""How many rows a guess scores at once with the same weights: twice as many each time, until one is an error."""
 
 Signs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ def learn_perceptron(learner: Perceptron, vectors: Vectors, signs: Signs, tie: i
 def _guess(
     learner: Perceptron, weights: Array, rows: Array, labels: Signs, rates: Array, tie: int
 ) -> list[int]:
-    """The rows that it will err on, most probably; `weights` are used up."""
+    """The rows that it will err on, most probably; `weights` are changed on the way."""
     idle_margin = learner.idle_margin
     at_margin = {y: learner.errs_at_margin(y, tie) for y in (-1, 1)}
     signs, sizes = labels.tolist(), rates.tolist()

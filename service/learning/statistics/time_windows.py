@@ -1,25 +1,17 @@
-"""Mistakes over the last reveals, exactly, and over the last minute, hour and day of the events' own time.
+"""Mistakes over the last minute, hour and day, by the times that the events carry.
 
-The last 10,000 reveals are bits in a ring of 1,256 bytes; windows are counted when asked for.
-
-For the clock, a reveal is held once and ages: it enters a bucket of one second; a second that is a minute old
+A reveal is held once and ages: it enters a bucket of one second; a second that is a minute old
 joins its minute, a minute that is an hour old joins its half hour, a half hour that is a day old is forgotten.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
-Flags = npt.NDArray[np.bool_]
-
-RECENT_MAX = 10_000
-# Whole bytes are cleared as the ring comes round, so it holds a few bits more than are asked for.
-RING_BYTES = RECENT_MAX // 8 + 6
-RING_BITS = RING_BYTES * 8
+from service.learning.statistics.rates import window
+from service.learning.statistics.statistic import Asked, RevealedBlock
 
 SECONDS_MAX = 60
 MINUTES_MAX = 60
@@ -30,56 +22,6 @@ HALF_HOUR_S = 1800
 # A bucket's tally is rounds << 32 | mistakes: one number to add and to keep, for up to 2^31 reveals a bucket.
 ROUND = 1 << 32
 MISTAKES_MASK = ROUND - 1
-
-
-def push(ring: bytearray, number: int, mistake: bool) -> None:
-    """Record reveal `number` (from 0) in the ring, which grows as it fills."""
-    bit = number % RING_BITS
-    if bit & 7:
-        if mistake:
-            ring[bit >> 3] |= 1 << (bit & 7)
-    elif bit >> 3 == len(ring):
-        ring.append(mistake)
-    else:
-        ring[bit >> 3] = mistake
-
-
-def push_all(ring: bytearray, number: int, mistakes: Flags) -> None:
-    """Record reveals from `number` (from 0) on.
-
-    >>> ring = bytearray()
-    >>> push(ring, 0, True)
-    >>> push_all(ring, 1, np.array([False, True, True]))
-    >>> ring
-    bytearray(b'\\r')
-    """
-    done = 0
-    while done < len(mistakes):
-        bit = (number + done) % RING_BITS
-        part = mistakes[done : done + RING_BITS - bit]
-        at, held = bit >> 3, bit & 7
-        before = np.unpackbits(np.frombuffer(ring[at : at + 1], np.uint8), bitorder="little")[:held]
-        packed = np.packbits(np.concatenate((before, part)), bitorder="little").tobytes()
-        ring[at : at + len(packed)] = packed
-        done += len(part)
-
-
-def mistakes_of_last(ring: bytearray, revealed: int, last: int) -> int:
-    """How many of the last `last` of `revealed` reveals were mistakes; `last` is at most `RECENT_MAX`.
-
-    >>> ring = bytearray()
-    >>> for number, mistake in enumerate([True, False, True, True]):
-    ...     push(ring, number, mistake)
-    >>> [mistakes_of_last(ring, 4, last) for last in (1, 2, 3, 100)]
-    [1, 2, 2, 3]
-    """
-    last = min(last, revealed)
-    end = revealed % RING_BITS or min(revealed, RING_BITS)
-    bits = int.from_bytes(ring, "little")
-    newest = bits & ((1 << end) - 1)
-    if last <= end:
-        return (newest >> (end - last)).bit_count()
-    return newest.bit_count() + (bits >> (RING_BITS - (last - end))).bit_count()
 
 
 def add(series: array[int] | None, bucket: int, tally: int) -> array[int]:
@@ -110,6 +52,12 @@ class TimeWindows:
     """
 
     __slots__ = ("half_hours", "minutes", "second", "seconds", "tally")
+
+    DEFINITIONS: ClassVar[Mapping[str, str]] = {
+        "minute": "The reveals of this second and the 59 before, by the clock (buckets of 1 second).",
+        "hour": "The reveals of this minute and the 59 before (buckets of 1 minute).",
+        "day": "The reveals of this half hour and the 47 before (buckets of 30 minutes).",
+    }
 
     def __init__(self) -> None:
         # The newest second is kept apart, so that a busy model touches one integer a reveal.
@@ -142,6 +90,9 @@ class TimeWindows:
             self.minutes = add(self.minutes, second // MINUTE_S, tally)
         elif self.second // HALF_HOUR_S - second // HALF_HOUR_S < HALF_HOURS_MAX:
             self.half_hours = add(self.half_hours, second // HALF_HOUR_S, tally)
+
+    def observe_rows(self, block: RevealedBlock) -> None:
+        self.observe(block.at_us, int(block.mistaken.sum()), len(block.mistaken))
 
     def _age(self, seconds: array[int]) -> None:
         """Move what has grown too old for its series on to the next."""
@@ -178,17 +129,19 @@ class TimeWindows:
             answer[name] = (tally >> 32, tally & MISTAKES_MASK)
         return answer
 
+    def report(self, asked: Asked) -> dict[str, Any]:
+        windows = self.windows(asked.now_us)
+        return {"windows": {name: window(rounds, mistakes) for name, (rounds, mistakes) in windows.items()}}
+
     def state(self) -> list[Any]:
-        """Numbers and lists of numbers that `restore` turns back into this."""
         series = (self.seconds, self.minutes, self.half_hours)
         return [self.second, self.tally, *(part.tolist() if part else [] for part in series)]
 
     @classmethod
     def restore(cls, state: list[Any]) -> TimeWindows:
-        """What `state` was taken from."""
-        clock = cls()
-        clock.second, clock.tally = state[:2]
-        clock.seconds, clock.minutes, clock.half_hours = [
+        windows = cls()
+        windows.second, windows.tally = state[:2]
+        windows.seconds, windows.minutes, windows.half_hours = [
             array("q", part) if part else None for part in state[2:]
         ]
-        return clock
+        return windows

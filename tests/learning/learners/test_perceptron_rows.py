@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.learning.classes.binary import Binary
-from service.learning.learners import foreseen
+from service.learning.learners import perceptron_rows
 from service.learning.learners.perceptron import Perceptron
 from service.learning.vectors import Array, Vectors
 
@@ -41,7 +41,7 @@ def same_both_ways(
     alone, together = (learner_of(rule, schedule, size) for _ in range(2))
     vectors = Vectors(rows, indices)
     expected = one_by_one(alone, vectors, signs, tie)
-    scores, updated = foreseen.learn_perceptron(together, vectors, np.array(signs), tie)
+    scores, updated = perceptron_rows.learn_perceptron(together, vectors, np.array(signs), tie)
     assert [score.hex() for score in scores.tolist()] == [score.hex() for score in expected[0]]
     assert updated.tolist() == expected[1]
     assert together.weights.tobytes() == alone.weights.tobytes()
@@ -71,7 +71,7 @@ def test_wrong_guesses_are_found(seed: int, rule: Any, schedule: str, guessed: f
         return np.flatnonzero(chance.random(len(rows)) < guessed).tolist()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(foreseen, "_guess", guess)
+        patch.setattr(perceptron_rows, "_guess", guess)
         rows = chance.normal(size=(150, 9)) * 10 ** chance.uniform(-9, 9, 9)
         same_both_ways(rows, chance.choice([-1, 1], 150).tolist(), rule, schedule, 1)
 
@@ -83,10 +83,10 @@ def test_guesses_are_nearly_always_right() -> None:
     signs = np.where((rows @ chance.normal(size=64) > 0) ^ (chance.random(5_000) < 0.05), 1, -1)
     learner = learner_of(("mistake", 0.0), "constant", 64)
     wrong = 0
-    for start in range(0, len(rows), foreseen.WINDOW_MAX):
-        part = slice(start, start + foreseen.WINDOW_MAX)
+    for start in range(0, len(rows), perceptron_rows.WINDOW_MAX):
+        part = slice(start, start + perceptron_rows.WINDOW_MAX)
         rates = learner.next_rates(len(rows[part]))
-        guessed = foreseen._guess(learner, learner.weights.copy(), rows[part], signs[part], rates, 1)
-        _, updated = foreseen.learn_perceptron(learner, Vectors(rows[part]), signs[part], 1)
+        guessed = perceptron_rows._guess(learner, learner.weights.copy(), rows[part], signs[part], rates, 1)
+        _, updated = perceptron_rows.learn_perceptron(learner, Vectors(rows[part]), signs[part], 1)
         wrong += guessed != np.flatnonzero(updated).tolist()
     assert wrong <= 1

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from service.engine.engine import Engine, Rules
-from service.engine.fleet.totalling import PACE_SECONDS
+from service.engine.fleet.shared_totals import PACE_SECONDS
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Totals
 from service.journal.sqlite.journal import SqliteJournal
@@ -162,7 +162,7 @@ async def test_the_last_change_is_in_the_last_frame(counted: Any) -> None:
         assert last == 6
 
 
-async def test_sums_by_prefix_follow_births_rounds_and_deaths(counted: Any) -> None:
+async def test_sums_by_prefix_follow_creations_rounds_and_deletions(counted: Any) -> None:
     async with engine_on(counted) as engine:
         for step in range(12):
             await learn(engine, 1 + step % 3, f"{'ab'[step % 2]}{step % 5}")

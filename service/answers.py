@@ -1,0 +1,232 @@
+"""What the service answers about models: their settings and their statistics.
+
+Each shape is declared here once. The routes answer with these fields, the OpenAPI document describes them, the
+Python clients read answers into them, and tests compare docs/statistics.md with them. Fields that are not known
+here are passed over in reading: a newer service may send more.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+
+Label = bool | int | str
+
+# Words are listed for the document only: clients take those of a newer service, too.
+DriftState = Annotated[str, Meta(extra_json_schema={"enum": ["stable", "warning", "drift"]})]
+Verdict = Annotated[
+    str, Meta(extra_json_schema={"enum": ["within", "exceeded", "unknown", "not_applicable"]})
+]
+GammaSource = Annotated[str, Meta(extra_json_schema={"enum": ["declared", "observed"]})]
+
+
+class ModelInfo(Struct, frozen=True):
+    """A model's settings and where it stands."""
+
+    model: str
+    version: int
+    dimension: int | None
+    created_at: datetime
+    updated_at: datetime
+    settings: dict[str, Any]
+
+    @property
+    def features_kind(self) -> str:
+        """`dense`: examples are lists; `named` or `hashed`: they are dictionaries."""
+        kind: str = self.settings["features"]["kind"]
+        return kind
+
+
+class ModelLine(Struct, frozen=True):
+    """A model in a list."""
+
+    model: str
+    created_at: datetime
+    algorithm: str
+
+
+class UnreadableModel(Struct, frozen=True):
+    """A model of the page whose history the journal cannot give, and why."""
+
+    model: str
+    detail: str
+
+
+class ModelPage(Struct, frozen=True, kw_only=True):
+    """A page of the list of models."""
+
+    models: list[ModelLine]
+    unreadable: list[UnreadableModel]
+    next: str | None
+
+
+class RoundCounts(Struct, frozen=True):
+    """predicted = revealed + pending + expired."""
+
+    predicted: int
+    revealed: int
+    pending: int
+    expired: int
+
+
+class Window(Struct, frozen=True):
+    """The reveals of a stretch of the stream."""
+
+    rounds: int
+    mistakes: int
+    error_rate: float | None
+
+
+class Windows(Struct, frozen=True):
+    """Over the last reveals, and over the last minute, hour and day in buckets of 1 s, 1 min and 30 min."""
+
+    last_100: Window
+    last_1000: Window
+    last_10000: Window
+    minute: Window
+    hour: Window
+    day: Window
+
+
+class Cell(Struct, frozen=True):
+    """How often one label was served where another was true."""
+
+    truth: Label = field(name="true")
+    served: Label
+    count: int
+
+
+class Confusion(Struct, frozen=True):
+    """True labels are rows. Beyond 50 labels the matrix is null and the largest cells are listed."""
+
+    labels: list[Label]
+    matrix: list[list[int]] | None
+    largest: list[Cell] | None = None
+
+
+class ClassFigures(Struct, frozen=True):
+    """How well one class is recognised."""
+
+    label: Label
+    support: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class Baselines(Struct, frozen=True):
+    """The errors of two trivial learners, and the accuracy compared with theirs and with chance."""
+
+    majority_error_rate: float | None
+    no_change_error_rate: float | None
+    kappa: float | None
+    kappa_m: float | None
+    kappa_t: float | None
+
+
+class Quantiles(Struct, frozen=True):
+    """50, 90 and 99 of 100 are at most this, and all of them."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    max: float | None
+
+
+class Delay(Struct, frozen=True):
+    """How late labels come: in seconds, and in updates of the model."""
+
+    seconds: Quantiles
+    updates_max: int | None
+
+
+class Drift(Struct, frozen=True):
+    """Whether and how often the error rose, by a test with the false alarm rate `delta`."""
+
+    state: DriftState
+    count: int
+    last_round: int | None
+    delta: float
+
+
+class Bound(Struct, frozen=True):
+    """The bound on mistakes and how much of it is used; see docs/theory.md."""
+
+    verdict: Verdict
+    why: str | None
+    R: float | None
+    weight_norm: float | None
+    margin_ceiling: float | None
+    gamma: float | None
+    gamma_source: GammaSource | None
+    stale_updates_mean: float | None
+    stale_updates_max: int | None
+    mistake_bound: float | None
+    used: float | None
+
+
+class Curve(Struct, frozen=True):
+    """Mistakes over rounds, at most 512 points."""
+
+    rounds: list[int]
+    mistakes: list[int]
+
+
+class FeatureFigures(Struct, frozen=True):
+    """How many weights a class has, and how often a name was ignored because the dictionary is full."""
+
+    kind: str
+    weights: int
+    ignored_names: int
+
+
+class StatsLine(Struct, frozen=True, kw_only=True):
+    """The statistics of a model that a list shows."""
+
+    model: str
+    algorithm: str
+    version: int
+    rounds: RoundCounts
+    mistakes: int
+    updates: int
+    error_rate: float | None
+    ewma_error_rate: float | None
+    drift: Drift
+    created_at: datetime
+    updated_at: datetime
+
+
+class Stats(StatsLine, frozen=True, kw_only=True):
+    """All statistics of a model; docs/statistics.md defines every number."""
+
+    windows: Windows
+    confusion: Confusion
+    classes: list[ClassFigures]
+    baselines: Baselines
+    delay: Delay
+    bound: Bound
+    curve: Curve
+    features: FeatureFigures
+
+
+class Totals(Struct, frozen=True):
+    """Sums over all models."""
+
+    models: int
+    rounds: RoundCounts
+    mistakes: int
+    updates: int
+    error_rate: float | None
+
+
+class StatsPage(Struct, frozen=True):
+    """A page of models, and the sums over all of them."""
+
+    totals: Totals
+    models: Annotated[list[Stats], Meta(description="with `fields`, only those fields of each")]
+    unreadable: list[UnreadableModel]
+    next: str | None
+
+
+ANSWERS = (ModelInfo, ModelPage, Stats, StatsPage)
+"""Those that a route answers with as a whole."""

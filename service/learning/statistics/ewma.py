@@ -1,0 +1,67 @@
+"""The exponentially weighted error rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from service.learning.statistics.rates import ratio
+from service.learning.statistics.statistic import Asked, RevealedBlock
+
+ALPHA = 0.01
+
+
+class Ewma:
+    """The mean of the mistakes, each reveal weighing 1% less than the one after it.
+
+    Divided by the sum of the weights so far, it is a true weighted mean from the first reveal on.
+
+    >>> ewma = Ewma()
+    >>> ewma.observe(True)
+    >>> ewma.observe(False)
+    >>> round(ewma.error_rate, 4)
+    0.4975
+    """
+
+    __slots__ = ("_sum", "_weight")
+
+    DEFINITIONS: ClassVar[Mapping[str, str]] = {
+        "ewma_error_rate": "The mean of all mistakes (1) and right answers (0), each weighing 1% less than the one "
+        "after it (α = 0.01, divided by the sum of the weights, so that it is a mean from the first reveal on)."
+    }
+
+    def __init__(self) -> None:
+        self._sum = 0.0
+        self._weight = 0.0
+
+    def observe(self, mistake: bool) -> None:
+        self._sum += ALPHA * (mistake - self._sum)
+        self._weight += ALPHA * (1.0 - self._weight)
+
+    def observe_rows(self, block: RevealedBlock) -> None:
+        total, weight = self._sum, self._weight
+        for mistake in block.mistaken.astype(np.float64).tolist():
+            total += ALPHA * (mistake - total)
+        for _ in range(len(block.mistaken)):
+            before, weight = weight, weight + ALPHA * (1.0 - weight)
+            if weight == before:  # it no longer changes after some thousands of reveals
+                break
+        self._sum, self._weight = total, weight
+
+    @property
+    def error_rate(self) -> float | None:
+        return ratio(self._sum, self._weight)
+
+    def report(self, asked: Asked) -> dict[str, Any]:
+        return {"ewma_error_rate": self.error_rate}
+
+    def state(self) -> list[float]:
+        return [self._sum, self._weight]
+
+    @classmethod
+    def restore(cls, state: list[float]) -> Ewma:
+        ewma = cls()
+        ewma._sum, ewma._weight = state
+        return ewma
