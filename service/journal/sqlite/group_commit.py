@@ -212,7 +212,7 @@ class GroupCommit:
 
     def _finish(self, written: Written) -> None:
         if written.is_final:
-            log.critical("%s: stopping", written.failure)
+            log.critical("somebody else has written to the journal: %s: stopping", written.failure)
             os._exit(1)
         self._being_applied = self._under_way.pop(0)
         group = [item for _, item in self._being_applied]

@@ -53,8 +53,7 @@ def main() -> None:
             check_in_place(files)
             written = Written(writing.commit(group.records), perf_counter() - began)
         except sqlite3.IntegrityError as error:  # a number, or a model's name, that was free in our view
-            why = f"somebody else has written to the journal: {error}"
-            written = Written([], perf_counter() - began, why, is_final=True)
+            written = Written([], perf_counter() - began, str(error), is_final=True)
         except sqlite3.Error as error:
             failures += 1
             written = Written([], perf_counter() - began, str(error))
