@@ -37,6 +37,8 @@ class SharedTotals:
         self._next: dict[tuple[str, bool], asyncio.Task[FoundTotals]] = {}
         """Tasks that have not yet asked the journal, by prefix and whether they are paced: these can be shared."""
         self._asking = asyncio.Lock()
+        self._paced_at: dict[str, float] = {}
+        """When the journal was last asked for feeds, by prefix: also while its answer is still to come."""
 
     async def now(self, prefix: str) -> Totals:
         """Totals that include every change answered before this call."""
@@ -52,7 +54,8 @@ class SharedTotals:
             return found
         task = self._next.get((prefix, paced))
         if task is None:
-            wait = found.began + PACE_SECONDS - monotonic() if found is not None and paced else 0.0
+            began = max(found.began, self._paced_at.get(prefix, 0.0)) if found is not None else 0.0
+            wait = began + PACE_SECONDS - monotonic() if paced else 0.0
             task = asyncio.create_task(self._find(prefix, wait, paced=paced))
             self._next[prefix, paced] = task
         return await asyncio.shield(task)  # a request that is cancelled leaves the task to the others
@@ -67,6 +70,8 @@ class SharedTotals:
             await self._asking.acquire()
         finally:
             del self._next[prefix, paced]
+            if paced:
+                self._paced_at[prefix] = monotonic()
         try:
             found = self._found.get(prefix)
             if found is None or not self._is_current(found):
@@ -82,4 +87,5 @@ class SharedTotals:
         self._found[prefix] = found
         self._found.move_to_end(prefix)
         if len(self._found) > PREFIXES_MAX:
-            self._found.popitem(last=False)
+            forgotten, _ = self._found.popitem(last=False)
+            self._paced_at.pop(forgotten, None)
