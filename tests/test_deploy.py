@@ -1,7 +1,12 @@
-"""What runs several replicas: the compose profile `cluster` and the manifests for Kubernetes."""
+"""What runs the service: the compose file, the chart and the manifests for Kubernetes.
 
+`make image-test` runs the image and every profile of the compose file. What can be told without containers is here.
+"""
+
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +15,162 @@ import pytest
 from ruamel.yaml import YAML
 
 from service.settings import Settings
+from tests.holders import Holder
 from tests.nats_servers import PROGRAM, NatsServer, free_ports
-from tests.test_tidy import ROOT, compose
+from tests.test_dockerfile import compose, last
+from tests.test_tidy import PROJECT, ROOT
 
 DEPLOY = ROOT / "deploy"
-MANIFESTS: list[dict[str, Any]] = list(YAML(typ="safe").load_all(DEPLOY / "kubernetes" / "novikoff.yaml"))
+CHART = DEPLOY / "helm" / "novikoff"
+KUBERNETES = DEPLOY / "kubernetes"
+HELM = Path(sys.executable).parent / "helm"
+VERSION = PROJECT["version"]
+
+VALUES: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "everything": (
+        "ingress.enabled=true",
+        "ingress.tlsSecret=tls",
+        "ingress.annotations.example\\.org/name=value",
+        "serviceMonitor.enabled=true",
+        "serviceMonitor.labels.release=prometheus",
+        "imagePullSecrets[0].name=registry",
+        "nodeSelector.disk=ssd",
+        "tolerations[0].operator=Exists",
+        "settings.NOVIKOFF_MODELS_MAX=1000",
+    ),
+    "plain": ("autoscaling.enabled=false", "replicas=3", "networkPolicy.enabled=false", "image.tag=9.9.9"),
+    "elsewhere": (
+        "image.repository=registry.example.org/novikoff",
+        "keysSecret=ours",
+        "journal=nats://one:4222",
+    ),
+}
+"""What the chart is rendered with."""
 
 
-def manifest(kind: str) -> dict[str, Any]:
-    (found,) = [one for one in MANIFESTS if one["kind"] == kind]
+def render(*values: str, name: str = "novikoff") -> list[dict[str, Any]]:
+    settings = [part for value in values for part in ("--set", value)]
+    rendered = subprocess.run(
+        [HELM, "template", name, CHART, *settings], check=True, capture_output=True, text=True
+    )
+    return [one for one in YAML(typ="safe").load_all(rendered.stdout) if one]
+
+
+def one_of(kind: str, manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = [one for one in manifests if one["kind"] == kind]
     return found
 
 
-@pytest.mark.parametrize("one", MANIFESTS, ids=lambda one: one["kind"])
-def test_a_manifest_is_one_that_kubernetes_takes(one: dict[str, Any]) -> None:
-    kubernetes_validate.validate(one, "1.33", strict=True)
+def pod_of(manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    pod: dict[str, Any] = one_of("Deployment", manifests)["spec"]["template"]["spec"]
+    return pod
 
 
 def is_setting(variable: str) -> bool:
     return variable.removeprefix("NOVIKOFF_").lower() in Settings.model_fields
+
+
+# The settings that each service starts with
+
+
+CHECK = """
+from service.settings import load_settings
+from service.web.access.guarding import allowed_origins, key_ring, make_gate
+settings = load_settings()
+make_gate(settings, key_ring(settings), allowed_origins(settings))
+"""
+
+
+def check_settings(environment: dict[str, str]) -> None:
+    """Whether the service would get past its settings in the image with this environment."""
+    image = dict(line.split("=", 1) for line in last("ENV").split() if line.startswith("NOVIKOFF_"))
+    others = {name: value for name, value in os.environ.items() if not name.startswith("NOVIKOFF_")}
+    ended = subprocess.run(
+        [sys.executable, "-c", CHECK],
+        env=others | image | environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def interpolated(text: object, variables: dict[str, str]) -> str:
+    return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: variables.get(found[1]) or found[2], str(text))
+
+
+def environment_of(service: dict[str, Any], **variables: str) -> dict[str, str]:
+    """What compose gives to a service: its files of settings that are there, and then its own."""
+    files = [ROOT / one for one in service.get("env_file", ()) if isinstance(one, str)]
+    lines = [line for file in files for line in file.read_text().splitlines() if line and line[0] != "#"]
+    own = {name: interpolated(value, variables) for name, value in service["environment"].items()}
+    return dict(line.split("=", 1) for line in lines) | own
+
+
+OURS = [name for name, one in compose()["services"].items() if one["image"].startswith("novikoff")]
+
+
+@pytest.mark.parametrize("publish", ["", "127.0.0.1:9000"])
+@pytest.mark.parametrize("name", OURS)
+def test_each_of_our_services_in_compose_gets_past_its_settings(name: str, publish: str) -> None:
+    service = compose()["services"][name]
+    assert "command" not in service and "entrypoint" not in service, "it runs what the image runs"
+    check_settings(environment_of(service, PUBLISH=publish, PUBLISH_CLUSTER=publish))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_published_to_others_it_needs_keys(name: str) -> None:
+    published = dict.fromkeys(("PUBLISH", "PUBLISH_CLUSTER"), "0.0.0.0:8000")
+    environment = environment_of(compose()["services"][name], **published)
+    with pytest.raises(AssertionError, match="without keys"):
+        check_settings(environment)
+    check_settings(environment | {"NOVIKOFF_API_KEYS": Holder("a", "read").line})
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
+def test_each_pod_gets_past_its_settings(values: tuple[str, ...], tmp_path: Path) -> None:
+    pod = pod_of(render(*values))
+    (container,) = pod["containers"]
+    assert "command" not in container and "args" not in container, "it runs what the image runs"
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    if pod.get("enableServiceLinks", True):  # what Kubernetes sets for the Service
+        environment |= {"NOVIKOFF_PORT": "tcp://10.0.0.1:80", "NOVIKOFF_SERVICE_HOST": "10.0.0.1"}
+    (keys,) = [one for one in container["volumeMounts"] if one["name"] == "keys"]
+    assert "subPath" not in keys, "a change of the Secret would not be seen"
+    directory, file = environment["NOVIKOFF_API_KEYS_FILE"].rsplit("/", 1)
+    assert directory == keys["mountPath"]
+    (tmp_path / file).write_text(Holder("a", "read").line)
+    check_settings(environment | {"NOVIKOFF_API_KEYS_FILE": str(tmp_path / file)})
+
+
+# Compose
+
+
+def test_whatever_is_confined_says_which_user_it_is() -> None:
+    """An image that starts as root to become another user later cannot, without any capability."""
+    assert int(last("USER").split(":")[0]) > 0
+    for name, one in compose()["services"].items():
+        assert one["cap_drop"] == ["ALL"]
+        assert name in OURS or re.fullmatch(r"\d+:\d+", one["user"]), name
+
+
+def test_every_service_of_the_compose_file_is_confined() -> None:
+    for name, service in compose()["services"].items():
+        assert service["cap_drop"] == ["ALL"] and "cap_add" not in service, name
+        assert service["security_opt"] == ["no-new-privileges:true"] and "privileged" not in service, name
+        assert all(
+            port.startswith(("127.0.0.1:", "${PUBLISH:-127.0.0.1:", "${PUBLISH_CLUSTER:-127.0.0.1:"))
+            for port in service.get("ports", ())
+        ), name
+
+
+def test_images_have_a_version_and_ours_is_this_one() -> None:
+    for name, one in compose()["services"].items():
+        assert re.search(r":v?\d+\.\d+", one["image"]), name
+        assert name not in OURS or one["image"] == f"novikoff:{VERSION}"
+    chart = YAML(typ="safe").load(CHART / "Chart.yaml")
+    assert chart["version"] == chart["appVersion"] == VERSION
 
 
 def test_the_profile_has_three_servers_with_volumes_two_replicas_and_a_balancer() -> None:
@@ -45,9 +187,8 @@ def test_the_profile_has_three_servers_with_volumes_two_replicas_and_a_balancer(
     for one in replicas:
         assert all(map(is_setting, one["environment"]))
         assert one["environment"]["NOVIKOFF_JOURNAL"].count("nats://") == 3
-    balanced = (DEPLOY / "cluster" / "nginx.conf").read_text()
-    assert set(re.findall(r"server (replica-\d):8000", balanced)) == {"replica-1", "replica-2"}
-    assert "proxy_buffering off;" in balanced and "proxy_request_buffering off;" in balanced
+    balanced = (DEPLOY / "cluster" / "haproxy.cfg").read_text()
+    assert re.findall(r"server (replica-\d) \1:8000", balanced) == ["replica-1", "replica-2"]
 
 
 def test_the_servers_configuration_is_one_that_a_server_takes_and_that_syncs(tmp_path: Path) -> None:
@@ -76,27 +217,69 @@ def test_the_servers_configuration_is_one_that_a_server_takes_and_that_syncs(tmp
         server.kill()
 
 
-def test_the_manifests_agree_with_each_other_and_with_the_service() -> None:
-    labels = manifest("Deployment")["spec"]["selector"]["matchLabels"]
-    template = manifest("Deployment")["spec"]["template"]
-    assert template["metadata"]["labels"] == labels == manifest("Service")["spec"]["selector"]
-    assert manifest("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
-    assert manifest("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]["name"] == "novikoff"
-    (container,) = template["spec"]["containers"]
+# Kubernetes
+
+
+@pytest.mark.parametrize("name", ["novikoff", "ours"])
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
+def test_the_chart_renders_what_kubernetes_takes(values: tuple[str, ...], name: str) -> None:
+    manifests = render(*values, name=name)
+    for one in manifests:
+        if one["kind"] != "ServiceMonitor":  # the Prometheus operator's own
+            kubernetes_validate.validate(one, "1.33", strict=True)
+    assert len({(one["kind"], one["metadata"]["name"]) for one in manifests}) == len(manifests)
+
+
+def test_the_chart_is_one_that_helm_takes() -> None:
+    subprocess.run([HELM, "lint", "--strict", CHART], check=True, capture_output=True)
+
+
+def test_the_plain_manifests_are_the_chart_rendered(tmp_path: Path) -> None:
+    for source in (KUBERNETES, DEPLOY / "helm"):
+        subprocess.run(["cp", "-r", source, tmp_path], check=True)
+    subprocess.run([tmp_path / "kubernetes" / "manifests.sh", HELM], check=True)
+    for name in ("novikoff.yaml", "ingress.yaml", "servicemonitor.yaml"):
+        assert (KUBERNETES / name).read_text() == (tmp_path / "kubernetes" / name).read_text(), (
+            "make manifests"
+        )
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
+def test_the_manifests_agree_with_each_other_and_with_the_service(values: tuple[str, ...]) -> None:
+    manifests = render(*values)
+    deployment = one_of("Deployment", manifests)["spec"]
+    labels = deployment["selector"]["matchLabels"]
+    assert labels.items() <= deployment["template"]["metadata"]["labels"].items()
+    service = one_of("Service", manifests)
+    assert service["spec"]["selector"] == labels
+    budget = one_of("PodDisruptionBudget", manifests)["spec"]
+    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+    kinds = {one["kind"] for one in manifests}
+    assert ("replicas" in deployment) != ("HorizontalPodAutoscaler" in kinds), "the autoscaler decides it"
+    for kind in kinds & {"NetworkPolicy"}:
+        assert one_of(kind, manifests)["spec"]["podSelector"]["matchLabels"] == labels
+    for kind in kinds & {"ServiceMonitor"}:
+        monitor = one_of(kind, manifests)["spec"]
+        assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert [end["port"] for end in monitor["endpoints"]] == [
+            one["name"] for one in service["spec"]["ports"]
+        ]
+    pod = deployment["template"]["spec"]
+    spread = {one["topologyKey"] for one in pod["topologySpreadConstraints"]}
+    assert spread == {"topology.kubernetes.io/zone", "kubernetes.io/hostname"}
+    (container,) = pod["containers"]
+    assert re.search(r":\d+\.\d+\.\d+$", container["image"])
     probes = {name: container[name]["httpGet"]["path"] for name in ("livenessProbe", "readinessProbe")}
     assert probes == {"livenessProbe": "/livez", "readinessProbe": "/readyz"}
+    start = container["startupProbe"]
+    assert start["periodSeconds"] * start["failureThreshold"] >= 300
     assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert all(map(is_setting, manifest("ConfigMap")["data"]))
-    grace = template["spec"]["terminationGracePeriodSeconds"]
-    assert grace >= Settings.model_fields["shutdown_seconds"].default + 10
-
-
-@pytest.mark.parametrize("kind", ["StatefulSet", "PersistentVolumeClaim"])
-def test_replicas_keep_nothing(kind: str) -> None:
-    assert not [one for one in MANIFESTS if one["kind"] == kind]
+    assert all(is_setting(one["name"]) for one in container["env"])
+    assert pod["terminationGracePeriodSeconds"] >= Settings.model_fields["shutdown_seconds"].default + 10
+    assert not kinds & {"StatefulSet", "PersistentVolumeClaim"}, "replicas keep nothing"
 
 
 def test_the_chart_is_told_to_sync_every_write() -> None:
-    values = YAML(typ="safe").load(DEPLOY / "kubernetes" / "nats-values.yaml")
+    values = YAML(typ="safe").load(KUBERNETES / "nats-values.yaml")
     assert values["config"]["jetstream"]["merge"] == {"sync_interval": "always"}
     assert values["config"]["cluster"]["replicas"] == 3 and values["config"]["monitor"]["enabled"]
