@@ -6,7 +6,7 @@ the same tests over both. All times are microseconds since 1970.
 """
 
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,8 +19,14 @@ NEW_LIFE = 0
 Apply = Callable[[int, AnyEvent], Any]
 """Called with the sequence number of each durable event and the event, in the journal's order, on the event loop.
 
-It is called once for each event. What it returns becomes `Appended.applied`. It must not raise.
+It is called once for each event; between two of them the loop may turn to others. What it returns becomes
+`Appended.applied`. If it raises ModelDamaged, that is told to whoever waits for the event, and the next one is to be
+applied; it must not raise anything else.
 """
+
+
+Answer = Callable[[bytes], Awaitable[bytes]]
+"""The answer to a question of another replica; see `Journal.ask`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +181,9 @@ class Journal(Protocol):
     # Life of the journal
 
     async def open(self, apply: Apply) -> int:
-        """Start; called once, before anything else. The time of the newest event, 0 for an empty journal.
+        """Start; called once, before anything else. The newest time in the journal, 0 if it is empty.
+
+        That is the time of the newest event; without other replicas, that of a prediction if it is later.
 
         In a shared journal, `apply` is called for every event after this moment, whichever replica has appended it.
         StartError if it cannot be used.
@@ -195,8 +203,9 @@ class Journal(Protocol):
 
         Overloaded is raised by the call itself if the queue is full: nothing was queued. The future fails with
 
-        - JournalUnavailable: nothing was applied. In a shared journal the event may still arrive later, so repeat
-          it with the same prediction id to find out. JournalFull, a subclass, if there is no room for it;
+        - JournalUnavailable: nothing was recorded. JournalFull, a subclass, if there is no room for it;
+        - OutcomeUnknown, a subclass, too: nothing was applied, but the event may be in the journal. It may be seen
+          after a crash or, in a shared journal, arrive later. Repeat it with the same prediction id to find out;
         - UnknownModel: the life has ended, and nothing was recorded;
         - PredictionIdTaken: another model, or a waiting prediction, has the id (shared journals only).
 
@@ -227,8 +236,8 @@ class Journal(Protocol):
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Save a snapshot some time later, and trim events that are no longer needed or wanted.
 
-        Called every `snapshot_every_events` events of a model and at shutdown. Never raises: if it cannot be saved,
-        that is logged, and loads replay more events.
+        Called every `snapshot_every_events` events of a model or sooner, and at shutdown. Never raises: if it cannot be
+        saved, that is logged, and loads replay more events.
         """
         ...
 
@@ -270,6 +279,13 @@ class Journal(Protocol):
 
         Only the `limit` oldest are considered. The second value is when the newest of these was made, the `after`
         of the next call; `after` itself if there are none.
+        """
+        ...
+
+    async def forget_expired(self, through: int) -> None:
+        """Let go of predictions that are void and were made up to this time, some at a time. Called by every sweep.
+
+        Until then the journal tells them from unknown ones. On a cluster the servers remove them by their age.
         """
         ...
 
@@ -338,6 +354,24 @@ class Journal(Protocol):
         """How often writing failed."""
         ...
 
+    @property
+    def checkpoint_failures(self) -> int:
+        """How often SQLite's log could not be folded into its file; 0 for other journals."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong, in words for people, though events may still be taken; None if nothing is known to be.
+
+        It is cleared by itself once the journal works again.
+        """
+        ...
+
+    @property
+    def damage_found(self) -> int:
+        """How often something was found that is not what was written, by a read or by looking for it."""
+        ...
+
     # Other replicas; without any, `sqlite/unshared.py` answers these
 
     @property
@@ -360,10 +394,23 @@ class Journal(Protocol):
         """Why this replica does not know what others append just now, in words for people; None if it does."""
         ...
 
+    @property
+    def replica(self) -> str:
+        """The name that others `ask` this replica by, another one after each start; empty if there are no others."""
+        ...
+
+    async def answer(self, answer: Answer) -> None:
+        """From now on answer the questions of other replicas with this. Called once, after `open`."""
+        ...
+
+    async def ask(self, replica: str, question: bytes) -> bytes | None:
+        """The answer of another replica; None if there is none of this name, JournalUnavailable if it is silent."""
+        ...
+
     async def refresh(self) -> None:
         """Ask how far the journal has come, so that the three above are up to date. Gives up soon; never raises."""
         ...
 
     def time_us(self) -> int:
-        """The time by this machine's clock or, if that is later, by that of the machine where the journal is."""
+        """The time by this machine's clock; in a shared journal, within a second of the time by its servers' clocks."""
         ...

@@ -3,13 +3,14 @@
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from service.client import Client
-from service.engine.model.outcomes import COLUMNS
-from service.journal.seals import SEAL_BYTES, seal
+from service.journal.seals import SEAL_BYTES
+from service.journal.sqlite.sealing import MODEL_COLUMNS, add_functions, seal_snapshot
 from tests.commands.examples import make_examples
 from tests.commands.running import failed, novikoff, worked
 from tests.running import Service
@@ -69,6 +70,7 @@ def damage(tmp_path: Path, kept: Callable[[str], Path]) -> Callable[..., Path]:
         shutil.copytree(kept(name), data)
         connection = sqlite3.connect(data / "journal.sqlite")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        add_functions(connection)
         for statement in statements:
             assert connection.execute(statement).rowcount > 0, statement
         connection.commit()
@@ -79,6 +81,7 @@ def damage(tmp_path: Path, kept: Callable[[str], Path]) -> Callable[..., Path]:
 
 
 MODEL = "model = (SELECT id FROM model WHERE name = 'revealed')"
+MISTAKEN = MODEL_COLUMNS.replace("mistakes", "mistakes + 1")
 NEWEST = f"{MODEL} AND seq = (SELECT max(seq) FROM snapshot WHERE {MODEL})"
 
 
@@ -116,11 +119,11 @@ def test_a_directory_in_use_and_one_that_is_none(tmp_path: Path, service: Servic
          "retries get no answer"),
         (f"UPDATE outcome SET body = x'00' WHERE {MODEL} AND through = (SELECT max(seq) FROM snapshot WHERE {MODEL})",
          "retries get no answer"),
-        ("UPDATE model SET mistakes = mistakes + 1 WHERE name = 'revealed'", "says mistakes"),
+        (f"UPDATE model SET mistakes = mistakes + 1, digest = model_digest({MISTAKEN}) WHERE name = 'revealed'",
+         "says mistakes"),
         ("UPDATE summarised SET through = 1000000", "counts of models are said to be right"),
         ("INSERT INTO pending VALUES ('x', 999, 1, x'00')", "1 predictions that wait belong to models"),
         ("INSERT INTO snapshot VALUES (999, 1, x'00')", "1 snapshots belong to models"),
-        (f"UPDATE pending SET body = x'00' WHERE {MODEL} AND at = (SELECT min(at) FROM pending)", "cannot be read"),
         ("INSERT INTO pending SELECT 'r29', model, at + 1, body FROM pending WHERE prediction_id = 'r20'",
          "waits for a label that event"),
     ],
@@ -193,20 +196,54 @@ def test_what_cannot_be_made_anew_is_found_and_left_alone(
         assert (data / "journal.sqlite").read_bytes() == before
 
 
-def test_a_snapshot_that_says_something_else_is_found_and_dropped(damage: Callable[..., Path]) -> None:
-    """One bit of a weight, sealed: readable, plausible and wrong."""
+def test_a_snapshot_that_says_something_else_is_found_and_left_alone(damage: Callable[..., Path]) -> None:
+    """One bit of a weight, sealed: readable and plausible. Clients have been served by it, so it is not dropped."""
     data = damage("whole")
-    connection = sqlite3.connect(data / "journal.sqlite")
-    seq, state = connection.execute(f"SELECT seq, state FROM snapshot WHERE {NEWEST}").fetchone()
-    at = state.index(b"weights") if b"weights" in state else state.index(b"<f8")
-    array = state.index(b"<f8", at) + 16
-    changed = seal(state[:array] + bytes([state[array] ^ 1]) + state[array + 1 : -SEAL_BYTES])
-    connection.execute("UPDATE snapshot SET state = ? WHERE seq = ?", (changed, seq))
-    connection.commit()
-    connection.close()
-    ended = novikoff("doctor", "--data", data)
+    with closing(sqlite3.connect(data / "journal.sqlite")) as connection:
+        life, seq, state = connection.execute(
+            f"SELECT model, seq, state FROM snapshot WHERE {NEWEST}"
+        ).fetchone()
+        at = state.index(b"weights") if b"weights" in state else state.index(b"<f8")
+        array = state.index(b"<f8", at) + 16
+        changed = state[:array] + bytes([state[array] ^ 1]) + state[array + 1 : -SEAL_BYTES]
+        sealed = seal_snapshot(changed, life, seq)
+        connection.execute("UPDATE snapshot SET state = ? WHERE seq = ?", (sealed, seq))
+        connection.commit()
+    before = (data / "journal.sqlite").read_bytes()
+    ended = novikoff("doctor", "--data", data, "--repair")
     assert ended.status == 1 and "is not what the events up to it make" in ended.out
-    assert "all is well" in worked("doctor", "--data", data, "--repair")
+    assert (data / "journal.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["whole", "trimmed"])
+@pytest.mark.parametrize(
+    ("statement", "given_up", "only_if_trimmed"),
+    [
+        (f"UPDATE pending SET body = x'00' WHERE {MODEL} AND at = (SELECT min(at) FROM pending)",
+         "the waiting prediction 'r0'", False),
+        ("UPDATE model SET mistakes = mistakes + 1 WHERE name = 'revealed'", "up to when predictions", True),
+        ("UPDATE model SET settings = x'00' WHERE name = 'revealed'", "up to when predictions", True),
+        (f"UPDATE event SET body = x'00' WHERE {MODEL} AND seq = (SELECT max(seq) FROM snapshot WHERE {MODEL})",
+         "the events of revealed up to", False),
+        (f"DELETE FROM event WHERE {MODEL} AND seq = (SELECT max(seq) FROM snapshot WHERE {MODEL})",
+         "the events of revealed up to", False),
+    ],
+)  # fmt: skip
+def test_what_is_given_up_is_told_and_the_rest_is_served_as_before(
+    kept: Callable[[str], Path], damage: Callable[..., Path], tmp_path: Path, start: Callable[..., Service],
+    name: str, statement: str, given_up: str, only_if_trimmed: bool,
+) -> None:  # fmt: skip
+    data = damage(name, statement)
+    ended = novikoff("doctor", "--data", data, "--repair")
+    if only_if_trimmed and name == "whole":
+        assert ended.status == 0 and "given up" not in ended.out, ended.out
+    else:
+        assert ended.status == 1 and f"given up: {given_up}" in ended.out, ended.out
+    assert "all is well" in worked("doctor", "--data", data)
+    shutil.copytree(kept(name), tmp_path / "sound")
+    mended, expected = start(data), start(tmp_path / "sound")
+    for path in ("/models/learned/weights", "/models/revealed/weights", "/models/revealed"):
+        assert mended.get(path) == expected.get(path)
 
 
 def test_a_damaged_page_of_the_file_is_found(damage: Callable[..., Path]) -> None:
@@ -217,7 +254,3 @@ def test_a_damaged_page_of_the_file_is_found(damage: Callable[..., Path]) -> Non
     file.write_bytes(content)
     ended = novikoff("doctor", "--data", data)
     assert ended.status == 1 and "problem file: " in ended.out
-
-
-def test_an_outcome_has_as_many_bytes_as_the_doctor_thinks() -> None:
-    assert COLUMNS * 8 == 64

@@ -53,6 +53,9 @@ def test_every_format_makes_the_same_rounds(tmp_path: Path, service: Service, na
     label = "label" if file.endswith(".svmlight") else label
     assert f"{ROUNDS} rows, 3 features, label `{label}` (guessed): -1, 1" in said
     assert f"│ mistakes              │ {expected['mistakes']}" in said
+    interval = service.stats(name)["error_rate_interval"]
+    within = f"({interval['low']:.4f} to {interval['high']:.4f} with 95% confidence)"
+    assert f"│ error rate            │ {expected['mistakes'] / ROUNDS:.4f} {within}" in said
     service.assert_replay_equals_live(name)
 
 

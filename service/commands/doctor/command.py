@@ -10,16 +10,20 @@ import typer
 from rich.text import Text
 
 from service.commands.console import CommandFailed, err, out, report_failures
-from service.commands.doctor.file import COPY, examine_file
+from service.commands.doctor.copying import copy_whole, remove_leavings, salvage, swap
+from service.commands.doctor.file import COPY, examine_file, examine_permissions
 from service.commands.doctor.findings import Finding, Severity
 from service.commands.doctor.history import examine_model
-from service.commands.doctor.rebuilding import rebuild
 from service.commands.doctor.tables import examine_tables
 from service.errors import StartError
 from service.journal.sqlite.identity import check_not_lost
 from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.permissions import check_readable
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.settings import Settings
+
+REPAIRS_MAX = 3
+"""A repair may leave counts to be mended."""
 
 STYLE = {Severity.problem: "bold red", Severity.note: "yellow"}
 
@@ -29,33 +33,61 @@ def doctor(
         Path, typer.Option(metavar="DIR", help="The data directory of a service that is not running.")
     ] = Settings.model_fields["data"].default,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be made anew from the events.")
+        bool, typer.Option("--repair", help="Mend what can be mended, on a copy that takes its place.")
     ] = False,
 ) -> None:
     """Check a data directory: replay every model and compare, to the bit.
 
-    Nothing is changed without --repair, and events never are.
-    The exit status is 1 if there is a problem.
+    Nothing is changed without --repair.
+    The exit status is 1 if there is a problem, or if something had to be given up.
     """
+    lost: list[str] = []
     with report_failures(), _locked(data):
         path = data.absolute() / "journal.sqlite"
         findings = _examine(path)
         _print_findings(findings)
-        if repair and any(finding.remedy == COPY for finding in findings):
-            rebuild(path)
-            out.print(f"copied; the old file is now {path.name}.damaged; looking again")
-            findings = _examine(path)
-            _print_findings(findings)
-        if repair and any(finding.repair for finding in findings):
-            _repair(path, findings)
-            out.print("repaired; looking again")
-            findings = _examine(path)
-            _print_findings(findings)
+        if repair and any(finding.repair or finding.remedy == COPY for finding in findings):
+            findings = _repair(path, findings, lost)
     problems = sum(finding.severity is Severity.problem for finding in findings)
     if problems:
         out.print(f"{problems} {'problem' if problems == 1 else 'problems'}")
+    if problems or lost:
         raise typer.Exit(1)
     out.print("all is well")
+
+
+def _repair(path: Path, findings: list[Finding], lost: list[str]) -> list[Finding]:
+    """Repair a copy and put it in the place of the journal; what is left to find."""
+    new = path.with_name(f"{path.name}.new")
+    remove_leavings(new)
+    if any(finding.remedy == COPY for finding in findings):
+        lost += salvage(path, new)
+        findings = _examine(new)
+        _print_findings(findings)
+    else:
+        copy_whole(path, new)
+    for _ in range(REPAIRS_MAX):
+        if any(finding.repair for finding in findings):
+            lost += _apply(new, findings)
+            findings = _examine(new)
+    for one in lost:
+        out.print(f"given up: {one}", soft_wrap=True)
+    out.print("repaired a copy; looking again")
+    _print_findings(findings)
+    swap(new, path)
+    out.print(f"the copy is in place; the old file is now {path.name}.damaged")
+    return findings
+
+
+def _apply(path: Path, findings: list[Finding]) -> list[str]:
+    """Make the repairs; in words, what they have given up."""
+    with closing(open_writer(path, "power")) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for finding in findings:
+            if finding.repair is not None:
+                finding.repair(connection)
+        connection.execute("COMMIT")
+    return [finding.loses for finding in findings if finding.repair and finding.loses]
 
 
 @contextmanager
@@ -64,6 +96,7 @@ def _locked(data: Path) -> Iterator[None]:
     path = data.absolute() / "journal.sqlite"
     lock = DirectoryLock(data)
     try:
+        check_readable(path)
         check_not_lost(path)
         if not path.is_file():
             raise CommandFailed(f"there is no journal in {data}")
@@ -82,7 +115,7 @@ def _examine(path: Path) -> list[Finding]:
         if findings:
             return findings
         _print_counts(connection, path)
-        findings = list(examine_tables(connection))
+        findings = [*examine_permissions(path), *examine_tables(connection)]
     with closing(open_reader(path)) as connection, err.status("replaying") as status:
         models = connection.execute("SELECT id, name FROM model ORDER BY name").fetchall()
         for number, name in models:
@@ -110,12 +143,3 @@ def _print_findings(findings: list[Finding]) -> None:
         out.print(line, soft_wrap=True)
         if finding.remedy:
             out.print(f"{'':8}{finding.remedy}", soft_wrap=True)
-
-
-def _repair(path: Path, findings: list[Finding]) -> None:
-    with closing(open_writer(path, "power")) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        for finding in findings:
-            if finding.repair is not None:
-                finding.repair(connection)
-        connection.execute("COMMIT")

@@ -3,18 +3,21 @@
 import sqlite3
 from pathlib import Path
 
-from service.commands.doctor.findings import Finding
-from service.commands.doctor.rebuilding import can_be_rebuilt
-from service.journal.sqlite.identity import NAMELESS, identity_beside, identity_in, why_not_its_own
+from service.commands.doctor.findings import Finding, Severity
+from service.journal.sqlite.identity import identity_beside, identity_in, why_not_its_own
+from service.journal.sqlite.permissions import unwritable, unwritable_for_owner, why_unwritable
 from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from service.journal.sqlite.soundness import why_log_damaged, why_newest_missing, why_wrong_size
 
 COMPLAINTS_MAX = 20
 BACKUP = "Restore a backup."
-COPY = "--repair copies all that is whole into a new file: no event is lost."
+COPY = "--repair copies all that can be read into a new file, and tells what cannot."
 
 
 def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     """Findings if this is no journal of this version, or if a page cannot be read. Then nothing else is checked."""
+    if (why := why_log_damaged(path, "power")) is not None:
+        return [Finding("file", why, COPY)]
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -28,13 +31,30 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
             return [Finding("file", message, older)]
         identity = identity_in(connection)
         if identity is None:
-            return [Finding("file", NAMELESS, COPY)]
+            return [Finding("file", "it does not say which journal it is", COPY)]
         if identity and identity_beside(path) not in (None, identity):
             return [Finding("file", why_not_its_own(path))]
+        if (why := why_wrong_size(connection, path)) is not None:
+            return [Finding("file", why, COPY)]
+        if (why := why_newest_missing(connection, path)) is not None:
+            return [Finding("file", why, COPY)]
         complaints = [row[0] for row in connection.execute(f"PRAGMA integrity_check({COMPLAINTS_MAX})")]
     except sqlite3.DatabaseError as error:
         complaints = [f"it cannot be read: {error}"]
     if complaints == ["ok"]:
         return []
-    remedy = COPY if can_be_rebuilt(path) else BACKUP
-    return [Finding("file", complaint.replace("\n", " "), remedy) for complaint in complaints]
+    return [Finding("file", complaint.replace("\n", " "), COPY) for complaint in complaints]
+
+
+def examine_permissions(path: Path) -> list[Finding]:
+    """Findings for files that the service could not write: as whoever runs this, or as the directory's owner."""
+    refused = unwritable(path)
+    owner = path.parent.stat().st_uid
+    return [
+        *(Finding(file.name, why_unwritable(file)) for file in refused),
+        *(
+            Finding(file.name, why_unwritable(file, owner), severity=Severity.note)
+            for file in unwritable_for_owner(path)
+            if file not in refused
+        ),
+    ]

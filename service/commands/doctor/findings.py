@@ -24,6 +24,8 @@ class Finding:
     """What the user can do, in words."""
     repair: Repair | None = None
     """What --repair does, if it can do anything."""
+    loses: str = ""
+    """What the repair gives up, in words."""
     severity: Severity = Severity.problem
     """A problem makes the exit status 1, a note does not."""
 

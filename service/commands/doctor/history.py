@@ -3,21 +3,33 @@
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
 from service.commands.doctor.file import BACKUP
 from service.commands.doctor.findings import Finding, Severity, statement
+from service.commands.doctor.lines import examine_line
 from service.commands.doctor.outcomes import Page, examine_outcomes
 from service.engine.fleet.live import Live, model_from
 from service.engine.model.model import Model
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import STATE_VERSION, decode_event
 from service.journal.protocol import Recorded
-from service.journal.seals import unseal
+from service.journal.sqlite.large_snapshots import whole_state
+from service.journal.sqlite.sealing import unseal_event, unseal_snapshot
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, AssertionError, msgspec.MsgspecError)
 """What reading a damaged state, or applying a damaged event, may raise."""
+
+BREAKS_TOLD_MAX = 5
+
+
+class Break(NamedTuple):
+    """Events are damaged or missing, the last of them with the number `through`."""
+
+    through: int
+    message: str
 
 
 @dataclass(slots=True)
@@ -35,6 +47,8 @@ class History:
     """Snapshots that cannot be read, and why."""
     saved_by_older: set[int] = field(default_factory=set)
     """Snapshots that an older version of the program has saved."""
+    breaks: list[Break] = field(default_factory=list)
+    """Where events are damaged or missing."""
 
     @property
     def is_whole(self) -> bool:
@@ -57,6 +71,11 @@ class Replay:
 def examine_model(connection: sqlite3.Connection, number: int, name: str) -> Iterator[Finding]:
     try:
         history = _read(connection, number, name)
+        if history.breaks:
+            finding = _give_up(history)
+            yield finding
+            if finding.repair is None:
+                return
         replay = _replay(history, _beginning(history))
         if replay is not None and _gaps(history, replay) and _is_trimmed(history, replay):
             yield _note(name, "the events before its newest snapshot are no longer kept: nothing to compare")
@@ -73,39 +92,82 @@ def examine_model(connection: sqlite3.Connection, number: int, name: str) -> Ite
     yield from _examine_snapshots(history, replay)
     yield from examine_outcomes(number, name, history.events, history.pages, replay.live, replay.began_at,
                                 max([*history.snapshots, *history.damaged], default=0))  # fmt: skip
-    yield from _examine_counts(connection, history, replay.live)
+    yield from examine_line(connection, number, replay.live, is_whole=history.is_whole)
 
 
 def _read(connection: sqlite3.Connection, number: int, name: str) -> History:
-    events: list[Recorded] = []
-    for seq, prediction_id, body in connection.execute(
-        "SELECT seq, prediction_id, body FROM event WHERE model = ? ORDER BY seq", (number,)
-    ):
-        try:
-            event = decode_event(body)
-        except msgspec.MsgspecError as error:
-            raise ValueError(f"event {seq} is damaged ({error})") from None
-        if event.model != name or getattr(event, "prediction_id", None) != prediction_id:
-            raise ValueError(f"event {seq} says that it is another")
-        events.append(Recorded(seq, event))
-    pages = {
-        through: Page(through, version, body)
-        for through, version, body in connection.execute(
-            "SELECT through, version, body FROM outcome WHERE model = ? ORDER BY through", (number,)
-        )
-    }
-    history = History(number, name, events, pages)
+    history = History(number, name, [], {})
     for seq, state in connection.execute(
         "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq", (number,)
     ):
         try:
-            content = unseal(state)
+            content = unseal_snapshot(whole_state(connection, number, seq, state), number, seq)
             history.snapshots[seq] = Model.from_bytes(content)
             if content[0] < STATE_VERSION:
                 history.saved_by_older.add(seq)
         except UNREADABLE as error:
             history.damaged[seq] = f"{type(error).__name__}: {error}"
+    for through, version, body in connection.execute(
+        "SELECT through, version, body FROM outcome WHERE model = ? ORDER BY through", (number,)
+    ):
+        history.pages[through] = Page(number, through, version, body)
+    _read_events(connection, history)
     return history
+
+
+def _read_events(connection: sqlite3.Connection, history: History) -> None:
+    """The events, and where they are damaged or one is missing."""
+    follows = None
+    for body, seq, life, prediction_id, previous in connection.execute(
+        "SELECT body, seq, model, prediction_id, previous FROM event WHERE model = ? ORDER BY seq",
+        (history.number,),
+    ):
+        # Before the first that is kept others may have been trimmed, if a snapshot has what they did.
+        if previous > max(history.snapshots, default=0) if follows is None else previous != follows:
+            history.breaks.append(Break(previous, f"events are missing before event {seq}"))
+        follows = seq
+        try:
+            event = decode_event(unseal_event(body, seq, life, prediction_id, previous))
+        except UNREADABLE as error:
+            history.breaks.append(Break(seq, str(error)))
+            continue
+        if getattr(event, "prediction_id", None) != prediction_id:
+            history.breaks.append(Break(seq, f"event {seq} says that it is another"))
+            continue
+        history.events.append(Recorded(seq, event))
+    (newest,) = connection.execute("SELECT newest FROM model WHERE id = ?", (history.number,)).fetchone()
+    saved = max([*history.snapshots, *history.damaged], default=0)
+    # The newest of those that are kept are never trimmed, unless all are.
+    if max(newest, saved) > (saved if follows is None else follows):
+        newest = max(newest, saved)
+        history.breaks.append(Break(newest, f"events are missing: there was one with the number {newest}"))
+
+
+def _give_up(history: History) -> Finding:
+    """Let the events go that are damaged or missing, with those before them, if a snapshot has what they did.
+
+    That is what trimming does. Events after the newest snapshot cannot be given up: the model would be another.
+    """
+    through = max(one.through for one in history.breaks)
+    message = "; ".join([one.message for one in history.breaks[:BREAKS_TOLD_MAX]])
+    if through > max(history.snapshots, default=0):
+        return Finding(history.name, f"{message}: it is not served", BACKUP)
+    gone = [recorded for recorded in history.events if recorded.seq <= through]
+    history.events = history.events[len(gone) :]
+    history.pages = {seq: page for seq, page in history.pages.items() if seq > through}
+
+    def repair(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM event WHERE model = ? AND seq <= ?", (history.number, through))
+        connection.execute("DELETE FROM outcome WHERE model = ? AND through <= ?", (history.number, through))
+
+    return Finding(
+        history.name,
+        message,
+        f"--repair gives up the events up to {through}: a snapshot that is sealed has what they did.",
+        repair,
+        f"the events of {history.name} up to {through}, {len(gone)} of them readable: they are not listed any more,"
+        " and retries of their rounds are not known",
+    )
 
 
 def _beginning(history: History) -> int | None:
@@ -159,7 +221,7 @@ def _gaps(history: History, replay: Replay) -> list[str]:
 
 def _is_trimmed(history: History, replay: Replay) -> bool:
     """Whether events after the replay's beginning were trimmed: trimming them deletes the page there too."""
-    return not history.is_whole and replay.began_at not in history.pages
+    return not history.events or (not history.is_whole and replay.began_at not in history.pages)
 
 
 def _examine_snapshots(history: History, replay: Replay) -> Iterator[Finding]:
@@ -175,49 +237,8 @@ def _examine_snapshots(history: History, replay: Replay) -> Iterator[Finding]:
     for seq, state in replay.states.items():
         if state != history.snapshots[seq].to_bytes():
             message = f"the snapshot after event {seq} is not what the events up to it make"
-            if history.is_whole:
-                drop = statement("DELETE FROM snapshot WHERE model = ? AND seq = ?", history.number, seq)
-                yield Finding(history.name, message, "--repair drops it: the events take its place.", drop)
-            else:
-                yield Finding(history.name, f"{message} from the snapshot before", BACKUP)
-
-
-def _examine_counts(connection: sqlite3.Connection, history: History, live: Live) -> Iterator[Finding]:
-    """Compare the model's summary, unless it is stale: then the service brings it up to date itself."""
-    (is_late,) = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM event WHERE model = ? AND seq > (SELECT min(through) FROM summarised))",
-        (history.number,),
-    ).fetchone()
-    if is_late:
-        return
-    (pending,) = connection.execute(
-        "SELECT count(*) FROM pending p JOIN model m ON m.id = p.model WHERE m.id = ? AND p.at > m.voided_through",
-        (history.number,),
-    ).fetchone()
-    model = live.model
-    counted = {
-        "revealed": model.revealed, "mistakes": model.mistakes, "updates": model.updates,
-        "expired": model.expired, "pending": pending,
-    }  # fmt: skip
-    row = connection.execute(
-        f"SELECT {', '.join(counted)} FROM model WHERE id = ?", (history.number,)
-    ).fetchone()
-    wrong = [f"{name} {said} instead of {counted[name]}" for name, said in zip(counted, row, strict=True)
-             if said != counted[name]]  # fmt: skip
-    if wrong:
-        # Waiting predictions are not events, so a service that was killed may have counted them differently.
-        is_serious = row[:3] != tuple(counted.values())[:3]
-        yield Finding(
-            history.name,
-            f"its line in the list of models says {', '.join(wrong)}",
-            "--repair counts anew.",
-            statement(
-                f"UPDATE model SET {', '.join(f'{name} = ?' for name in counted)} WHERE id = ?",
-                *counted.values(),
-                history.number,
-            ),
-            Severity.problem if is_serious else Severity.note,
-        )
+            # Both are sealed, so one was wrong before that. Which one cannot be told; clients have seen the snapshot.
+            yield Finding(history.name, f"{message}; the service goes by the snapshot", BACKUP)
 
 
 def _note(where: str, message: str) -> Finding:

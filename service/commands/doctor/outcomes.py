@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 from service.commands.doctor.findings import Finding, Repair
 from service.engine.fleet.live import Live
-from service.engine.model.outcomes import COLUMNS, Outcome, OutcomeLog
+from service.engine.model.outcomes import Outcome, OutcomeLog
 from service.events import RoundLearned, RoundRevealed
 from service.journal.protocol import Recorded
-from service.journal.seals import Damaged, seal, unseal
-
-BYTES_OF_OUTCOME = 8 * COLUMNS
+from service.journal.sqlite.sealing import seal_outcomes, unseal_outcomes
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """A row of the table `outcome`: the outcomes up to the event `through`, and the model's version at it."""
 
+    life: int
     through: int
     version: int
     body: bytes
@@ -27,10 +26,9 @@ class Page:
     def log(self) -> OutcomeLog:
         """Its outcomes; none if it is damaged."""
         try:
-            content = unseal(self.body)
-        except Damaged:
+            return OutcomeLog(unseal_outcomes(self.body, self.life, self.through, self.version))
+        except ValueError:
             return OutcomeLog()
-        return OutcomeLog(b"" if len(content) % BYTES_OF_OUTCOME else content)
 
 
 def examine_outcomes(
@@ -82,13 +80,15 @@ def _rewrite(number: int, through: int, outcomes: list[tuple[int, Outcome]]) -> 
     for seq, outcome in outcomes:
         log.add(seq, outcome)
     version = outcomes[-1][1].version
-    body = seal(log.tobytes())
+    body = log.tobytes()
 
     def repair(connection: sqlite3.Connection) -> None:
         changed = connection.execute(
-            "UPDATE outcome SET body = ? WHERE model = ? AND through = ?", (body, number, through)
+            "UPDATE outcome SET body = seal_outcomes(?, model, through, version) WHERE model = ? AND through = ?",
+            (body, number, through),
         ).rowcount
         if not changed:
-            connection.execute("INSERT INTO outcome VALUES (?,?,?,?)", (number, through, version, body))
+            row = (number, through, version, seal_outcomes(body, number, through, version))
+            connection.execute("INSERT INTO outcome VALUES (?,?,?,?)", row)
 
     return repair

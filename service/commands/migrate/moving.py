@@ -3,8 +3,6 @@
 import asyncio
 from dataclasses import replace
 
-import numpy as np
-
 from service.commands.console import CommandFailed
 from service.commands.migrate.source import MovedModel
 from service.engine.fleet.live import Live
@@ -12,7 +10,6 @@ from service.engine.model.outcomes import OutcomeLog
 from service.events import ModelDeleted, Prediction, RoundRevealed, prediction_in
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Recorded, Snapshot
-from service.learning.vectors import Array
 
 AT_ONCE = 500
 
@@ -47,19 +44,20 @@ async def _keep(journal: JetStreamJournal, life: int, predictions: list[Predicti
                 raise CommandFailed("an id is in the cluster already")
 
 
-async def _save(journal: JetStreamJournal, life: int, moved: MovedModel, seq: int, outcomes: Array) -> None:
+async def _save(
+    journal: JetStreamJournal, life: int, moved: MovedModel, seq: int, outcomes: OutcomeLog
+) -> None:
     model = moved.live.model
     snapshot = Snapshot(model.name, life, seq, model.version, model.to_bytes(), outcomes.tobytes())
     journal.save_snapshot(snapshot, is_whole=moved.is_whole)
     await journal.settle()
 
 
-def _renumbered(moved: MovedModel, seqs: list[int]) -> Array:
+def _renumbered(moved: MovedModel, seqs: list[int]) -> OutcomeLog:
     """The outcomes of the events that were moved, with their new sequence numbers."""
-    before = np.array([recorded.seq for recorded in moved.events], dtype=np.float64)
-    rows = moved.outcomes[np.isin(moved.outcomes[:, 0], before)].copy()
-    rows[:, 0] = np.array(seqs, dtype=np.float64)[np.searchsorted(before, rows[:, 0])]
-    return rows
+    return moved.outcomes.renumbered(
+        {recorded.seq: seq for recorded, seq in zip(moved.events, seqs, strict=True)}
+    )
 
 
 async def compare(journal: JetStreamJournal, moved: MovedModel, seqs: list[int]) -> None:
@@ -78,14 +76,5 @@ async def compare(journal: JetStreamJournal, moved: MovedModel, seqs: list[int])
         raise CommandFailed(f"the events of {name!r} are not the same in the cluster")
     if seqs:
         page = await journal.outcomes(name, seqs[0])
-        log = OutcomeLog(page or b"")
-        for row, seq in zip(*_both(moved, seqs), strict=True):
-            if log.find(seq) != OutcomeLog(row.tobytes()).find(int(row[0])):
-                raise CommandFailed(f"what came of the rounds of {name!r} is not the same in the cluster")
-
-
-def _both(moved: MovedModel, seqs: list[int]) -> tuple[list[Array], list[int]]:
-    """The outcomes of the events that were moved, and the new sequence numbers of these."""
-    new = {recorded.seq: seq for recorded, seq in zip(moved.events, seqs, strict=True)}
-    rows = [row for row in moved.outcomes if int(row[0]) in new]
-    return rows, [new[int(row[0])] for row in rows]
+        if OutcomeLog(page or b"").tobytes() != _renumbered(moved, seqs).tobytes():
+            raise CommandFailed(f"what came of the rounds of {name!r} is not the same in the cluster")

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from service.commands.console import CommandFailed
-from service.engine.fleet.live import DAMAGE, Live
-from service.engine.model.outcomes import COLUMNS
+from service.engine.fleet.live import Live
+from service.engine.fleet.restoring import DAMAGE
+from service.engine.model.outcomes import OutcomeLog
 from service.errors import StartError
 from service.events import ModelCreated, ModelImported, Prediction
 from service.journal.protocol import Recorded
-from service.journal.seals import unseal
 from service.journal.sqlite import reading
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.schema import open_reader
-from service.learning.vectors import Array
+from service.journal.sqlite.sealing import unseal_outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,8 @@ class MovedModel:
     """All events after it that are still kept."""
     is_whole: bool
     """Whether no event was trimmed."""
-    outcomes: Array
-    """A row for each round, its sequence number first."""
+    outcomes: OutcomeLog
+    """Of all rounds with an id."""
     pending: list[Prediction]
     """Predictions that wait for their labels."""
 
@@ -90,11 +89,11 @@ def _read(connection: sqlite3.Connection, name: str) -> MovedModel:
     return MovedModel(live, creation, events, is_whole, _outcomes(connection, name, live), stored.pending)
 
 
-def _outcomes(connection: sqlite3.Connection, name: str, live: Live) -> Array:
+def _outcomes(connection: sqlite3.Connection, name: str, live: Live) -> OutcomeLog:
     """The outcomes of all pages, then those of the events after the newest snapshot."""
     pages = connection.execute(
-        "SELECT body FROM outcome WHERE model = (SELECT id FROM model WHERE name = ?) ORDER BY through",
+        "SELECT body, model, through, version FROM outcome"
+        " WHERE model = (SELECT id FROM model WHERE name = ?) ORDER BY through",
         (name,),
     )
-    rows = b"".join([unseal(body) for (body,) in pages]) + live.outcomes.tobytes()
-    return np.frombuffer(rows, dtype=np.float64).reshape(-1, COLUMNS)
+    return OutcomeLog(b"".join([*(unseal_outcomes(*page) for page in pages), live.outcomes.tobytes()]))

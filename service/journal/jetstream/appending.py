@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from time import monotonic
 from typing import Any
 
-from service.errors import JournalFull, JournalUnavailable, UnknownModel
+from service.errors import JournalFull, ModelDamaged, OutcomeUnknown, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, RoundLearned
 from service.journal.codec import encode
 from service.journal.jetstream.ballast import Ballast
@@ -247,6 +247,11 @@ class Appender:
         if token in self._awaited:
             self._fail(token, UnknownModel(MODEL_DELETED))
 
+    def failed(self, token: bytes, error: ModelDamaged) -> None:
+        """The event of this token is in the log, but cannot be applied."""
+        if token in self._awaited:
+            self._fail(token, error)
+
     def position_reached(self, seq: int) -> None:
         """The follower has come to this sequence number."""
         self._position = max(self._position, seq)
@@ -269,7 +274,7 @@ class Appender:
         latest = monotonic() - 2 * self._seconds
         for _, token, _ in self._ahead:
             if token in self._awaited and self._awaited[token][1] < latest:
-                self._fail(token, JournalUnavailable("the event is recorded, but this replica lags behind"))
+                self._fail(token, OutcomeUnknown("the event is recorded, but this replica lags behind"))
 
     def _fail(self, token: bytes, error: BaseException) -> None:
         future, _ = self._awaited.pop(token)

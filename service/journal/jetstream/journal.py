@@ -9,13 +9,14 @@ from asyncio import Future
 from contextlib import suppress
 
 from service.background import end, keep_running
-from service.errors import NovikoffError
+from service.errors import ModelDamaged, NovikoffError
 from service.events import AnyEvent, Prediction
 from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
 from service.journal.jetstream.link.api import Api, Message
+from service.journal.jetstream.link.asking import Asking
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.contact import Contact
 from service.journal.jetstream.link.following import Follower
@@ -41,6 +42,7 @@ from service.journal.jetstream.subjects import Subjects
 from service.journal.jetstream.upkeep import Upkeep
 from service.journal.protocol import (
     NEW_LIFE,
+    Answer,
     Appended,
     Apply,
     Listed,
@@ -77,6 +79,9 @@ class JetStreamJournal:
     """See `Journal` for what it promises."""
 
     is_shared = True
+    checkpoint_failures = 0
+    damage_found = 0
+    trouble: str | None = None
     keeps_order = False  # publishing is tried again, by each event on its own
 
     def __init__(self, options: Options) -> None:
@@ -133,6 +138,7 @@ class JetStreamJournal:
             self._position,
             deletions_kept_seconds=options.ids_kept_seconds,
         )
+        self._asking = Asking(link, subjects)
         self._contact = Contact(options.seconds)
         self._follower = Follower(
             link,
@@ -204,6 +210,9 @@ class JetStreamJournal:
                 found.append(Overdue(entry.model, life, count, newest))
         return found, max((one.through for one in found), default=after)
 
+    async def forget_expired(self, through: int) -> None:
+        """The streams have an age that messages come to at most: see `Options.ids_kept_seconds`."""
+
     def save_snapshot(self, snapshot: Snapshot, *, is_whole: bool = True) -> None:
         """`is_whole`: the log has all events of the model. `novikoff migrate` moves models with trimmed events too."""
         entry = self._catalogue.get_life(snapshot.life)
@@ -244,7 +253,10 @@ class JetStreamJournal:
             self._appender.rejected(token)
             return
         self._applied = seq
-        self._appender.applied(token, seq, self._apply(seq, event))
+        try:
+            self._appender.applied(token, seq, self._apply(seq, event))
+        except ModelDamaged as error:
+            self._appender.failed(token, error)
 
     def _clean_up(self, deletion: Deletion, token: bytes) -> None:
         self._waiting.forget(deletion.life)
@@ -349,7 +361,7 @@ class JetStreamJournal:
         return self._follower.lag
 
     def time_us(self) -> int:
-        return max(time.time_ns() // 1000, self._contact.cluster_now_us())
+        return self._contact.corrected_us(time.time_ns() // 1000)
 
     @property
     def is_connected(self) -> bool:
@@ -358,6 +370,16 @@ class JetStreamJournal:
     @property
     def why_out_of_touch(self) -> str | None:
         return self._contact.why_lost()
+
+    @property
+    def replica(self) -> str:
+        return self._asking.replica
+
+    async def answer(self, answer: Answer) -> None:
+        await self._asking.answer(answer)
+
+    async def ask(self, replica: str, question: bytes) -> bytes | None:
+        return await self._asking.ask(replica, question)
 
     async def refresh(self) -> None:
         await self._follower.check_end(PROBE_SECONDS)

@@ -6,7 +6,7 @@ from time import monotonic
 
 import msgspec
 
-from service.errors import ModelUnreadable
+from service.errors import ModelDamaged, ModelUnreadable
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
 from service.journal.jetstream.link.api import Api
@@ -51,7 +51,7 @@ class Loader:
                     raise ModelUnreadable("the cluster's servers are not of one mind just now")
                 await asyncio.sleep(RETRY_SECONDS)
         except (msgspec.MsgspecError, ValueError, LookupError) as error:
-            raise ModelUnreadable(f"the history of {entry.model!r} is damaged: {error}") from error
+            raise ModelDamaged(f"the history of {entry.model!r} is damaged: {error}") from error
         return stored if self._catalogue.get_life(entry.life) else None
 
     async def _read(self, entry: Entry, seen: int) -> StoredModel | None:

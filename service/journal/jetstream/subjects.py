@@ -77,6 +77,10 @@ class Subjects:
     def blobs_of(self, life: int, name: str = "*") -> str:
         return f"{self._prefix}.blob.{life}.{name}.*"
 
+    def replica(self, name: str) -> str:
+        """Where a replica is asked; see `Journal.ask`."""
+        return f"{self._prefix}.ask.{token(name)}"
+
     def summary(self, life: int) -> str:
         return f"{self._prefix}.sum.{life}"
 

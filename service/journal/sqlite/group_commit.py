@@ -8,14 +8,15 @@ import asyncio
 import fcntl
 import logging
 import os
-import sys
 from asyncio import Future
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from service.child_processes import command_of
 from service.errors import Overloaded
 from service.events import AnyEvent
 from service.journal.protocol import Appended
@@ -24,6 +25,7 @@ from service.journal.sqlite.records import (
     Group,
     Opening,
     PendingRecord,
+    ProbeRecord,
     Record,
     Written,
     decode_written,
@@ -31,6 +33,7 @@ from service.journal.sqlite.records import (
 )
 from service.logs import Seldom
 from service.timings import Timings
+from service.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,10 @@ PIPE_BYTES = 1_048_576
 HELD_SECONDS = 0.005
 """How long predictions may gather when no request waits for them to be durable. One that is revealed meanwhile is never
 written, since the event of the reveal holds everything in it."""
+
+
+PROBE_SECONDS = 1.0
+"""How often it is tried whether the disk works again."""
 
 
 class Item(NamedTuple):
@@ -85,19 +92,23 @@ class Answers(asyncio.Protocol):
 
 
 class GroupCommit:
-    """Sends groups of records to the writing process, and hands what became of them to `done`.
+    """Sends groups of records to the writing process, and hands what became of them to `done`, one after the other.
+
+    `done` works in steps, between which the event loop may turn to others.
 
     Groups and the records in them keep the order in which they were submitted, but for predictions that
     nobody waits for: those may come a little later than what follows them.
     """
 
-    def __init__(self, done: Callable[[list[Item], Written], None], *, queue_max: int) -> None:
+    def __init__(self, done: Callable[[list[Item], Written], Iterator[None]], *, queue_max: int) -> None:
         self._done = done
         self.queue_max = queue_max
         self._held: dict[str, Numbered] = {}
         self._queue: list[Numbered] = []
         self._under_way: list[list[Numbered]] = []
         self._being_applied: list[Numbered] = []
+        self._answered: deque[bytes] = deque()
+        self._applying: Iterator[None] | None = None
         self._flushing: asyncio.Handle | None = None
         self._releasing: asyncio.Handle | None = None
         self._settling: list[tuple[int, Future[None]]] = []
@@ -106,8 +117,12 @@ class GroupCommit:
         self.waiting = 0
         self.commits = Timings()
         self.failures = 0
+        self.checkpoint_failures = 0
+        self.trouble: str | None = None
+        self._probing: asyncio.Handle | None = None
         self._is_failing = False
         self._failures_told = Seldom()
+        self._log_failures_told = Seldom()
 
     @property
     def finished(self) -> int:
@@ -126,7 +141,7 @@ class GroupCommit:
             with suppress(OSError):  # it works with less, too
                 fcntl.fcntl(groups, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "service.journal.sqlite.writer_process",
+            *command_of("service.journal.sqlite.writer_process"),
             stdin=their_groups, stdout=their_answers, pass_fds=[lock_file],
             start_new_session=True,  # a signal to the group, such as Ctrl-C, is for the service alone
         )  # fmt: skip
@@ -185,13 +200,15 @@ class GroupCommit:
 
     async def settle(self) -> None:
         """Wait until everything submitted before is on disk, or has failed."""
-        if self.waiting:
+        if self.finished < self.submitted:
             settled: Future[None] = self._loop.create_future()
             self._settling.append((self.submitted, settled))
             await settled
 
     async def stop(self) -> None:
         """Commit what is queued, then end the process."""
+        if self._probing is not None:
+            self._probing.cancel()
         await self.settle()
         self._answers.close()
         self._pipe.close()
@@ -200,17 +217,30 @@ class GroupCommit:
     def _take(self, answer: bytes | None) -> None:
         """Go on after a commit; None says that there will be no more."""
         if answer is None:
+            # What was under way may be on disk or not, applied or not, and only a fresh start can tell.
             log.critical("the process that writes the journal has died: stopping")
-        else:
-            try:
-                self._finish(decode_written(answer))
-                return
-            except Exception as error:
-                log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
-        # What was under way may be on disk or not, applied or not, and only a fresh start can tell.
-        os._exit(1)
+            os._exit(1)
+        self._answered.append(answer)
+        if self._applying is None:
+            self._go_on()
 
-    def _finish(self, written: Written) -> None:
+    def _go_on(self) -> None:
+        """Apply what is on disk, group by group; when a slice is over, go on in the next turn of the loop."""
+        turns = Turns()
+        try:
+            while self._applying is not None or self._answered:
+                if self._applying is None:
+                    self._applying = self._finish(decode_written(self._answered.popleft()))
+                for _ in self._applying:
+                    if turns.is_over:
+                        self._loop.call_soon(self._go_on)
+                        return
+                self._applying = None
+        except Exception as error:
+            log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
+            os._exit(1)
+
+    def _finish(self, written: Written) -> Iterator[None]:
         if written.is_final:
             log.critical("somebody else has written to the journal: %s: stopping", written.failure)
             os._exit(1)
@@ -224,9 +254,10 @@ class GroupCommit:
                 log.info("the journal can be written again")
         else:
             self._failed(len(group), written.failure)
+        self._look_for_trouble(written)
         if self._queue and self._flushing is None:
             self._flush()
-        self._done(group, written)
+        yield from self._done(group, written)
         self._being_applied = []
         self._settle_those_done()
 
@@ -243,3 +274,22 @@ class GroupCommit:
         if (held_back := self._failures_told.turn()) is not None:
             fields = {"events": events, "others": held_back}
             log.error("the journal cannot be written: %s", why, extra=fields)
+
+    def _look_for_trouble(self, written: Written) -> None:
+        """Note what is wrong though the service can go on; a probe follows, so that its end is noticed by itself."""
+        if (why := written.log_failure) is not None:
+            self.checkpoint_failures += 1
+            self.trouble = f"the journal's log cannot be folded into its file, and grows: {why}"
+            if (held_back := self._log_failures_told.turn()) is not None:
+                log.error("the log cannot be folded into the file: %s", why, extra={"others": held_back})
+        elif written.is_in_doubt:
+            self.trouble = f"what was written last is in doubt, and the disk takes no more: {written.failure}"
+        elif written.failure is None:
+            self.trouble = None
+        if self.trouble is not None and self._probing is None:
+            self._probing = self._loop.call_later(PROBE_SECONDS, self._probe)
+
+    def _probe(self) -> None:
+        self._probing = None
+        with suppress(Overloaded):  # then there is enough to write
+            self.submit(Item(ProbeRecord(), None))

@@ -12,10 +12,9 @@ from secrets import token_hex
 
 from service.errors import DirectoryUnusable, JournalMissing
 from service.journal.sqlite.lock import sync_directory
-from service.journal.sqlite.schema import damaged, open_writer
-from service.journal.sqlite.soundness import check_soundness, has_log
-
-NAMELESS = "it does not say which journal it is"
+from service.journal.sqlite.permissions import check_writable, keep_private
+from service.journal.sqlite.schema import open_writer
+from service.journal.sqlite.soundness import check_log, check_soundness, fold_log, has_log
 
 
 def open_directory(path: Path, durability: str) -> None:
@@ -24,16 +23,24 @@ def open_directory(path: Path, durability: str) -> None:
     A journal without an identity, one that is new or from before there were any, takes that of the directory. It is
     written to the journal first, so that a start that is killed on the way can be repeated.
     """
+    check_writable(path)
     check_not_lost(path)
+    check_log(path, durability)
+    try:
+        keep_private(path)
+    except OSError as error:
+        raise DirectoryUnusable(f"{path} cannot be written: {error.strerror}") from error
     open_writer(path, durability).close()
     check_soundness(path)
     known = identity_beside(path)
     with closing(open_writer(path, "power")) as connection:
+        fold_log(connection, path)
         own = (known or token_hex(16),)
-        connection.execute("UPDATE journal SET identity = ? WHERE identity = ''", own)
+        connection.execute(
+            "UPDATE journal SET identity = ?1, digest = journal_digest(?1, numbered) WHERE identity = ''", own
+        )
         identity = identity_in(connection)
-    if identity is None:
-        raise damaged(path, NAMELESS)
+    assert identity is not None  # or it would not be sound
     if known is None:
         _write(_file(path), identity)
     elif known != identity:
@@ -87,7 +94,7 @@ def _file(path: Path) -> Path:
 def _write(file: Path, identity: str) -> None:
     new = file.with_name("identity.new")
     try:
-        with new.open("w") as opened:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
             opened.write(f"{identity}\n")
             opened.flush()
             os.fsync(opened.fileno())

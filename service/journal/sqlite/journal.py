@@ -1,3 +1,4 @@
+# long: a method for each promise that a journal makes
 """The embedded journal: one SQLite file, one service, group commit."""
 
 import asyncio
@@ -5,14 +6,21 @@ import logging
 import sqlite3
 import threading
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import msgspec
 
-from service.errors import JournalUnavailable, ModelUnreadable, Overloaded, UnknownModel
+from service.errors import (
+    JournalUnavailable,
+    ModelDamaged,
+    ModelUnreadable,
+    OutcomeUnknown,
+    Overloaded,
+    UnknownModel,
+)
 from service.events import AnyEvent, Prediction, RoundRevealed
 from service.journal.codec import encode
 from service.journal.protocol import (
@@ -29,25 +37,27 @@ from service.journal.protocol import (
     Totals,
     WaitingPrediction,
 )
-from service.journal.seals import Damaged, seal
+from service.journal.seals import Damaged
 from service.journal.sqlite import reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.large_snapshots import PART_BYTES, LargeSnapshots, sealed
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.ownership import check_in_place, opened_file
 from service.journal.sqlite.patience import Patience, QueueCounts
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
+    ForgetRecord,
     Opening,
     PendingRecord,
     Record,
-    SnapshotRecord,
     SummariesRecord,
     Written,
     record_of,
 )
 from service.journal.sqlite.schema import open_reader
+from service.journal.sqlite.scrubbing import Scrub
 from service.journal.sqlite.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
@@ -72,6 +82,7 @@ class SqliteJournal(Unshared):
         queue_seconds_max: float,
         events_kept_max: int,
         expired_remembered_max: int,
+        scrub_rows_per_second: int = 0,
     ) -> None:
         """Take the directory; StartError if it is in use or cannot be used."""
         self._path = directory.absolute() / "journal.sqlite"
@@ -95,12 +106,15 @@ class SqliteJournal(Unshared):
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
         self._failures_told = Seldom()
+        self.damage_found = 0
+        self._scrub = Scrub(self._read, self._tell_damage, rows_per_second=scrub_rows_per_second)
 
     async def open(self, apply: Apply) -> int:
         self._apply = apply
         self._loop = asyncio.get_running_loop()
         self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
         await self._writer.start(self._opening, self._lock.file)
+        self._large_snapshots = LargeSnapshots(self._submit)
         self._patience = [
             Patience(queue, seconds_max=self._queue_seconds_max) for queue in (self._writer, self._lookups)
         ]
@@ -108,9 +122,12 @@ class SqliteJournal(Unshared):
             patience.start()
         newest = await self._read(reading.newest_time)  # which opens the log, too
         self._files.append(opened_file(Path(f"{self._path}-wal")))
+        self._scrub.start()
         return newest
 
     async def close(self) -> None:
+        await self._scrub.stop()
+        await self._large_snapshots.settle()
         for patience in self._patience:
             await patience.stop()
         self._readers.shutdown()
@@ -132,12 +149,13 @@ class SqliteJournal(Unshared):
         return None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        s = snapshot
+        if len(snapshot.state) > PART_BYTES:
+            self._large_snapshots.save(snapshot)
+            return
         try:
-            record = SnapshotRecord(s.life, s.seq, s.version, seal(s.state), seal(s.outcomes))
-            self._writer.submit(Item(record, None))
+            self._writer.submit(Item(sealed(snapshot), None))
         except Overloaded as error:
-            log.warning("no snapshot of %s: %s", s.model, error)
+            log.warning("no snapshot of %s: %s", snapshot.model, error)
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         rows = [
@@ -182,8 +200,20 @@ class SqliteJournal(Unshared):
     def failures(self) -> int:
         return self._writer.failures
 
+    @property
+    def checkpoint_failures(self) -> int:
+        return self._writer.checkpoint_failures
+
+    @property
+    def trouble(self) -> str | None:
+        return self._writer.trouble
+
     async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
         return await self._read(reading.overdue, after, through, limit)
+
+    async def forget_expired(self, through: int) -> None:
+        if await self._read(reading.has_pending, through):
+            self._writer.submit(Item(ForgetRecord(through), None))
 
     async def find(
         self, prediction_id: str, *, expected: bool = False
@@ -196,28 +226,29 @@ class SqliteJournal(Unshared):
         try:
             found = await self._read(reading.find, prediction_id, executor=self._finder)
             if found is None and expected:
-                await self.settle()  # it may have been given up before it was on disk
+                await self._settle()  # it may have been given up before it was on disk
                 found = await self._read(reading.find, prediction_id, executor=self._finder)
             return found
         finally:
             turns.finished += 1
 
     async def load(self, model: str) -> StoredModel | None:
-        await self.settle()
+        await self._settle(model)
         try:
             return await self._read(reading.load, model)
         except JournalUnavailable as error:
-            raise ModelUnreadable(error.detail) from error
+            is_damaged = isinstance(error.__cause__, msgspec.MsgspecError | Damaged)
+            raise (ModelDamaged if is_damaged else ModelUnreadable)(error.detail) from error
 
     async def outcomes(self, model: str, seq: int) -> bytes | None:
-        await self.settle()
+        await self._settle(model)
         return await self._read(reading.outcomes, model, seq)
 
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         return await self._read(reading.unsummarised)
 
     async def summary(self, model: str) -> Summary | None:
-        await self.settle()
+        await self._settle()
         return await self._read(reading.summary, model)
 
     async def models(self, page: Page) -> list[Listed]:
@@ -230,6 +261,13 @@ class SqliteJournal(Unshared):
         return await self._read(reading.events, model, after, limit)
 
     async def settle(self) -> None:
+        await self._large_snapshots.settle()
+        await self._settle()
+
+    async def _settle(self, model: str | None = None) -> None:
+        """The same, but for large snapshots of models other than this one."""
+        if model is not None:
+            await self._large_snapshots.settle_of(model)
         if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
             raise Overloaded(f"{self.queued} events wait for the journal; try again later")
         await self._writer.settle()
@@ -252,35 +290,56 @@ class SqliteJournal(Unshared):
                     self._reader_connections.append(connection)
                 return function(connection, *args)
             except (sqlite3.Error, msgspec.MsgspecError, Damaged) as error:
+                if not isinstance(
+                    error, sqlite3.OperationalError
+                ):  # neither the disk nor a lock: the content
+                    self.damage_found += 1
                 if (held_back := self._failures_told.turn()) is not None:
                     log.error("the journal cannot be read: %s", error, extra={"others": held_back})
                 raise JournalUnavailable(f"the journal cannot be read: {error}") from error
 
         return await self._loop.run_in_executor(executor or self._readers, ask)
 
-    def _committed(self, group: list[Item], written: Written) -> None:
-        """Apply a durable group in its order and answer those who wait; or tell them that it failed."""
+    def _tell_damage(self, what: str) -> None:
+        self.damage_found += 1
+        log.error("the journal is damaged: %s", what)
+
+    def _committed(self, group: list[Item], written: Written) -> Iterator[None]:
+        """Apply a durable group in its order and answer those who wait; or tell them that it failed. In steps."""
         if written.failure is not None:
-            self._failed(group, written.failure)
+            self._failed(group, written.failure, in_doubt=written.is_in_doubt)
             return
         for (_, future, event, _), (status, seq) in zip(group, written.results, strict=True):
-            is_new = status == NEW
-            applied = self._apply(seq, event) if event is not None and is_new else None
+            yield
+            try:
+                applied = self._apply(seq, event) if event is not None and status == NEW else None
+            except ModelDamaged as error:
+                if future is not None and not future.done():
+                    future.set_exception(error)
+                continue
             if future is None or future.done():
                 continue
             if status == MODEL_UNKNOWN:
                 future.set_exception(UnknownModel("the model was deleted"))
             else:
-                future.set_result(Appended(seq, is_new, applied))
+                future.set_result(Appended(seq, status == NEW, applied))
         if self._unsaved:
             self._retry()
 
-    def _failed(self, group: list[Item], why: str) -> None:
+    def _failed(self, group: list[Item], why: str, *, in_doubt: bool) -> None:
+        """Tell those who wait. What is in doubt is not applied; it is once the same id is asked for again."""
+        error = (
+            OutcomeUnknown(
+                f"{why}: whether this was done is not known; ask again with the same id to find out"
+            )
+            if in_doubt
+            else JournalUnavailable(f"the journal cannot be written: {why}")
+        )
         for record, future, _, instead_of in group:
             if isinstance(record, PendingRecord) and future is None:
                 self._keep_later(record)
             elif future is not None and not future.done():
-                future.set_exception(JournalUnavailable(f"the journal cannot be written: {why}"))
+                future.set_exception(error)
             if instead_of is not None:
                 self._keep_later(instead_of)
 

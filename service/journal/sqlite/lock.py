@@ -21,9 +21,9 @@ class DirectoryLock:
     def acquire(self) -> None:
         try:
             _make_durably(self.path.parent)
-            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise DirectoryUnusable(f"{self.path.parent} cannot be written: {error.strerror}") from error
+            raise DirectoryUnusable(f"{error.filename} cannot be written: {error.strerror}") from error
         patience_ends = time.monotonic() + LAST_COMMIT_SECONDS
         while not self._locked():
             holder = os.pread(self.file, 32, 0).decode("ascii", "replace").strip()
@@ -49,9 +49,9 @@ class DirectoryLock:
 
 
 def _make_durably(directory: Path) -> None:
-    """Make a directory and those above it, so that a power cut leaves them where they are."""
+    """Make a directory and those above it, which a power cut leaves where they are; for its owner only."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(0o700, parents=True, exist_ok=True)
     for one in missing:
         sync_directory(one.parent)
 

@@ -1,21 +1,13 @@
-"""From one version of the schema to the next: each step is one transaction, so a kill leaves it undone or done."""
+"""From older versions of the schema to the present one: one transaction, so that a kill leaves all undone or done."""
 
 import sqlite3
-from contextlib import suppress
 
 import msgspec
 
 from service.events import ModelDeleted
-from service.journal.codec import decode_event
-from service.journal.seals import seal
-
-JOURNAL_TABLE = """
-CREATE TABLE journal (identity TEXT NOT NULL, numbered INTEGER NOT NULL);
-INSERT INTO journal VALUES ('', 0);
-"""
-"""One row: which journal this is, empty until a directory takes it; and up to which sequence number none is given
-again, even if no event has it. `numbered` is raised with every snapshot and every deleted model: until then no event
-with a higher number can go."""
+from service.journal.seals import Damaged, seal, unseal
+from service.journal.sqlite.leavings import ENDED_TABLE, PARTS_TABLE
+from service.journal.sqlite.sealing import SEAL_JOURNAL, SEAL_MODEL
 
 LARGEST_NUMBER = """
 SELECT max(
@@ -38,27 +30,75 @@ def _find_the_oldest_predictions(connection: sqlite3.Connection) -> None:
 
 
 def _keep_the_numbering(connection: sqlite3.Connection) -> None:
-    for statement in JOURNAL_TABLE.split(";"):
-        connection.execute(statement)
-    connection.execute(f"UPDATE journal SET numbered = ({LARGEST_NUMBER})")
+    connection.execute("CREATE TABLE journal (identity TEXT NOT NULL, numbered INTEGER NOT NULL)")
+    connection.execute(f"INSERT INTO journal VALUES ('', ({LARGEST_NUMBER}))")
     # Deleted models used to leave an event, since the numbering went by the largest number of an event.
     connection.create_function("is_death", 1, _is_death)
     connection.execute("DELETE FROM event WHERE model NOT IN (SELECT id FROM model) AND is_death(body)")
 
 
 def _is_death(body: bytes) -> bool:
-    with suppress(msgspec.MsgspecError):
-        return isinstance(decode_event(body), ModelDeleted)
-    return False
+    try:
+        msgspec.msgpack.decode(body, type=ModelDeleted)
+    except msgspec.MsgspecError:
+        return False
+    return True
 
 
-STEPS = {1: _seal_what_is_derived, 2: _find_the_oldest_predictions, 3: _keep_the_numbering}
+def _seal_every_row(connection: sqlite3.Connection) -> None:
+    """Rows are sealed as they are; what was sealed before and does not fit stays as it is, so that it is found."""
+    connection.create_function("content", 1, _content)
+    connection.execute("ALTER TABLE event ADD COLUMN previous INTEGER NOT NULL DEFAULT 0")
+    connection.execute("ALTER TABLE model ADD COLUMN newest INTEGER NOT NULL DEFAULT 0")
+    for table in ("journal", "model"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN digest BLOB NOT NULL DEFAULT x''")
+    # Of a model without older events the one before is that of its snapshot, if it was trimmed.
+    connection.execute(
+        "UPDATE event SET (previous, body) ="
+        " (SELECT before, seal_event(event.body, event.seq, event.model, event.prediction_id, before) FROM"
+        "  (SELECT coalesce((SELECT max(e.seq) FROM event e WHERE e.model = event.model AND e.seq < event.seq),"
+        "   (SELECT max(s.seq) FROM snapshot s WHERE s.model = event.model AND s.seq < event.seq), 0) AS before))"
+    )
+    connection.execute("UPDATE pending SET body = seal_pending(body, prediction_id, model, at)")
+    connection.execute(
+        "UPDATE snapshot SET state = seal_snapshot(content(state), model, seq) WHERE content(state) IS NOT NULL"
+    )
+    connection.execute(
+        "UPDATE outcome SET body = seal_outcomes(content(body), model, through, version)"
+        " WHERE content(body) IS NOT NULL"
+    )
+    connection.execute(
+        "UPDATE model SET newest = max(id, coalesce((SELECT max(e.seq) FROM event e WHERE e.model = id), 0),"
+        " coalesce((SELECT max(s.seq) FROM snapshot s WHERE s.model = id), 0))"
+    )
+    connection.execute(SEAL_MODEL)
+    connection.execute(SEAL_JOURNAL)
+
+
+def _make_room_for_slices(connection: sqlite3.Connection) -> None:
+    connection.execute(ENDED_TABLE)
+    connection.execute(PARTS_TABLE)
+
+
+def _content(sealed: bytes) -> bytes | None:
+    try:
+        return unseal(sealed)
+    except Damaged:
+        return None
+
+
+STEPS = {
+    1: _seal_what_is_derived, 2: _find_the_oldest_predictions, 3: _keep_the_numbering, 4: _seal_every_row,
+    5: _make_room_for_slices,
+}  # fmt: skip
 """What leads away from each version but the newest."""
 
 
 def migrate(connection: sqlite3.Connection, version: int, to: int) -> None:
+    if version == to:
+        return
+    connection.execute("BEGIN IMMEDIATE")
     for step in range(version, to):
-        connection.execute("BEGIN IMMEDIATE")
         STEPS[step](connection)
-        connection.execute(f"PRAGMA user_version={step + 1}")
-        connection.execute("COMMIT")
+    connection.execute(f"PRAGMA user_version={to}")
+    connection.execute("COMMIT")

@@ -2,11 +2,12 @@
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from service.events import ModelCreated, ModelImported
+from service.events import Prediction
 from service.journal.codec import decode_event, decode_prediction
 from service.journal.protocol import (
     Listed,
@@ -18,26 +19,97 @@ from service.journal.protocol import (
     Totals,
     WaitingPrediction,
 )
-from service.journal.seals import Damaged, unseal
+from service.journal.seals import Damaged
+from service.journal.sqlite.large_snapshots import whole_state
+from service.journal.sqlite.sealing import (
+    MODEL_COLUMNS,
+    check_model,
+    unseal_event,
+    unseal_outcomes,
+    unseal_pending,
+    unseal_snapshot,
+)
 
 log = logging.getLogger(__name__)
 
+Row = tuple[Any, ...]
+
+
+_EVENT = "seq, model, prediction_id, previous, body"
+_PENDING = "prediction_id, model, at, body"
+
 
 def newest_time(connection: sqlite3.Connection) -> int:
-    row = connection.execute("SELECT body FROM event ORDER BY seq DESC LIMIT 1").fetchone()
-    return decode_event(row[0]).at if row else 0
+    """Of the newest event, or of the newest prediction if that is later."""
+    row = connection.execute(f"SELECT {_EVENT} FROM event ORDER BY seq DESC LIMIT 1").fetchone()
+    (predicted,) = connection.execute("SELECT max(at) FROM pending").fetchone()
+    return max(_event(row).event.at if row else 0, predicted or 0)
 
 
 def find(connection: sqlite3.Connection, prediction_id: str) -> WaitingPrediction | Recorded | None:
-    row = connection.execute(
-        "SELECT seq, body FROM event WHERE prediction_id = ?", (prediction_id,)
-    ).fetchone()
-    if row is not None:
-        return Recorded(row[0], decode_event(row[1]))
-    row = connection.execute(
-        "SELECT body, model FROM pending WHERE prediction_id = ?", (prediction_id,)
-    ).fetchone()
-    return WaitingPrediction(decode_prediction(row[0]), row[1]) if row is not None else None
+    connection.execute("BEGIN")  # one view for all questions
+    try:
+        return _find(connection, prediction_id)
+    finally:
+        connection.execute("COMMIT")
+
+
+def _find(connection: sqlite3.Connection, prediction_id: str) -> WaitingPrediction | Recorded | None:
+    row = _look_up(connection, "event", _EVENT, prediction_id, _event)
+    if row is not None and _lives(connection, row[1]):
+        return _event(row)
+    row = _look_up(connection, "pending", _PENDING, prediction_id, _prediction)
+    if row is not None and _lives(connection, row[1]):
+        return WaitingPrediction(_prediction(row), row[1])
+    return None
+
+
+def _lives(connection: sqlite3.Connection, life: int) -> bool:
+    """Deleted models leave rows behind that are removed later: see `leavings`."""
+    if connection.execute("SELECT 1 FROM model WHERE id = ?", (life,)).fetchone() is not None:
+        return True
+    if connection.execute("SELECT 1 FROM ended WHERE life = ?", (life,)).fetchone() is None:
+        raise Damaged(f"the line of the model that event {life} has made is missing")
+    return False
+
+
+def _look_up(
+    connection: sqlite3.Connection, table: str, columns: str, key: str, check: Callable[[Row], object],
+    name: str = "prediction_id",
+) -> Row | None:  # fmt: skip
+    """The row with this key. If there is none, its neighbours in the index are checked.
+
+    An entry of an index whose key has changed stays where it was, next to the place where it is looked for. So if the
+    row is there and cannot be found, one of the neighbours is damaged.
+    """
+    select = f"SELECT {columns} FROM {table} WHERE {name}"
+    row: Row | None = connection.execute(f"{select} >= ? ORDER BY {name} LIMIT 1", (key,)).fetchone()
+    if row is not None and row[columns.split(", ").index(name)] == key:
+        return row
+    for neighbour in (
+        row,
+        connection.execute(f"{select} < ? ORDER BY {name} DESC LIMIT 1", (key,)).fetchone(),
+    ):
+        if neighbour is not None:
+            check(neighbour)
+    return None
+
+
+def _event(row: Row) -> Recorded:
+    seq, life, prediction_id, previous, sealed = row
+    return Recorded(seq, decode_event(unseal_event(sealed, seq, life, prediction_id, previous)))
+
+
+def _prediction(row: Row) -> Prediction:
+    prediction_id, life, at, sealed = row
+    return decode_prediction(unseal_pending(sealed, prediction_id, life, at))
+
+
+def _model(connection: sqlite3.Connection, name: str) -> Row | None:
+    """The columns of the row of a model."""
+    columns = f"{MODEL_COLUMNS}, digest"
+    row = _look_up(connection, "model", columns, name, check_model, "name")
+    return check_model(row) if row is not None else None
 
 
 def overdue(
@@ -58,62 +130,71 @@ def overdue(
     return list(found.values()), newest
 
 
+def has_pending(connection: sqlite3.Connection, through: int) -> bool:
+    """Whether there is a prediction of up to this time."""
+    return (
+        connection.execute("SELECT 1 FROM pending WHERE at <= ? LIMIT 1", (through,)).fetchone() is not None
+    )
+
+
 def load(connection: sqlite3.Connection, model: str) -> StoredModel | None:
     connection.execute("BEGIN")  # one view for all four questions
     try:
-        row = connection.execute("SELECT id, voided_through FROM model WHERE name = ?", (model,)).fetchone()
+        row = _model(connection, model)
         if row is None:
             return None
-        number, voided_through = row
-        seq, state = _snapshot(connection, number, model)
-        tail = _events(connection, number, after=seq, limit=-1)
+        number, voided_through, newest = row[0], row[4], row[-1]
+        seq, state, tail = _state_and_tail(connection, number, model)
+        if newest > max(seq, tail[-1].seq if tail else 0):
+            raise Damaged(f"events of {model} are missing: there was one with the number {newest}")
         waiting = connection.execute(
-            "SELECT body FROM pending WHERE model = ? AND at > ? ORDER BY at", (number, voided_through)
+            f"SELECT {_PENDING} FROM pending WHERE model = ? AND at > ? ORDER BY at", (number, voided_through)
         )
-        pending = [decode_prediction(body) for (body,) in waiting]
+        pending = [_prediction(row) for row in waiting]
         return StoredModel(state, seq, tail, pending, voided_through, number)
     finally:
         connection.execute("COMMIT")
 
 
-def _snapshot(connection: sqlite3.Connection, number: int, model: str) -> tuple[int, bytes | None]:
-    """The newest snapshot that is what was saved, if the events after it are all there; 0 and None for none."""
-    is_newest = True
+def _state_and_tail(
+    connection: sqlite3.Connection, number: int, model: str
+) -> tuple[int, bytes | None, list[Recorded]]:
+    """The newest snapshot that is what was saved, and all events after it; 0 and None for no snapshot."""
+    is_damaged = False
     for seq, sealed in connection.execute(
         "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq DESC", (number,)
     ):
         try:
-            state = unseal(sealed)
+            state = unseal_snapshot(whole_state(connection, number, seq, sealed), number, seq)
         except Damaged as error:
             fields = {"model": model, "seq": seq}
             log.error("the snapshot of %s after event %d is damaged: %s", model, seq, error, extra=fields)
-            is_newest = False
+            is_damaged = True
             continue
-        if is_newest or _is_followed(connection, number, seq):
-            return seq, state
-    first = connection.execute(
-        "SELECT body FROM event WHERE model = ? ORDER BY seq LIMIT 1", (number,)
-    ).fetchone()
-    if is_newest or (first and isinstance(decode_event(first[0]), ModelCreated | ModelImported)):
-        return 0, None
-    raise Damaged(f"the snapshots of {model} are damaged, and the events before them are no longer kept")
-
-
-def _is_followed(connection: sqlite3.Connection, number: int, seq: int) -> bool:
-    """Whether no event after a snapshot was trimmed: trimming one takes the snapshot's outcomes along."""
-    row = connection.execute(
-        "SELECT 1 FROM outcome WHERE model = ? AND through = ?", (number, seq)
-    ).fetchone()
-    return row is not None
+        return seq, state, _events(connection, number, after=seq, limit=-1, follows=seq)
+    try:
+        tail = _events(connection, number, after=0, limit=-1, follows=0)
+        if is_damaged and not tail:
+            raise Damaged("no event is kept")
+        return 0, None, tail
+    except Damaged as error:
+        if is_damaged:
+            raise Damaged(
+                f"the snapshots of {model} are damaged, and the events before them are no longer kept"
+            ) from error
+        raise
 
 
 def outcomes(connection: sqlite3.Connection, model: str, seq: int) -> bytes | None:
-    row = connection.execute(
-        "SELECT body FROM outcome WHERE through >= ? AND model = (SELECT id FROM model WHERE name = ?)"
+    row = _model(connection, model)
+    if row is None:
+        return None
+    page = connection.execute(
+        "SELECT body, model, through, version FROM outcome WHERE through >= ? AND model = ?"
         " ORDER BY through LIMIT 1",
-        (seq, model),
+        (seq, row[0]),
     ).fetchone()
-    return unseal(row[0]) if row else None
+    return unseal_outcomes(*page) if page else None
 
 
 SORTS = {
@@ -135,18 +216,20 @@ def models(connection: sqlite3.Connection, page: Page) -> list[Listed]:
     order = "name" if page.sort == "name" else f"{key} DESC, name"
     last_key, last_name = page.after or (None, "")
     rows = connection.execute(
-        f"SELECT name, created_at, settings, {key} FROM model WHERE {_WITH_PREFIX}"
+        f"SELECT {key}, {MODEL_COLUMNS}, digest FROM model WHERE {_WITH_PREFIX}"
         f" AND {seen if page.after else 1} ORDER BY {order} LIMIT :limit",
         {"prefix": page.prefix, "key": last_key, "name": last_name, "limit": page.limit},
     )
-    return [Listed(name, at, _settings(name, settings), key) for name, at, settings, key in rows]
+    return [Listed(row[2], row[3], _settings(row[1:]), row[0]) for row in rows]
 
 
-def _settings(name: str, encoded: bytes) -> dict[str, Any] | None:
+def _settings(row: Row) -> dict[str, Any] | None:
     """None for a damaged line, which leaves the others of its page well."""
+    name, settings = row[1], row[3]
     try:
-        return msgspec.msgpack.decode(encoded, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+        check_model(row)
+        return msgspec.msgpack.decode(settings, type=dict[str, Any])
+    except (msgspec.MsgspecError, Damaged) as error:
         log.error("the settings of %s are damaged: %s", name, error, extra={"model": name})
         return None
 
@@ -161,11 +244,9 @@ def totals(connection: sqlite3.Connection, prefix: str) -> Totals:
 
 
 def summary(connection: sqlite3.Connection, model: str) -> Summary | None:
-    row = connection.execute(
-        "SELECT name, id, updated_at, revealed, mistakes, updates, pending, expired FROM model WHERE name = ?",
-        (model,),
-    ).fetchone()
-    return Summary(*row) if row else None
+    """Also of a line that is damaged, so that its model can be deleted."""
+    row = _look_up(connection, "model", MODEL_COLUMNS, model, lambda _: None, "name")
+    return Summary(row[1], row[0], *row[5:11]) if row else None
 
 
 def unsummarised(connection: sqlite3.Connection) -> list[str]:
@@ -177,12 +258,21 @@ def unsummarised(connection: sqlite3.Connection) -> list[str]:
 
 
 def events(connection: sqlite3.Connection, model: str, after: int, limit: int) -> list[Recorded]:
-    row = connection.execute("SELECT id FROM model WHERE name = ?", (model,)).fetchone()
+    row = _model(connection, model)
     return _events(connection, row[0], after=after, limit=limit) if row else []
 
 
-def _events(connection: sqlite3.Connection, number: int, *, after: int, limit: int) -> list[Recorded]:
-    rows = connection.execute(
-        "SELECT seq, body FROM event WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?", (number, after, limit)
-    )
-    return [Recorded(seq, decode_event(body)) for seq, body in rows]
+def _events(
+    connection: sqlite3.Connection, number: int, *, after: int, limit: int, follows: int | None = None
+) -> list[Recorded]:
+    """Events of a model; Damaged if one is missing between them, or between them and the one that they follow."""
+    found: list[Recorded] = []
+    for row in connection.execute(
+        f"SELECT {_EVENT} FROM event WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?", (number, after, limit)
+    ):
+        recorded, previous = _event(row), row[3]
+        if follows is not None and follows != previous:
+            raise Damaged(f"events are missing between {follows} and {recorded.seq}: it followed {previous}")
+        found.append(recorded)
+        follows = recorded.seq
+    return found

@@ -64,11 +64,22 @@ class PendingRecord(msgspec.Struct, array_like=True, tag="pending"):
 
 
 class SnapshotRecord(msgspec.Struct, array_like=True, tag="snapshot"):
+    """A snapshot; `state` is empty if its parts were written before."""
+
     life: int
     seq: int
     version: int
     state: bytes
     outcomes: bytes
+
+
+class PartRecord(msgspec.Struct, array_like=True, tag="part"):
+    """A part of the state of a large snapshot, whose SnapshotRecord follows when all are written."""
+
+    life: int
+    seq: int
+    part: int
+    body: bytes
 
 
 class SummariesRecord(msgspec.Struct, array_like=True, tag="summaries"):
@@ -78,7 +89,27 @@ class SummariesRecord(msgspec.Struct, array_like=True, tag="summaries"):
     through: int | None
 
 
-Record = EventRecord | BirthRecord | DeathRecord | PendingRecord | SnapshotRecord | SummariesRecord
+class ForgetRecord(msgspec.Struct, array_like=True, tag="forget"):
+    """Void predictions made up to the time `through` need not be known any more."""
+
+    through: int
+
+
+class ProbeRecord(msgspec.Struct, array_like=True, tag="probe"):
+    """Takes a number and leaves nothing else: written to see whether the journal can be written again."""
+
+
+Record = (
+    EventRecord
+    | BirthRecord
+    | DeathRecord
+    | PendingRecord
+    | SnapshotRecord
+    | PartRecord
+    | SummariesRecord
+    | ForgetRecord
+    | ProbeRecord
+)
 
 
 class Group(msgspec.Struct, array_like=True):
@@ -96,15 +127,19 @@ NEW, REPEATED, MODEL_UNKNOWN = range(3)
 
 
 class Written(msgspec.Struct, array_like=True):
-    """What became of each record of a group and, for events, where it stands; or why nothing was written.
+    """What became of each record of a group and, for events, where it stands; or why it failed.
 
     `is_final`: the journal is not what this service takes it for, and only a fresh start can tell what it is.
+    `is_in_doubt`: the group failed and is not seen now, but after a crash it may be there.
+    `log_failure`: why the log cannot be folded into the file, if it cannot, as far as is known.
     """
 
     results: list[tuple[int, int]]
     seconds: float
     failure: str | None = None
     is_final: bool = False
+    is_in_doubt: bool = False
+    log_failure: str | None = None
 
 
 class Opening(msgspec.Struct, array_like=True):

@@ -4,27 +4,39 @@ import sqlite3
 from pathlib import Path
 
 from service.errors import DirectoryUnusable, JournalDamaged, NewerSchema
-from service.journal.sqlite.migrations import JOURNAL_TABLE, migrate
+from service.journal.sqlite.leavings import ENDED_TABLE, PARTS_TABLE
+from service.journal.sqlite.migrations import migrate
+from service.journal.sqlite.sealing import add_functions
 
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 6
 
+# `journal` has one row: which journal this is, empty until a directory takes it; and up to which sequence number none
+# is given again, even if no event has it. `numbered` is raised with every snapshot and every deleted model: until then
+# no event with a higher number can go.
 # The counts of a model are a summary of its state, for lists that are sorted by them. They are written now
 # and then and never read as the truth; `summarised` tells up to which event they are right.
 # An event belongs to a model by its life, the number of the event that made it, so that the index stays small
 # and a model made again under an old name shares nothing with its predecessor.
+# `body` and `state` end with a digest of the whole row, and `digest` is one: see `sealing`. `newest` is the number of
+# the newest event of a model when it was last written: a load that does not come that far has found events missing.
 TABLES = f"""
-{JOURNAL_TABLE}
+{ENDED_TABLE}
+{PARTS_TABLE}
+CREATE TABLE journal (identity TEXT NOT NULL, numbered INTEGER NOT NULL, digest BLOB NOT NULL DEFAULT x'');
+INSERT INTO journal VALUES ('', 0, journal_digest('', 0));
 CREATE TABLE model (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
     created_at INTEGER NOT NULL, settings BLOB NOT NULL, voided_through INTEGER NOT NULL DEFAULT 0,
     updated_at INTEGER NOT NULL, revealed INTEGER NOT NULL DEFAULT 0, mistakes INTEGER NOT NULL DEFAULT 0,
-    updates INTEGER NOT NULL DEFAULT 0, pending INTEGER NOT NULL DEFAULT 0, expired INTEGER NOT NULL DEFAULT 0
+    updates INTEGER NOT NULL DEFAULT 0, pending INTEGER NOT NULL DEFAULT 0, expired INTEGER NOT NULL DEFAULT 0,
+    newest INTEGER NOT NULL DEFAULT 0, digest BLOB NOT NULL DEFAULT x''
 );
 CREATE TABLE summarised (through INTEGER NOT NULL);
 INSERT INTO summarised VALUES (0);
 CREATE TABLE event (
-    seq INTEGER PRIMARY KEY, model INTEGER NOT NULL, prediction_id TEXT UNIQUE, body BLOB NOT NULL
+    seq INTEGER PRIMARY KEY, model INTEGER NOT NULL, prediction_id TEXT UNIQUE, body BLOB NOT NULL,
+    previous INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX event_of_model ON event (model, seq);
 CREATE TABLE pending (
@@ -45,6 +57,10 @@ CHECKPOINT_PAGES = 500
 """How many pages of the log are copied into the file at a time. The commit that does it takes the longer, the more
 there are: 2 ms with so many, 4 with twice as many, and no less work in all."""
 
+LOG_BYTES_USUAL = 8_388_608
+"""To this SQLite shortens the log once it has been folded into the file: twice what it has then as a rule, since a
+group of commits may be large."""
+
 SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
 """What a commit survives: a power cut, or the end of the process."""
 
@@ -58,6 +74,8 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         # A journal has to be on disk before its identity is written beside it.
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES_USUAL}")
+        add_functions(connection)
         connection.execute("PRAGMA temp_store=MEMORY")  # what a statement may have to undo: no file for each
         _make_or_check(connection, path)
         connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")

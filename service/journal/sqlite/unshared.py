@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+from service.journal.protocol import Answer
 from service.journal.sqlite.ownership import OpenedFile, why_lost
 
 
@@ -10,6 +11,7 @@ class Unshared:
     """No other process appends, so this one never lags behind; but its files may be taken away from it."""
 
     is_shared = False
+    replica = ""
     lag_events = 0
     why_out_of_touch: str | None = None
     _files: list[OpenedFile]
@@ -24,6 +26,12 @@ class Unshared:
 
     def time_us(self) -> int:
         return time.time_ns() // 1000
+
+    async def answer(self, answer: Answer) -> None:
+        pass
+
+    async def ask(self, replica: str, question: bytes) -> bytes | None:
+        return None
 
     async def may_arrive_later(self, prediction_id: str) -> bool:
         return False

@@ -6,60 +6,53 @@ standard input and answers each on its standard output, in order. It ends when i
 outlives the service by more than one commit; the directory's lock, which it inherits, is free after that.
 """
 
+import os
 import signal
-import sqlite3
 import sys
-from pathlib import Path
-from time import perf_counter
-from typing import BinaryIO
+from io import FileIO
+from select import select
 
-from service.journal.sqlite.ownership import check_in_place, opened_file
-from service.journal.sqlite.records import Written, decode_group, decode_opening, message
-from service.journal.sqlite.schema import open_writer
-from service.journal.sqlite.writing import Writing
+from service.journal.sqlite.committing import Committer
+from service.journal.sqlite.records import decode_group, decode_opening, message
 
 
-def read_message(source: BinaryIO) -> bytes | None:
+def read_message(source: FileIO) -> bytearray | None:
     """The next message; None at the end, also when it comes in the middle of one."""
-    size = source.read(4)
-    if len(size) < 4:
-        return None
-    body = source.read(int.from_bytes(size, "big"))
-    return body if len(body) == int.from_bytes(size, "big") else None
+    size = _read(source, 4)
+    return _read(source, int.from_bytes(size, "big")) if size is not None else None
+
+
+def _read(source: FileIO, size: int) -> bytearray | None:
+    data = bytearray(size)
+    room = memoryview(data)
+    while room:
+        count = source.readinto(room)
+        if not count:
+            return None
+        room = room[count:]
+    return data
 
 
 def main() -> None:
     for stop in (signal.SIGINT, signal.SIGTERM):  # the service is told, and ends this process in good time
         signal.signal(stop, signal.SIG_IGN)
-    source, answers = sys.stdin.buffer, sys.stdout.buffer
+    # Without a buffer, so that it can be told whether a message waits.
+    source, answers = FileIO(sys.stdin.fileno(), closefd=False), sys.stdout.buffer
     first = read_message(source)
     if first is None:
         return
-    opening = decode_opening(first)
-    connection = open_writer(Path(opening.path), opening.durability)
-    writing = Writing(
-        connection,
-        events_kept_max=opening.events_kept_max,
-        expired_remembered_max=opening.expired_remembered_max,
-    )
-    files = [*opening.files, opened_file(Path(f"{opening.path}-wal"))]
-    failures = 0
-    while (body := read_message(source)) is not None:
-        began = perf_counter()
-        group = decode_group(body)
-        try:
-            if group.failures_known < failures:
-                raise sqlite3.OperationalError("what came before could not be written")
-            check_in_place(files)
-            written = Written(writing.commit(group.records), perf_counter() - began)
-        except sqlite3.IntegrityError as error:  # a number, or a model's name, that was free in our view
-            written = Written([], perf_counter() - began, str(error), is_final=True)
-        except sqlite3.Error as error:
-            failures += 1
-            written = Written([], perf_counter() - began, str(error))
-        answers.write(message(written))
-        answers.flush()
-    connection.close()
+    committer = Committer(decode_opening(first))
+    try:
+        while True:
+            while committer.has_leavings and not select([source], [], [], 0)[0]:
+                committer.remove_leavings()
+            if (body := read_message(source)) is None:
+                break
+            answers.write(message(committer.commit(decode_group(body))))
+            answers.flush()
+    except BrokenPipeError:  # the service has not waited for the answer, and nobody else would read it
+        os._exit(0)
+    committer.stop()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
+from service.journal.sqlite.doubt import end_transaction
+from service.journal.sqlite.leavings import Leavings
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
@@ -12,28 +14,34 @@ from service.journal.sqlite.records import (
     BirthRecord,
     DeathRecord,
     EventRecord,
+    ForgetRecord,
+    PartRecord,
     PendingRecord,
+    ProbeRecord,
     Record,
     SnapshotRecord,
     SummariesRecord,
     Voids,
 )
-
-ALL = -1
-"""No limit, for SQLite's LIMIT."""
+from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
+from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
 
 LIVES_KNOWN_MAX = 100_000
 SNAPSHOTS_KEPT = 2
-TRIMMED_MIN = 64
-"""Events that are forgotten with a commit, if there are any to forget; or twice as many as come with it, if that is
-more, so that forgetting keeps pace. All that a snapshot sets free at once held everybody up for 5 to 25 ms."""
+FORGOTTEN_MAX = 1_000  # expired predictions that are removed at a time
+REMOVED_AT_ONCE = 512
+"""Rows of deleted models that are removed at a time while there is nothing else to write."""
 
 Result = tuple[int, int]
 """NEW, REPEATED or MODEL_UNKNOWN, and the sequence number of an event."""
 
 
+NewEvent = tuple[int, int, str | None, bytes]
+"""An event to be written: its number, its model's life, its prediction id and its body."""
+
+
 class Writing:
-    """Writes groups of records; keeps the next sequence number, and which models are known to live."""
+    """Writes groups of records; keeps the next sequence number, and the newest event of models in use."""
 
     def __init__(
         self, connection: sqlite3.Connection, *, events_kept_max: int, expired_remembered_max: int
@@ -45,25 +53,30 @@ class Writing:
         (self._seq,) = self._execute(
             "SELECT max(numbered, coalesce((SELECT max(seq) FROM event), 0)) FROM journal"
         ).fetchone()
-        self._lives: set[int] = set()
-        self._to_trim: dict[int, int] = {}  # models, and up to where their events are to be forgotten
+        self._newest: dict[int, int] = {}  # models known to live, and the number of the newest event of each
+        self._trimming = Trimming(connection)
+        self.leavings = Leavings(connection)
 
     def commit(self, group: list[Record]) -> list[Result]:
-        """All of the group, durable, or none of it."""
-        seq = self._seq
-        try:
-            self._execute("BEGIN IMMEDIATE")
-            results = self._write(group)
-            self._trim(max(TRIMMED_MIN, 2 * len(group)))
-            self._execute("COMMIT")
-        except BaseException:
-            self._seq = seq
-            self._lives.clear()
-            self._to_trim.clear()  # the next snapshots tell again
-            if self._connection.in_transaction:
-                self._execute("ROLLBACK")
-            raise
+        """All of the group, durable, or none of it; InDoubt if that cannot be told.
+
+        After an error the connection has to be closed, and this object is of no more use.
+        """
+        self._execute("BEGIN IMMEDIATE")
+        results = self._write(group)
+        most = max(TRIMMED_MIN, 2 * len(group))
+        self._trimming.trim(most)
+        self.leavings.remove(most)
+        end_transaction(self._connection)
+        if len(self._newest) > LIVES_KNOWN_MAX:
+            self._newest.clear()
         return results
+
+    def remove_leavings(self) -> None:
+        """Remove some of what deleted models have left, while there is nothing else to write. Fails like `commit`."""
+        self._execute("BEGIN IMMEDIATE")
+        self.leavings.remove(REMOVED_AT_ONCE)
+        end_transaction(self._connection)
 
     def _write(self, group: list[Record]) -> list[Result]:
         results: list[Result] = [(NEW, 0)] * len(group)
@@ -80,43 +93,74 @@ class Writing:
                     results[i] = self._delete(record)
                 case SnapshotRecord():
                     self._save(record)
+                case PartRecord():
+                    results[i] = self._save_part(record)
                 case SummariesRecord():
                     self._summarise(record)
+                case ForgetRecord():
+                    self._forget_void(record.through)
+                case ProbeRecord():
+                    self._seq += 1
+                    self._keep_numbering()
         self._write_run(run, results)
         return results
 
     def _write_run(self, run: list[tuple[int, EventRecord | PendingRecord]], results: list[Result]) -> None:
         """Write a run of events and predictions in few statements, then empty it."""
-        events: list[tuple[int, int, str | None, bytes]] = []
+        events: list[NewEvent] = []
         where: list[int] = []  # the place in the group of each of the events
         kept: list[tuple[str, int, int, bytes]] = []
         revealed: list[tuple[str | None]] = []
         voided: list[tuple[int, Voids]] = []
+        self.leavings.free(record.prediction_id for _, record in run if record.prediction_id is not None)
         for i, record in run:
-            if not self._lives_on(record.life):
+            life = record.life
+            if not self._lives_on(life):
                 results[i] = (MODEL_UNKNOWN, 0)
             elif isinstance(record, PendingRecord):
-                if not (record.retried and self._stands_at(record.prediction_id)):
-                    kept.append((record.prediction_id, record.life, record.at, record.body))
+                prediction_id, at = record.prediction_id, record.at
+                if not (record.retried and self._stands_at(prediction_id)):
+                    kept.append((prediction_id, life, at, seal_pending(record.body, prediction_id, life, at)))
             else:
                 self._seq += 1
-                events.append((self._seq, record.life, record.prediction_id, record.body))
+                events.append((self._seq, life, record.prediction_id, record.body))
                 where.append(i)
                 if record.reveals:
                     revealed.append((record.prediction_id,))
                 if record.voids is not None:
-                    voided.append((record.life, record.voids))
+                    voided.append((life, record.voids))
         self._many("INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
-        new = self._many(
-            "INSERT INTO event VALUES", "(?,?,?,?)", events, " ON CONFLICT (prediction_id) DO NOTHING"
-        )
-        for i, (seq, _, prediction_id, _) in zip(where, events, strict=True):
-            stands = seq if new == len(events) or prediction_id is None else self._stands_at(prediction_id)
-            results[i] = (NEW if stands == seq else REPEATED, stands)
+        for i, result in zip(where, self._insert(events), strict=True):
+            results[i] = result
         self._many("DELETE FROM pending WHERE prediction_id IN (", "?", revealed, ")")
         for life, voids in voided:
             self._void(life, voids)
         run.clear()
+
+    def _insert(self, events: list[NewEvent]) -> list[Result]:
+        """Insert events, but for those whose ids were revealed before."""
+        before = {life: self._newest[life] for _, life, _, _ in events}
+        if self._insert_linked(events) == len(events):
+            return [(NEW, event[0]) for event in events]
+        stand_at = [(event, (event[2] and self._stands_at(event[2])) or event[0]) for event in events]
+        new = [event for event, stands in stand_at if stands == event[0]]
+        # Some name one as their predecessor that is not there, so that they have to be linked anew.
+        self._execute("DELETE FROM event WHERE seq >= ?", (events[0][0],))
+        self._newest |= before
+        self._insert_linked(new)
+        return [(NEW if stands == event[0] else REPEATED, stands) for event, stands in stand_at]
+
+    def _insert_linked(self, events: list[NewEvent]) -> int:
+        """Insert events, each with the one of its model before it as its `previous`; how many had new ids."""
+        rows = []
+        newest = self._newest
+        for seq, life, prediction_id, body in events:
+            previous = newest[life]
+            newest[life] = seq
+            sealed = seal_event(body, seq, life, prediction_id, previous)
+            rows.append((seq, life, prediction_id, sealed, previous))
+        tail = " ON CONFLICT (prediction_id) DO NOTHING"
+        return self._many("INSERT INTO event VALUES", "(?,?,?,?,?)", rows, tail)
 
     def _many(self, head: str, row: str, rows: Sequence[Sequence[Any]], tail: str) -> int:
         """Run a statement over many rows, in chunks of a few fixed sizes so that it stays prepared."""
@@ -134,28 +178,37 @@ class Writing:
             return REPEATED, 0
         life = self._seq + 1
         self._execute(
-            "INSERT INTO model (id, name, created_at, updated_at, settings) VALUES (?,?,?,?,?)",
-            (life, birth.model, birth.at, birth.at, birth.settings),
+            "INSERT INTO model (id, name, created_at, updated_at, settings, newest) VALUES (?,?,?,?,?,?)",
+            (life, birth.model, birth.at, birth.at, birth.settings, life),
         )
+        self._execute(f"{SEAL_MODEL} WHERE id = ?", (life,))
         self._seq = life
-        self._execute("INSERT INTO event VALUES (?,?,NULL,?)", (life, life, birth.body))
+        self._newest[life] = 0
+        self._insert_linked([(life, life, None, birth.body)])
         return NEW, life
 
     def _delete(self, death: DeathRecord) -> Result:
         life = death.life
         if not self._lives_on(life):
             return MODEL_UNKNOWN, 0
-        for table in ("event", "pending", "snapshot", "outcome"):
-            self._execute(f"DELETE FROM {table} WHERE model = ?", (life,))
         self._execute("DELETE FROM model WHERE id = ?", (life,))
-        self._lives.discard(life)
+        self.leavings.add(life)
+        self._trimming.drop(life)
+        self._newest.pop(life, None)
         self._seq += 1
         self._keep_numbering()
         return NEW, self._seq
 
     def _keep_numbering(self) -> None:
         """No number that was given is given again, also if its event goes."""
-        self._execute("UPDATE journal SET numbered = ?", (self._seq,))
+        self._execute("UPDATE journal SET numbered = ?1, digest = journal_digest(identity, ?1)", (self._seq,))
+
+    def _save_part(self, part: PartRecord) -> Result:
+        if not self._lives_on(part.life):
+            return MODEL_UNKNOWN, 0
+        row = (part.life, part.seq, part.part, part.body)
+        self._execute("INSERT OR REPLACE INTO snapshot_part VALUES (?,?,?,?)", row)
+        return NEW, 0
 
     def _save(self, snapshot: SnapshotRecord) -> None:
         model = snapshot.life
@@ -171,51 +224,24 @@ class Writing:
             "INSERT OR REPLACE INTO outcome VALUES (?,?,?,?)",
             (model, snapshot.seq, snapshot.version, snapshot.outcomes),
         )
-        self._keep_numbering()
-        self._plan_to_trim(model, snapshot.version - self._events_kept_max)
-
-    def _plan_to_trim(self, model: int, version: int) -> None:
-        """Let events go whose outcomes are on pages that end with this version or before it."""
-        through = None
-        # Only the pages that go and one more are looked at: to pass over a hundred took a millisecond.
-        pages = "SELECT through, version FROM outcome WHERE model = ? ORDER BY through"
-        for end, last_version in self._execute(pages, (model,)):
-            if last_version > version:
-                break
-            through = end
-        if through is None:
-            return
-        self._to_trim[model] = through
         (oldest,) = self._execute("SELECT min(seq) FROM snapshot WHERE model = ?", (model,)).fetchone()
-        if through > oldest:  # a gap after it would look like damage while its page is there
-            self._forget(model, through, ALL)
+        self.leavings.add_parts(model, oldest)
+        self._execute("UPDATE model SET newest = max(newest, ?) WHERE id = ?", (snapshot.seq, model))
+        self._execute(f"{SEAL_MODEL} WHERE id = ?", (model,))
+        self._keep_numbering()
+        self._trimming.plan(model, snapshot.version - self._events_kept_max)
 
     def _summarise(self, summaries: SummariesRecord) -> None:
+        """Write what lists show of models, and how far each has come, which a load relies on."""
+        rows = [(*row, self._newest[row[-1]]) for row in summaries.rows if self._lives_on(row[-1])]
         self._connection.executemany(
-            "UPDATE model SET updated_at = ?, revealed = ?, mistakes = ?, updates = ?, pending = ?, expired = ?"
-            " WHERE id = ?",
-            summaries.rows,
+            "UPDATE model SET updated_at = ?1, revealed = ?2, mistakes = ?3, updates = ?4, pending = ?5, expired = ?6,"
+            " newest = ?8, digest = model_digest("
+            "  id, name, created_at, settings, voided_through, ?1, ?2, ?3, ?4, ?5, ?6, ?8) WHERE id = ?7",
+            rows,
         )
         if summaries.through is not None:
             self._execute("UPDATE summarised SET through = max(through, ?)", (summaries.through,))
-
-    def _trim(self, most: int) -> None:
-        """Forget some of the events that came too long ago."""
-        while self._to_trim and most > 0:
-            model, through = next(iter(self._to_trim.items()))
-            most -= max(1, self._forget(model, through, most))
-
-    def _forget(self, model: int, through: int, most: int) -> int:
-        """Forget the oldest events, and when they have all gone the pages of their outcomes; how many went."""
-        forgotten = self._execute(
-            "DELETE FROM event WHERE seq IN"
-            " (SELECT seq FROM event WHERE model = ? AND seq <= ? ORDER BY seq LIMIT ?)",
-            (model, through, most),
-        ).rowcount
-        if forgotten != most:
-            self._execute("DELETE FROM outcome WHERE model = ? AND through <= ?", (model, through))
-            del self._to_trim[model]
-        return forgotten
 
     def _void(self, life: int, voids: Voids) -> None:
         """Predictions become void; the newest are remembered, to tell them from unknown ones.
@@ -227,20 +253,31 @@ class Writing:
             " pending = max(0, pending - ?3), expired = expired + ?3 WHERE id = ?4",
             (voids.through, voids.at, voids.expired, life),
         )
+        self._execute(f"{SEAL_MODEL} WHERE id = ?", (life,))
         self._execute(
             "DELETE FROM pending WHERE model = ?1 AND at <="
             " (SELECT at FROM pending WHERE model = ?1 AND at <= ?2 ORDER BY at DESC LIMIT 1 OFFSET ?3)",
             (life, voids.through, self._expired_remembered_max),
         )
 
+    def _forget_void(self, through: int) -> None:
+        self._execute(
+            "DELETE FROM pending WHERE prediction_id IN (SELECT prediction_id FROM pending p JOIN model m"
+            " ON m.id = p.model AND p.at <= m.voided_through WHERE p.at <= ? ORDER BY p.at LIMIT ?)",
+            (through, FORGOTTEN_MAX),
+        )
+
     def _lives_on(self, life: int) -> bool:
         """Whether the model of this life is there still."""
-        if life not in self._lives:
-            if not self._execute("SELECT 1 FROM model WHERE id = ?", (life,)).fetchone():
+        if life not in self._newest:
+            row = self._execute(
+                "SELECT max(newest, coalesce((SELECT max(seq) FROM event WHERE model = ?1), 0))"
+                " FROM model WHERE id = ?1",
+                (life,),
+            ).fetchone()
+            if row is None:
                 return False
-            if len(self._lives) >= LIVES_KNOWN_MAX:
-                self._lives.clear()
-            self._lives.add(life)
+            (self._newest[life],) = row
         return True
 
     def _stands_at(self, prediction_id: str) -> int:

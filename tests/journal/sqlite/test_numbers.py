@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from service.journal.seals import seal
 from service.journal.sqlite.records import BirthRecord, DeathRecord, EventRecord, SnapshotRecord
 from service.journal.sqlite.schema import open_writer
+from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
 from service.journal.sqlite.writing import Writing
 from tests.commands.running import novikoff
+from tests.journal.sqlite.older_schema import make_schema_4
 from tests.running import Service
 
 
@@ -26,6 +27,11 @@ def writing(connection: sqlite3.Connection) -> Writing:
 
 def learned(life: int, *ids: str) -> list[EventRecord]:
     return [EventRecord(life, one, False, None, b"round") for one in ids]
+
+
+def saved(life: int, seq: int, version: int) -> SnapshotRecord:
+    state, outcomes = seal_snapshot(b"state", life, seq), seal_outcomes(b"", life, seq, version)
+    return SnapshotRecord(life, seq, version, state, outcomes)
 
 
 @pytest.mark.parametrize("snapshot_every_events", [50, 1_000])
@@ -49,7 +55,7 @@ def test_numbers_go_on_after_the_events_with_the_highest_are_trimmed(
 ) -> None:
     before = writing(connection)
     before.commit([BirthRecord("m", 1, b"", b"birth"), *learned(1, "a", "b")])
-    before.commit([SnapshotRecord(1, 3, 2, seal(b"state"), seal(b""))])
+    before.commit([saved(1, 3, 2)])
     before.commit([])
     assert connection.execute("SELECT count(*) FROM event").fetchone() == (0,)
     assert [seq for _, seq in writing(connection).commit([*learned(1, "c")])] == [4]
@@ -80,8 +86,9 @@ def test_a_directory_without_events_goes_on_after_its_largest_number_when_it_is_
     """Schema 3 kept no mark, and a service with `events_kept_max=0` has left files without events."""
     before = writing(connection)
     before.commit([BirthRecord("m", 1, b"", b"birth"), *learned(1, "a", "b")])
-    before.commit([SnapshotRecord(1, 3, 2, seal(b"state"), seal(b""))])
+    before.commit([saved(1, 3, 2)])
     before.commit([])
+    make_schema_4(connection)
     connection.executescript("DROP TABLE journal; PRAGMA user_version = 3")
     connection.close()
     with closing(open_writer(tmp_path / "journal.sqlite", "process")) as again:

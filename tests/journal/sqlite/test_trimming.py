@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from service.journal.seals import seal
 from service.journal.sqlite.records import BirthRecord, EventRecord, SnapshotRecord
 from service.journal.sqlite.schema import open_writer
-from service.journal.sqlite.writing import TRIMMED_MIN, Writing
+from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
+from service.journal.sqlite.trimming import TRIMMED_MIN
+from service.journal.sqlite.writing import Writing
 from tests.commands.running import worked
 from tests.running import Service
 
@@ -21,20 +22,27 @@ class Journal:
     """A file and what writes it; a round a record, and a snapshot when it is told."""
 
     def __init__(self, path: Path, kept: int = KEPT) -> None:
-        self.connection = open_writer(path / "journal.sqlite", "process")
+        self.path = path / "journal.sqlite"
         self.kept = kept
-        self.reopen()
+        self.open()
         self.writing.commit([BirthRecord("m", 1, b"", b"birth")])
         self.rounds = 0
 
-    def reopen(self) -> None:
+    def open(self) -> None:
+        self.connection = open_writer(self.path, "process")
         self.writing = Writing(self.connection, events_kept_max=self.kept, expired_remembered_max=10)
+
+    def reopen(self) -> None:
+        self.connection.close()
+        self.open()
 
     def commit(self, rounds: int, *, snapshot: bool = False) -> None:
         first, self.rounds = self.rounds, self.rounds + rounds
         ids = (f"p{number}" for number in range(first, self.rounds))
         group = [EventRecord(1, one, False, None, b"round") for one in ids]
-        saved = [SnapshotRecord(1, self.rounds + 1, self.rounds, seal(b"state"), seal(b"outcomes"))]
+        seq, version = self.rounds + 1, self.rounds
+        state, outcomes = seal_snapshot(b"state", 1, seq), seal_outcomes(b"outcomes", 1, seq, version)
+        saved = [SnapshotRecord(1, seq, version, state, outcomes)]
         self.writing.commit([*group, *saved] if snapshot else [*group])
 
     def events(self) -> list[int]:
@@ -92,6 +100,7 @@ def test_what_was_begun_before_a_restart_or_a_failure_ends_after_the_next_snapsh
     )
     with pytest.raises(sqlite3.Error):
         journal.commit(1)
+    journal.reopen()  # as the process that writes does after every failure
     journal.connection.execute("DROP TRIGGER full")
     journal.rounds -= 1
     assert journal.events()[0] < 500

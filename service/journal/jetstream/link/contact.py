@@ -4,7 +4,17 @@ A replica that is cut off, or whose process was stopped and goes on, does not kn
 It counts as out of touch until it has asked for the end of the log and got an answer.
 """
 
+import logging
 import time
+
+from service.logs import Seldom
+
+log = logging.getLogger(__name__)
+
+APART_MAX_US = 1_000_000
+"""By so much this machine's clock may differ from the cluster's before that one counts."""
+
+LOG_EVERY_SECONDS = 60.0
 
 STOPPED_SECONDS = 2.0
 """A process that has not ticked for so long was stopped (SIGSTOP, a paused machine): what it knows is out of date."""
@@ -24,6 +34,7 @@ class Contact:
         self._seconds = seconds
         self._ticked_at = self._heard_at = self._went_on_at = seconds_up()
         self._cluster_us = 0
+        self._log_limit = Seldom(LOG_EVERY_SECONDS)
 
     def tick(self) -> float:
         """Note that the process runs; the time by `seconds_up`."""
@@ -41,9 +52,24 @@ class Contact:
         self._heard_at = asked_at
         self._cluster_us = cluster_us
 
-    def cluster_now_us(self) -> int:
-        """The time by the cluster's clock, reckoned from its last answer; 0 before the first."""
-        return self._cluster_us + round(self.silent_seconds * 1e6) if self._cluster_us else 0
+    def corrected_us(self, own_us: int) -> int:
+        """The time by this machine's clock, or as near to it as `APART_MAX_US` from the cluster's time allows.
+
+        So a machine whose clock is wrong puts no wrong times into the log. The cluster's time is reckoned from its last
+        answer; before the first, nothing is corrected.
+        """
+        if not self._cluster_us:
+            return own_us
+        cluster_us = self._cluster_us + round(self.silent_seconds * 1e6)
+        if abs(own_us - cluster_us) <= APART_MAX_US:
+            return own_us
+        if (held_back := self._log_limit.turn()) is not None:
+            seconds = (own_us - cluster_us) / 1e6
+            fields = {"seconds": round(seconds, 3), "others": held_back}
+            log.warning(
+                "this machine's clock and the cluster's are %.1f seconds apart", seconds, extra=fields
+            )
+        return cluster_us + APART_MAX_US if own_us > cluster_us else cluster_us - APART_MAX_US
 
     @property
     def silent_seconds(self) -> float:

@@ -18,6 +18,7 @@ from service.errors import JournalUnavailable
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.contact import Contact
+from service.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class Follower:
         self._taking = asyncio.Lock()
         self._expected = 1  # the number that the consumer gives to the next message
         self._heard_at = 0.0
+        self._turns = Turns()
         self._needs_restart = False  # a message was lost, or none come any more: a new consumer is needed
         self._stuck_checks = 0
         self._checking: Task[None] | None = None
@@ -176,6 +178,7 @@ class Follower:
         # `pending` is of when the server sent the message, which is long ago if this process was stopped meanwhile.
         self.lag = max(pending, self._stream_end - seq)
         self._passed(seq)
+        await self._turns.give()  # the client hands over all messages that have come without a pause
 
     async def _take_or_stop(self, message: Message) -> None:
         try:

@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from service.background import keep_running
-from service.errors import JournalFull, JournalUnavailable
+from service.errors import JournalFull, JournalUnavailable, OutcomeUnknown
 from service.journal.jetstream.link.connecting import Link
 from service.logs import Seldom
 
@@ -125,8 +125,8 @@ class Publisher:
     ) -> Future[Ack]:
         """Store a message if the last one of its subject is `expected` (0: none), or if its name is new.
 
-        The future fails with JournalUnavailable after `seconds`, or with JournalFull. A `persistent` message is sent
-        again until it is stored, or not stored since another one is there.
+        The future fails with OutcomeUnknown after `seconds`, or JournalUnavailable if it was never sent, or with
+        JournalFull. A `persistent` message is sent again until it is stored, or not stored since another one is there.
         """
         headers: dict[str, str] = {}
         if expected is not None:
@@ -247,9 +247,11 @@ class Publisher:
         if outgoing.deadline is None:
             return False
         if now > outgoing.deadline:
-            self._fail(
-                outgoing, "its cluster does not answer; ask again with the same id to learn what came of it"
-            )
+            if outgoing.sent_at:
+                why = "its cluster does not answer; ask again with the same id to learn what came of it"
+                self._fail(outgoing, why, OutcomeUnknown)
+            else:
+                self._fail(outgoing, "its cluster does not answer")
         elif self._link.is_down_for_long and not outgoing.sent_at:
             self._fail(outgoing, "no server of its cluster can be reached")
         return outgoing.future.done()

@@ -1,0 +1,166 @@
+"""Commits groups of records, and answers for what became of those that failed.
+
+When a sync has failed, what was to be synced may be on disk or not, and the next sync may succeed though it never got
+there. What SQLite's log has of such a commit stands behind all commits before it, which were synced by themselves. No
+connection sees it, and the next commit overwrites it, but a start after a crash takes it for good if it is whole. So
+
+- nothing more is written through a connection that has failed: it is closed, and the next commit opens the file anew;
+- the group is written again, at once. That overwrites all of the first attempt, so if it succeeds, the group is
+  there, and once;
+- if that fails, too, the group is in doubt until another commit has succeeded, and whoever waits for it is told so.
+"""
+
+import os
+import sqlite3
+from pathlib import Path
+from time import monotonic, perf_counter
+
+from service.errors import StartError
+from service.journal.sqlite.acknowledged import Note
+from service.journal.sqlite.doubt import InDoubt
+from service.journal.sqlite.ownership import check_in_place, opened_file
+from service.journal.sqlite.records import NEW, Group, Opening, Record, Written
+from service.journal.sqlite.schema import LOG_BYTES_USUAL, open_writer
+from service.journal.sqlite.writing import Result, Writing
+
+LOG_BYTES_MAX = 2 * LOG_BYTES_USUAL
+"""From here on it is asked for that the log is folded into the file: SQLite does so by itself and does not tell when it
+fails. A reader that takes its time lets the log grow, too."""
+
+FOLD_SECONDS = 1.0
+"""How often at most that is asked for."""
+
+
+class Committer:
+    """The journal's file as the writing process has it open, from the first message to the last."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._log = f"{opening.path}-wal"
+        self._failures = 0
+        self._log_failure: str | None = None
+        self._fold_at = 0.0
+        self._connection: sqlite3.Connection | None = None
+        self._note: Note | None = None
+        self._files = opening.files
+        self._open()
+
+    def _open(self) -> None:
+        self._connection = open_writer(Path(self._opening.path), self._opening.durability)
+        self._writing = Writing(
+            self._connection,
+            events_kept_max=self._opening.events_kept_max,
+            expired_remembered_max=self._opening.expired_remembered_max,
+        )
+        self._files = [*self._opening.files, opened_file(Path(self._log))]
+        self._note = Note(Path(self._opening.path), self._opening.durability)
+        self._cut_off_leavings()
+
+    def _cut_off_leavings(self) -> None:
+        """Cut off what is in the log behind the last commit that counts.
+
+        Commits whose sync has failed leave it there. The next one overwrites it, but only as far as it is long itself,
+        and what remains would look at a start like commits that were acknowledged, with damage before them.
+        """
+        connection, note = self._connection, self._note
+        assert connection is not None and note is not None
+        connection.execute("BEGIN IMMEDIATE")  # after which SQLite knows where the last commit ends
+        try:
+            if os.stat(self._log).st_size > note.log_bytes:  # noqa: PTH116
+                os.truncate(self._log, note.log_bytes)
+        except OSError as error:
+            raise sqlite3.OperationalError(f"{self._log} cannot be cut off: {error.strerror}") from error
+        finally:
+            connection.execute("ROLLBACK")
+
+    def stop(self) -> None:
+        """Close the file for good."""
+        if self._note is not None:
+            self._note.remove()
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._note is not None:
+            self._note.close()
+            self._note = None
+
+    def commit(self, group: Group) -> Written:
+        """Never raises: what became of the group is in the answer."""
+        began = perf_counter()
+        results: list[Result] = []
+        failure: Exception | None = None
+        try:
+            if group.failures_known < self._failures:
+                raise sqlite3.OperationalError("what came before could not be written")
+            results = self._commit(group.records)
+        except sqlite3.IntegrityError as error:  # a number, or a model's name, that was free in our view
+            return Written([], perf_counter() - began, str(error), is_final=True)
+        except (sqlite3.Error, StartError) as error:
+            self._failures += 1
+            failure = error
+        seconds = perf_counter() - began
+        if failure is None:
+            self._fold()
+        why = str(failure) if failure is not None else None
+        return Written(results, seconds, why, False, isinstance(failure, InDoubt), self._log_failure)
+
+    @property
+    def has_leavings(self) -> bool:
+        """Whether deleted models have left something in the file that can be written just now."""
+        return self._connection is not None and bool(self._writing.leavings)
+
+    def remove_leavings(self) -> None:
+        """Remove some of it. If that fails, the next commit opens the file anew and sees what is left."""
+        try:
+            check_in_place(self._files)
+            self._writing.remove_leavings()
+        except sqlite3.Error:
+            self.close()
+
+    def _commit(self, records: list[Record]) -> list[Result]:
+        try:
+            return self._attempt(records)
+        except InDoubt as doubt:
+            try:
+                return self._attempt(records)
+            except sqlite3.IntegrityError:
+                raise
+            except (sqlite3.Error, StartError):
+                raise doubt from None
+
+    def _attempt(self, records: list[Record]) -> list[Result]:
+        check_in_place(self._files if self._connection is not None else self._opening.files)
+        try:
+            if self._connection is None:
+                self._open()
+                check_in_place(self._files)  # a file that was not there has been made
+            results = self._writing.commit(records)
+            assert self._note is not None
+            self._note.write(max((seq for status, seq in results if status == NEW), default=0))
+            return results
+        except BaseException:
+            self.close()
+            raise
+
+    def _fold(self) -> None:
+        """See to it that a log which has grown too long is folded into the file; remember it if that fails."""
+        assert self._connection is not None
+        try:
+            log_bytes = os.stat(self._log).st_size  # noqa: PTH116  (with every commit: a Path takes twice as long)
+        except FileNotFoundError:  # the next commit looks for it, too, and tells
+            return
+        if log_bytes <= LOG_BYTES_MAX:
+            self._log_failure = None
+            return
+        if monotonic() < self._fold_at:
+            return
+        self._fold_at = monotonic() + FOLD_SECONDS
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._log_failure = None
+        except sqlite3.Error as error:
+            self._log_failure = str(error)
+            self.close()

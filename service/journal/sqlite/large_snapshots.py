@@ -1,0 +1,82 @@
+"""Snapshots that are too large for one commit go to the file in parts, a part with a commit, and nobody waits for more.
+
+The row in the table `snapshot` comes last. Until then there is none, and loads begin with the one before.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from asyncio import Future, Task
+from collections.abc import Callable
+from functools import partial
+
+from service.background import run_once
+from service.errors import NovikoffError, UnknownModel
+from service.journal.protocol import Appended, Snapshot
+from service.journal.sqlite.records import PartRecord, Record, SnapshotRecord
+from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
+
+PART_BYTES = 262_144
+
+log = logging.getLogger(__name__)
+
+
+def sealed(snapshot: Snapshot) -> SnapshotRecord:
+    s = snapshot
+    state = seal_snapshot(s.state, s.life, s.seq)
+    outcomes = seal_outcomes(s.outcomes, s.life, s.seq, s.version)
+    return SnapshotRecord(s.life, s.seq, s.version, state, outcomes)
+
+
+def whole_state(connection: sqlite3.Connection, life: int, seq: int, state: bytes) -> bytes:
+    """The sealed state of a snapshot, whose row says `state`."""
+    if state:
+        return state
+    parts = connection.execute(
+        "SELECT body FROM snapshot_part WHERE model = ? AND seq = ? ORDER BY part", (life, seq)
+    )
+    return b"".join([body for (body,) in parts])
+
+
+class LargeSnapshots:
+    """Saves snapshots in parts, those of one model one after the other."""
+
+    def __init__(self, submit: Callable[[Record], Future[Appended]]) -> None:
+        self._submit = submit
+        self._tasks: dict[str, Task[None]] = {}
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Begin to save it. Never raises: if it cannot be saved, that is logged."""
+        work = self._save(snapshot, self._tasks.get(snapshot.model))
+        task = self._tasks[snapshot.model] = run_once("saving a large snapshot", work)
+        task.add_done_callback(partial(self._saved, snapshot.model))
+
+    async def settle(self) -> None:
+        """Wait until all are saved or have failed."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def settle_of(self, model: str) -> None:
+        """The same for those of one model."""
+        while (task := self._tasks.get(model)) is not None:
+            await asyncio.wait([task])
+
+    async def _save(self, snapshot: Snapshot, before: Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            record = await asyncio.to_thread(sealed, snapshot)
+            state = memoryview(record.state)
+            for part, start in enumerate(range(0, len(state), PART_BYTES)):
+                body = bytes(state[start : start + PART_BYTES])
+                await self._submit(PartRecord(record.life, record.seq, part, body))
+            record.state = b""
+            await self._submit(record)
+        except UnknownModel:
+            pass  # deleted meanwhile, and with it what was saved
+        except NovikoffError as error:
+            log.warning("no snapshot of %s: %s", snapshot.model, error)
+
+    def _saved(self, model: str, task: Task[None]) -> None:
+        if self._tasks.get(model) is task:
+            del self._tasks[model]

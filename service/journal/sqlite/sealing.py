@@ -1,0 +1,86 @@
+"""The digests of the rows of the SQLite file, each over all columns of its row.
+
+A row whose key has changed is damaged too: it would be taken for another, or not be found. So the keys are part of
+each digest, and whoever reads a row by an index checks that the index has led to the right one.
+
+Each event names the event of its model before it, its `previous`. So one that is missing is noticed with the next.
+"""
+
+import sqlite3
+from typing import Any
+
+from service.journal.seals import Damaged, digest, seal, unseal
+
+
+def seal_event(body: bytes, seq: int, life: int, prediction_id: str | None, previous: int) -> bytes:
+    return seal(body, ("event", seq, life, prediction_id, previous))
+
+
+def unseal_event(sealed: bytes, seq: int, life: int, prediction_id: str | None, previous: int) -> bytes:
+    return _unseal(f"event {seq}", sealed, ("event", seq, life, prediction_id, previous))
+
+
+def seal_pending(body: bytes, prediction_id: str, life: int, at: int) -> bytes:
+    return seal(body, ("pending", prediction_id, life, at))
+
+
+def unseal_pending(sealed: bytes, prediction_id: str, life: int, at: int) -> bytes:
+    return _unseal(f"the waiting prediction {prediction_id!r}", sealed, ("pending", prediction_id, life, at))
+
+
+def seal_snapshot(state: bytes, life: int, seq: int) -> bytes:
+    return seal(state, ("snapshot", life, seq))
+
+
+def unseal_snapshot(sealed: bytes, life: int, seq: int) -> bytes:
+    return _unseal(f"the snapshot after event {seq}", sealed, ("snapshot", life, seq))
+
+
+def seal_outcomes(body: bytes, life: int, through: int, version: int) -> bytes:
+    return seal(body, ("outcome", life, through, version))
+
+
+def unseal_outcomes(sealed: bytes, life: int, through: int, version: int) -> bytes:
+    return _unseal(f"the page of outcomes up to event {through}", sealed, ("outcome", life, through, version))
+
+
+def _unseal(what: str, sealed: bytes, place: tuple[object, ...]) -> bytes:
+    try:
+        return unseal(sealed, place)
+    except Damaged as error:
+        raise Damaged(f"{what} is damaged: {error}") from None
+
+
+MODEL_COLUMNS = (
+    "id, name, created_at, settings, voided_through,"
+    " updated_at, revealed, mistakes, updates, pending, expired, newest"
+)
+"""All but the digest itself."""
+
+
+def model_digest(*columns: Any) -> bytes:
+    return digest(b"", ("model", *columns))
+
+
+def check_model(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The columns of a row of `model`, if its digest, the last of them, fits."""
+    if row[-1] != model_digest(*row[:-1]):
+        raise Damaged(f"the line of the model {row[1]!r} is damaged: its digest does not fit")
+    return row[:-1]
+
+
+def journal_digest(identity: str, numbered: int) -> bytes:
+    return digest(b"", ("journal", identity, numbered))
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Let statements compute digests of the rows that they change."""
+    for function, count in (
+        (seal_event, 5), (seal_pending, 4), (seal_snapshot, 3), (seal_outcomes, 4),
+        (model_digest, 12), (journal_digest, 2),
+    ):  # fmt: skip
+        connection.create_function(function.__name__, count, function, deterministic=True)
+
+
+SEAL_MODEL = f"UPDATE model SET digest = model_digest({MODEL_COLUMNS})"
+SEAL_JOURNAL = "UPDATE journal SET digest = journal_digest(identity, numbered)"

@@ -1,0 +1,51 @@
+"""What failed commits leave in SQLite's log is cut off, so that nobody takes it for something that was acknowledged."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from service.journal.sqlite.log_file import read_log
+from service.journal.sqlite.soundness import check_log
+from tests.forking import ROOT
+
+FAILING = """
+import os
+import sys
+from pathlib import Path
+from service.journal.sqlite.committing import Committer
+from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.ownership import opened_file
+from service.journal.sqlite.records import BirthRecord, EventRecord, Group, Opening
+from service.journal.sqlite.schema import open_reader
+from tests.torture import recording
+from tests.torture.recording import Fault
+
+path = Path(sys.argv[1]) / "journal.sqlite"
+recording.install(path.parent, path.parent.with_name("log"), Fault("sync", 3, 4, "io"))
+open_directory(path, "power")
+reader = open_reader(path)  # as a service has one, so that no other connection is the last
+reader.execute("SELECT count(*) FROM event").fetchall()
+recording.recorder.is_writer = True
+committer = Committer(Opening(str(path), "power", 1000, 1000, [opened_file(path)]))
+failures = 0
+for pages in (0, 6, 3, 1):  # each commit is shorter than the one before, and those of 6 and 3 pages fail twice
+    records = [EventRecord(1, None, False, None, bytes(8000))] * pages or [BirthRecord("m", 1, b"", b"birth")]
+    written = committer.commit(Group(failures, records))
+    failures += written.failure is not None
+    print(pages, written.failure, flush=True)
+os._exit(0)  # as by a kill: nothing is closed
+"""
+
+
+def test_a_directory_is_sound_after_commits_that_failed_and_one_that_did_not(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", FAILING, directory], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    told = [line.split()[1:] for line in ended.stdout.splitlines()]
+    assert [words[0] for words in told] == ["None", "disk", "disk", "None"], ended.stdout
+    path = directory / "journal.sqlite"
+    log = read_log(path)
+    assert log is not None and len(log.frames) == log.valid, "something stands behind the last commit"
+    check_log(path, "power")

@@ -1,0 +1,72 @@
+"""`make torture`: power cuts, kills and damage, simulated at thousands of places of recorded runs."""
+
+import argparse
+import gc
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.torture.cuts import CUTS, DAMAGES
+from tests.torture.faults import try_faults
+from tests.torture.mutants import find_mutants
+from tests.torture.points import try_points
+from tests.torture.recorded import SCENARIOS, record
+
+FAULTS = "faults"
+
+MUTANT_POINTS_MAX = 300
+"""Each shows at once, or not at all."""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="make torture", description=__doc__)
+    options.add_argument("--points", type=int, default=3000, help="how many directories are tried in all")
+    options.add_argument("--seed", default="1", help="another one gives other rounds, places and cuts")
+    options.add_argument("--steps", type=int, default=60, help="how much each client does in a recorded run")
+    options.add_argument(
+        "--scenario", choices=[*SCENARIOS, FAULTS], action="append", help="instead of all of them"
+    )
+    options.add_argument(
+        "--way", choices=list(CUTS | DAMAGES), action="append", help="instead of all of them"
+    )
+    options.add_argument("--sound", action="store_true", help="only what a sound disk may do")
+    options.add_argument("--first", action="store_true", help="stop at the first that ends wrong")
+    options.add_argument(
+        "--mutants", action="store_true", help="switch each mechanism off and see that it is missed"
+    )
+    chosen = options.parse_args()
+    ways = chosen.way or list(CUTS if chosen.sound else CUTS | DAMAGES)
+    in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # nobody waits for a real disk then
+    with tempfile.TemporaryDirectory(prefix="novikoff-torture-", dir=in_memory) as directory:
+        if chosen.mutants:
+            is_well = find_mutants(Path(directory), min(chosen.points, MUTANT_POINTS_MAX))
+        else:
+            is_well = torture(Path(directory), chosen.scenario or [*SCENARIOS, FAULTS], ways, chosen)
+    sys.exit(0 if is_well else 1)
+
+
+def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argparse.Namespace) -> bool:
+    is_well = True
+    for name in scenarios:
+        began = time.monotonic()
+        gc.freeze()  # so that forked processes share what is there
+        count = chosen.points // len(scenarios)
+        if name == FAULTS:
+            account, told = try_faults(directory / name, count, chosen.seed, first=chosen.first)
+            about = ", ".join(f"{number} rounds {what}" for what, number in told.items())
+        else:
+            recorded = record(name, directory / name, chosen.seed, chosen.steps)
+            gc.freeze()
+            account = try_points(recorded, directory / "work", ways, count, chosen.seed, first=chosen.first)
+            about = f"{len(recorded.log)} operations"
+        seconds = time.monotonic() - began
+        print(f"{name}: {about}; {account.points} points, {seconds:.0f} s")
+        print(*account.lines(), sep="\n", flush=True)
+        is_well &= not account.wrongs
+    return is_well
+
+
+if __name__ == "__main__":
+    main()
