@@ -73,11 +73,11 @@ def _reveals(count: int) -> list[RoundRevealed]:
     for i in range(count):
         example = examples.examples()[i % examples.EXAMPLES]
         row = np.array(example.features)
-        served, score = model.decide(model.features.vector(row))
+        chosen, score, certainty = model.serve(model.features.vector(row))
         at = 1_700_000_000_000_000 + 2_000 * i
         reveal = RoundRevealed(
-            "cost", at + 1_000, f"p{i}", example.label, at, row.tobytes(), served, score, model.version,
-            model.updates,
+            "cost", at + 1_000, f"p{i}", example.label, at, row.tobytes(), model.labels.label(chosen), score,
+            model.version, model.updates, certainty,
         )  # fmt: skip
         model.apply(reveal)
         reveals.append(reveal)

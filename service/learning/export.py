@@ -34,6 +34,8 @@ def export_sklearn(features: Features, classifier: Classifier, classes: Sequence
     if len(rows) == 2:
         rows = rows[1:] - rows[:1]  # for two classes there is a single row
     coef, intercept = _in_terms_of_input(features, rows)
+    if not coef.shape[1]:
+        raise _cannot("the model has not yet learned a feature")
     exported = {"coef_": coef.tolist(), "intercept_": intercept.tolist(), "classes_": list(classes)}
     if isinstance(features, Pipeline) and isinstance(features.kind, Named):
         exported["feature_names_in_"] = features.kind.names()

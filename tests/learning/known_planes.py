@@ -12,24 +12,31 @@ def reveal_order(rounds, late, rng):
     return moments
 
 
-def perceptron(xs, ys, bound, *, c=None, eta=1.0, late=0, tie=1, seed=0, check=None):
-    """The mistake-driven perceptron, its labels late; returns its weights."""
+def perceptron(xs, ys, bound, *, c=None, eta=1.0, late=0, tie=1, seed=0, check=None, weights=None):
+    """The mistake-driven perceptron, its labels late and of these weights, if not 1 each; returns what it learned."""
     zs = xs if c is None else np.column_stack([xs, np.full(len(xs), c)])
     w, updates, served, seen_at = np.zeros(zs.shape[1]), 0, {}, {}
+    weighed, weighed_at = 0.0, {}
     for moment, revealed in enumerate(reveal_order(len(xs), late, np.random.default_rng(seed))):
         if moment < len(xs):
             score = float(np.add.reduce(w * zs[moment]))
             served[moment] = 1 if score > 0 else -1 if score < 0 else tie
-            seen_at[moment] = updates
+            seen_at[moment], weighed_at[moment] = updates, weighed
         for number in revealed:
             y = int(ys[number])
             mistake = served[number] != y
             stale = updates - seen_at[number]
             score = float(np.add.reduce(w * zs[number]))
+            how = {"updated": mistake, "score": score, "stale_updates": stale}
+            weight = 1.0
+            if weights is not None:
+                weight = float(weights[number])
+                how |= {"weight": weight, "stale_weight": weighed - weighed_at[number]}
             if mistake:
-                w = w + eta * y * zs[number]
+                w = w + weight * eta * y * zs[number]
                 updates += 1
-            bound.observe(xs[number], y, updated=mistake, score=score, stale_updates=stale)
+                weighed += weight
+            bound.observe(xs[number], y, **how)
             if check is not None and number % 97 == 0:
                 check(w)
     return w

@@ -70,9 +70,9 @@ class Model:
         return example
 
     def predict(self, sent: Any) -> tuple[int, float]:
-        return self.classifier.decide(self.features.vector(self.read(sent)))
+        return self.classifier.decide(self.features.vector(self.read(sent)))[:2]
 
-    def reveal(self, sent: Any, truth: int, served: int) -> bool:
+    def reveal(self, sent: Any, truth: int, served: int, *weight: float) -> bool:
         example = self.read(sent)
         while self.classes <= truth:
             self.classifier.add_class()
@@ -80,20 +80,23 @@ class Model:
         self.features.absorb(example)
         self.classifier.grow(self.features.size())
         self.mistakes += served != truth
-        return self.classifier.learn(self.features.vector(example), truth, served)
+        return self.classifier.learn(self.features.vector(example), truth, served, *weight)
 
-    def run(self, rounds: Iterable[tuple[Any, int]]) -> "Model":
-        for sent, truth in rounds:
-            self.reveal(sent, truth, self.predict(sent)[0])
+    def run(self, rounds: Iterable[tuple[Any, int]], *weights: float) -> "Model":
+        """Predict and learn; the weights, if there are any, are those of the rounds in turn."""
+        for number, (sent, truth) in enumerate(rounds):
+            weight = (weights[number % len(weights)],) if weights else ()
+            self.reveal(sent, truth, self.predict(sent)[0], *weight)
         return self
 
     def to_bytes(self) -> bytes:
         return encode_state({"features": self.features.state(), "classifier": self.classifier.state()})
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, data: bytes, classes: int) -> None:
         _, state = decode_state(data)
         self.features.restore(state["features"])
-        self.classifier.restore(state["classifier"])
+        self.classifier.restore(state["classifier"], classes, self.features.size())
+        self.classes = classes
 
     def weights(self, chosen: int = 1) -> np.ndarray:
         return self.classifier.weights_for(chosen)

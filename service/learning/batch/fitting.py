@@ -193,7 +193,7 @@ def _run(
         elif done >= options["passes_max"] or passes.updates >= options["updates_max"]:
             stop = "budget"
     if best is not None:
-        classifier.restore(best.state)
+        classifier.restore(best.state, *classifier.shape)
     return replace(best or now(), stop=stop, passes=done, updates=passes.updates)
 
 

@@ -59,7 +59,7 @@ class OnlinePasses:
                 break
             if done % _EXAMPLES_A_LOOK == 0 and not is_wanted(done):
                 break
-            served, score = self._classifier.decide(self._vectors[i])
+            served, score, _ = self._classifier.decide(self._vectors[i])
             if served != self._truths[i]:
                 errors += 1
                 criterion += abs(score)

@@ -37,23 +37,25 @@ def norm(vector: AnyArray) -> float:
 def margin_ceiling(
     sum_norm_sq: Any,
     updates: Any,
+    weight: Any,
+    growth: Any,
     norm_sq_max: Any,
     *,
     bias_value: float | None,
-    stale_updates_sum: int,
+    weight_max: float = 1.0,
     root: Callable[[Any], Any] = sqrt,
 ) -> Any:
-    """‖Σ y z‖ √k_max / M, and what rounding may have taken from it, for M updates and R² of each moment.
+    """‖Σ h y z‖ √k_max / H, and what rounding may have taken from it, for the M updates, H, W and R² of each moment.
 
-    >>> round(margin_ceiling(9.0, 3, 4.0, bias_value=None, stale_updates_sum=0), 6)
+    >>> round(margin_ceiling(9.0, 3, 3.0, 3.0, 4.0, bias_value=None), 6)
     1.0
-    >>> round(margin_ceiling(9.0, 3, 3.0, bias_value=1.0, stale_updates_sum=0), 6)
+    >>> round(margin_ceiling(9.0, 3, 3.0, 3.0, 3.0, bias_value=1.0), 6)
     2.0
     """
     k_max, radius_z_sq = 1.0, norm_sq_max
     if bias_value is not None:
         k_max = 1.0 + norm_sq_max / bias_value / bias_value
         radius_z_sq = norm_sq_max + bias_value * bias_value
-    spread = 1.0 + root(updates + 2.0 * stale_updates_sum)
-    rounding = ROUNDOFF * radius_z_sq * (updates * (updates + 20.0)) * spread
-    return root(k_max) * root(sum_norm_sq + rounding) / updates
+    spread = weight_max + root(growth)
+    rounding = ROUNDOFF * radius_z_sq * (weight * (updates + 20.0)) * spread
+    return root(k_max) * root(sum_norm_sq + rounding) / weight

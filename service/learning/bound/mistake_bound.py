@@ -10,6 +10,9 @@ R_z = R.
 - Mistake bound: if a plane separates them with margin γ, then M ≤ (1 + 2d) R_z² k / γ², where d is the mean,
   over the updates, of the updates between prediction and reveal, and k = 1 + b²/c², at most k_max.
 
+Reveals may have weights h. Then H, the sum of h over the updates, takes the place of M, and (W/H) that of 1 + 2d, where
+W is the sum of h² + 2 h S, and S the weight of the updates between prediction and reveal.
+
 Without a bias k = k_max = 1. k_max comes from |b| ≤ R, which needs an example on either side of the plane:
 nothing is said until both classes have been revealed. docs/theory.md has the proofs.
 """
@@ -21,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.bound.margin_ceiling import LARGEST, SMALLEST, margin_ceiling, norm
 from service.learning.bound.observed_margin import AnyArray, Observed
 from service.learning.vectors import dot
@@ -48,12 +52,15 @@ class Bound:
         "classes",
         "declared_margin",
         "eta",
+        "growth",
         "norm_sq_max",
         "observed",
         "stale_updates_max",
         "stale_updates_sum",
         "sum_norm_sq",
         "updates",
+        "weight",
+        "weight_max",
     )
 
     def __init__(self, bias_value: float | None, eta: float, declared_margin: float | None) -> None:
@@ -69,7 +76,10 @@ class Bound:
         self.classes = 0  # which have been revealed: bit 0 for -1, bit 1 for +1; and `OUT_OF_RANGE`
         self.stale_updates_sum = 0
         self.stale_updates_max = 0
-        self.sum_norm_sq = 0.0  # ‖Σ y z‖² over the updates, which is ‖w‖²/η²
+        self.sum_norm_sq = 0.0  # ‖Σ h y z‖² over the updates, which is ‖w‖²/η²
+        self.weight = 0.0  # H
+        self.growth = 0.0  # W
+        self.weight_max = 1.0  # the largest h of an update, at least 1
         self.ceiling: float | None = None  # the least so far
         # A declared margin is used whatever the weights have, so nothing need be observed.
         self.observed = Observed() if declared_margin is None else None
@@ -82,13 +92,15 @@ class Bound:
         updated: bool,
         score: float,
         stale_updates: int,
+        stale_weight: float | None = None,
+        weight: float = 1.0,
         indices: AnyArray | None = None,
     ) -> None:
         """Take in one reveal: float64 features without the bias, and the label, ±1.
 
         `score` is w·z with the weights just before an update; `stale_updates` counts the updates between the
-        prediction and this reveal. With `indices`, x holds the values at those places of the weights and is 0
-        elsewhere.
+        prediction and this reveal, `stale_weight` is what they weigh together: 1 each, if it is None. With `indices`, x
+        holds the values at those places of the weights and is 0 elsewhere.
         """
         # Whether it may be the longest is found the faster way, and its length by a sum as everywhere else.
         if np.vdot(x, x) >= NEARLY_ALL * self.norm_sq_max:
@@ -99,7 +111,11 @@ class Bound:
             self.updates += 1
             self.stale_updates_sum += stale_updates
             self.stale_updates_max = max(self.stale_updates_max, stale_updates)
-            self.sum_norm_sq += self._growth(y * score, self._with_bias(dot(x, x)))
+            stale_weight = float(stale_updates) if stale_weight is None else stale_weight
+            self.growth += weight * weight + 2.0 * weight * stale_weight
+            self.weight += weight
+            self.weight_max = max(self.weight_max, weight)
+            self.sum_norm_sq += self._growth(y * score, self._with_bias(dot(x, x)), weight)
         if self.knows_both and self.updates and (updated or not knew_both):
             self._lower(self._ceiling_now())
         if self.observed is not None:
@@ -120,10 +136,14 @@ class Bound:
         self.norm_sq_max = float(norms_sq_max[-1])
         places = np.flatnonzero(updated)
         with np.errstate(all="ignore"):
-            growth = self._growth((labels * scores)[places], self._with_bias(norms_sq[places]))
-            sums = np.add.accumulate(np.concatenate(([self.sum_norm_sq], growth)))
+            grown = self._growth((labels * scores)[places], self._with_bias(norms_sq[places]))
+            sums = np.empty((3, len(places) + 1))
+            sums[:, 0] = self.sum_norm_sq, self.weight, self.growth
+            sums[0, 1:] = grown
+            sums[1:, 1:] = 1.0
+            np.add.accumulate(sums, axis=1, out=sums)
             self._lower_within(labels, places, sums, norms_sq_max)
-        self.sum_norm_sq = float(sums[-1])
+        self.sum_norm_sq, self.weight, self.growth = sums[:, -1].tolist()
         self.updates += len(places)
         self.classes |= (2 if (labels > 0).any() else 0) | (1 if (labels < 0).any() else 0)
         if self.observed is not None:
@@ -133,20 +153,25 @@ class Bound:
         """‖z‖² of ‖x‖², one or many."""
         return norm_sq if self.bias_value is None else norm_sq + self.bias_value * self.bias_value
 
-    def _growth(self, margin: Any, norm_sq: Any) -> Any:
-        """By how much an update, or each of many, makes ‖Σ y z‖² grow: y w·z just before it, and ‖z‖²."""
+    def _growth(self, margin: Any, norm_sq: Any, weight: float = 1.0) -> Any:
+        """By how much an update, or each of many, makes ‖Σ h y z‖² grow: y w·z just before it, ‖z‖² and h."""
         in_range = (norm_sq >= SMALLEST) & (norm_sq <= LARGEST) & (self.eta * norm_sq >= SMALLEST)
+        weighted = weight * weight * norm_sq
+        if weight != 1.0:
+            in_range &= SMALLEST <= weighted <= LARGEST and self.eta * weighted >= SMALLEST
         if not np.all(in_range):
             self.classes |= OUT_OF_RANGE
-        return 2.0 * margin / self.eta + norm_sq
+        return weight * (2.0 * margin / self.eta) + weighted
 
     def _ceiling_now(self) -> float:
         ceiling: float = margin_ceiling(
             max(self.sum_norm_sq, 0.0),
             self.updates,
+            self.weight,
+            self.growth,
             self.norm_sq_max,
             bias_value=self.bias_value,
-            stale_updates_sum=self.stale_updates_sum,
+            weight_max=self.weight_max,
         )
         return ceiling
 
@@ -155,8 +180,8 @@ class Bound:
     ) -> None:
         """Lower the ceiling to the least within rows, which are not yet counted.
 
-        There is another one after each update (at `places`; `sums` is ‖Σ y z‖² before the first and after each
-        of them), and a first one with the row by which both classes have been revealed.
+        There is another one after each update (at `places`; `sums` are ‖Σ h y z‖², H and W before the first and after
+        each of them), and a first one with the row by which both classes have been revealed.
         """
         moments = places
         if not self.knows_both:
@@ -172,11 +197,13 @@ class Bound:
         moments, done = moments[begun], done[begun]
         if len(moments):
             ceilings = margin_ceiling(
-                np.maximum(sums[done], 0.0),
+                np.maximum(sums[0, done], 0.0),
                 self.updates + done,
+                sums[1, done],
+                sums[2, done],
                 norms_sq_max[moments],
                 bias_value=self.bias_value,
-                stale_updates_sum=self.stale_updates_sum,
+                weight_max=self.weight_max,
                 root=np.sqrt,
             )
             self._lower(float(np.minimum.reduce(ceilings)))
@@ -210,7 +237,16 @@ class Bound:
         bound = cls(state["bias_value"], state["eta"], state["declared_margin"])
         for name in cls.__slots__:
             setattr(bound, name, state.get(name, getattr(bound, name)))
-        bound.observed = Observed.restore(state["observed"]) if state["observed"] else None
+        if "weight" not in state:  # a version that knew of no weights
+            bound.weight = float(bound.updates)
+            bound.growth = bound.updates + 2.0 * bound.stale_updates_sum
+        for name in ("updates", "stale_updates_sum", "stale_updates_max"):
+            saved.whole(getattr(bound, name), name)
+        saved.whole(bound.classes, "classes", BOTH_CLASSES | OUT_OF_RANGE)
+        for name in ("norm_sq_max", "sum_norm_sq", "weight", "growth", "weight_max"):
+            saved.check(type(getattr(bound, name)) is float, name, "must be a number")
+        with saved.Within("observed"):
+            bound.observed = Observed.restore(state["observed"]) if state["observed"] else None
         if "sum_norm_sq" not in state and bound.updates:
             bound.sum_norm_sq = (norm(weights) / bound.eta) ** 2
             if bound.knows_both:

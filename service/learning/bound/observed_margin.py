@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
+
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
 WINDOW_BYTES = 4096
@@ -123,6 +125,8 @@ class Observed(bytearray):
     def restore(cls, state: list[Any]) -> Observed:
         """What `state` was taken from."""
         observed = cls()
-        observed.examples, observed.per_feature = state[:2]
-        observed.extend(state[2])
+        examples, per_feature, numbers = saved.items(state, 3)
+        observed.examples = saved.whole(examples, "[0]", WINDOW_EXAMPLES)
+        observed.per_feature = saved.whole(per_feature, "[1]", 2, 1)
+        observed.extend(saved.memory(numbers, "[2]", WINDOW_BYTES))
         return observed

@@ -11,6 +11,7 @@ import numpy as np
 from service.learning.bound.margin_ceiling import LARGEST, SMALLEST, norm
 from service.learning.bound.mistake_bound import OUT_OF_RANGE, Bound
 from service.learning.bound.observed_margin import AnyArray
+from service.learning.certainty.asking import Asking
 
 # A declared margin is often computed as the margin of the very examples sent, and rounded. A margin this close to
 # the ceiling is not proved wrong by it.
@@ -60,6 +61,7 @@ def report(bound: Bound, weights: AnyArray | None, not_applicable: str | None) -
         "gamma_source": None if bound.declared_margin is None else "declared",
         "stale_updates_mean": bound.stale_updates_sum / bound.updates if bound.updates else None,
         "stale_updates_max": bound.stale_updates_max if bound.updates else None,
+        "update_weight": bound.weight,
         "mistake_bound": None,
         "used": None,
     }
@@ -76,6 +78,29 @@ def report(bound: Bound, weights: AnyArray | None, not_applicable: str | None) -
             judge = _judge_observed if bound.declared_margin is None else _judge_declared
             figures.update(judge(bound, weights), margin_ceiling=bound.ceiling)
     return figures
+
+
+def expected_mistakes(asking: Asking, bound: Bound | None, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The bound on expected mistakes of a model that asks for labels; `figures` are those of its mistake bound."""
+    report: dict[str, Any] = {"verdict": figures["verdict"], "why": figures["why"]}
+    report |= {"expected_mistakes": None, "since_round": asking.b_since}
+    if bound is None or figures["verdict"] == "not_applicable":
+        return report
+    if bound.weight_max > 1.0 or bound.weight != bound.updates:
+        return report | {"verdict": "not_applicable", "why": "the theorem is about reveals that weigh 1"}
+    if bound.declared_margin is None or not asking.b:
+        return report | {
+            "verdict": "unknown",
+            "why": "no margin is declared" if asking.b else "no reveal yet",
+        }
+    if figures["mistake_bound"] is not None:
+        c = bound.bias_value
+        root_k_max = hypot(1.0, sqrt(bound.norm_sq_max) / c) if c else 1.0
+        growth = (1 + 2 * bound.stale_updates_max) * bound.radius_z_sq
+        report["expected_mistakes"] = finite(
+            asking.expected_mistakes(growth, root_k_max, bound.declared_margin)
+        )
+    return report
 
 
 def finite(number: float | None) -> float | None:
@@ -114,7 +139,7 @@ def _judge_observed(bound: Bound, weights: AnyArray) -> dict[str, Any]:
     gamma = least / length
     figures = _mistake_bound(bound, gamma, hypot(1.0, bias / length))
     most = figures["mistake_bound"]
-    within = (most is None or bound.updates <= most) and not _is_above_ceiling(bound, gamma)
+    within = (most is None or bound.weight <= most) and not _is_above_ceiling(bound, gamma)
     return {
         **figures,
         "verdict": "within" if within else "unknown",
@@ -130,7 +155,7 @@ def _is_above_ceiling(bound: Bound, gamma: float) -> bool:
 
 def _mistake_bound(bound: Bound, gamma: float, root_k: float) -> dict[str, Any]:
     """The mistake bound for a margin, and how much of it is used."""
-    delays = 1.0 + 2.0 * bound.stale_updates_sum / bound.updates if bound.updates else 1.0
+    delays = 1.0 + (bound.growth - bound.weight) / bound.weight if bound.updates else 1.0
     root = sqrt(bound.radius_z_sq) * root_k / gamma
     most = finite(delays * root * root)
-    return {"mistake_bound": most, "used": bound.updates / most if most else None}
+    return {"mistake_bound": most, "used": bound.weight / most if most else None}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.learners.learner import Learner
 from service.learning.packing import unpacked
 from service.learning.vectors import Array, Indices, Vector, room_for
@@ -32,7 +33,7 @@ class Bank:
             return z.dots(self._room[: len(self.learners), : self.size])
         return np.array([learner.score(z) for learner in self.learners])
 
-    def learn(self, z: Vector, rows: Indices, labels: Array) -> bool:
+    def learn(self, z: Vector, rows: Indices, labels: Array, weight: float = 1.0) -> bool:
         """Teach z to the learners at `rows`, each with its own label, -1 or +1; True if any changed."""
         if not len(rows):
             return False
@@ -42,7 +43,7 @@ class Bank:
             rows, labels = rows[can_change], labels[can_change]
         changed = False
         for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
-            changed |= self.learners[row].learn(z, int(label), None)
+            changed |= self.learners[row].learn(z, int(label), None, weight)
         return changed
 
     def add(self, count: int) -> None:
@@ -74,11 +75,16 @@ class Bank:
     def state(self) -> dict[str, Any]:
         return {"size": self.size, "learners": [learner.state() for learner in self.learners]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.size = state["size"]
-        self.learners = [self._make() for _ in state["learners"]]
-        self._room = np.zeros((len(self.learners), self.size))
-        for learner, row, kept in zip(self.learners, self._room, state["learners"], strict=True):
-            learner.restore(kept)
-            row[:] = unpacked(kept["weights"])
+    def restore(self, known: Any, learners: Any, count: int, size: int) -> None:
+        """From the two fields of `state`; of so many learners with so many weights each."""
+        self.size = saved.whole(known, "size", size, size)
+        saved.check(
+            type(learners) is list and len(learners) == count, "learners", f"must be a list of {count}"
+        )
+        self.learners = [self._make() for _ in learners]
+        self._room = np.zeros((count, size))
+        for at, (learner, kept) in enumerate(zip(self.learners, learners, strict=True)):
+            with saved.Within(f"learners[{at}]"):
+                learner.restore(kept, size)
+            self._room[at] = unpacked(kept["weights"])
         self._place_weights(0)

@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
+from service.learning.classes.classifier import highest
 from service.learning.learners.perceptron import learning_rate
-from service.learning.packing import packed, unpacked
+from service.learning.packing import packed
 from service.learning.vectors import Array, Vector, room_for
 
 
@@ -32,19 +34,25 @@ class Multiclass:
     def rows(self) -> Array:
         return self._room[: self._classes, : self._size]
 
-    def decide(self, z: Vector) -> tuple[int, float]:
-        if not self._classes:
-            return -1, 0.0
-        scores = z.dots(self.rows())
-        chosen = int(scores.argmax())
-        return chosen, float(scores[chosen])
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._classes, self._size
 
-    def learn(self, z: Vector, truth: int, served: int) -> bool:
+    def decide(self, z: Vector) -> tuple[int, float, float]:
+        if not self._classes:
+            return -1, 0.0, 0.0
+        return highest(z.dots(self.rows()))
+
+    def behind(self, z: Vector) -> Array:
+        scores = z.dots(self.rows())
+        return np.maximum.reduce(scores, initial=-np.inf) - scores  # type: ignore[no-any-return]
+
+    def learn(self, z: Vector, truth: int, served: int, weight: float = 1.0) -> bool:
         wrong = served if self._rule == "mistake" else self._rival(z, truth)
         if wrong == truth or z.is_zero:
             return False
         self.updates += 1
-        eta = learning_rate(self._schedule, self._eta0, self.updates)
+        eta = weight * learning_rate(self._schedule, self._eta0, self.updates)
         z.add_to(self.rows()[truth], eta)
         if wrong >= 0:
             z.add_to(self.rows()[wrong], -eta)
@@ -75,7 +83,8 @@ class Multiclass:
     def state(self) -> dict[str, Any]:
         return {"weights": packed(self.rows()), "updates": self.updates}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._room = unpacked(state["weights"])
-        self._classes, self._size = self._room.shape
-        self.updates = state["updates"]
+    def restore(self, state: Any, classes: int, size: int) -> None:
+        weights, updates = saved.fields(state, "weights", "updates")
+        self._room = saved.array(weights, "weights", (classes, size))
+        self._classes, self._size = classes, size
+        self.updates = saved.whole(updates, "updates")

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.classes.bank import Bank
+from service.learning.classes.classifier import highest
 from service.learning.learners.learner import Learner
 from service.learning.vectors import Array, Vector
 
@@ -28,17 +30,23 @@ class OneVsAll:
         self._bank.add(classes)
         self.updates = 0
 
-    def decide(self, z: Vector) -> tuple[int, float]:
-        if not self._bank.learners:
-            return -1, 0.0
-        scores = self._bank.scores(z)
-        chosen = int(scores.argmax())
-        return chosen, float(scores[chosen])
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._bank.learners), self._bank.size
 
-    def learn(self, z: Vector, truth: int, served: int) -> bool:
+    def decide(self, z: Vector) -> tuple[int, float, float]:
+        if not self._bank.learners:
+            return -1, 0.0, 0.0
+        return highest(self._bank.scores(z))
+
+    def behind(self, z: Vector) -> Array:
+        scores = self._bank.scores(z)
+        return np.maximum.reduce(scores, initial=-np.inf) - scores  # type: ignore[no-any-return]
+
+    def learn(self, z: Vector, truth: int, served: int, weight: float = 1.0) -> bool:
         labels = np.full(len(self._bank.learners), -1.0)
         labels[truth] = 1.0
-        changed = self._bank.learn(z, np.arange(len(labels)), labels)
+        changed = self._bank.learn(z, np.arange(len(labels)), labels, weight)
         self.updates += changed
         return changed
 
@@ -61,6 +69,7 @@ class OneVsAll:
     def state(self) -> dict[str, Any]:
         return {**self._bank.state(), "updates": self.updates}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._bank.restore(state)
-        self.updates = state["updates"]
+    def restore(self, state: Any, classes: int, size: int) -> None:
+        known, learners, updates = saved.fields(state, "size", "learners", "updates")
+        self._bank.restore(known, learners, classes, size)
+        self.updates = saved.whole(updates, "updates")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from service.learning import saved
 from service.learning.classes.bank import Bank
 from service.learning.learners.learner import Learner
 from service.learning.vectors import Array, Vector
@@ -31,13 +32,37 @@ class OneVsOne:
         self._rows = _unpaired(classes)
         self.updates = 0
 
-    def decide(self, z: Vector) -> tuple[int, float]:
-        """The chosen class, and the sum of its scores against all others."""
-        k = self._classes
-        if not k:
-            return -1, 0.0
-        first, second = self._pairs.T
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._classes, self._bank.size
+
+    def decide(self, z: Vector) -> tuple[int, float, float]:
+        """The chosen class, the sum of its scores against all others, and its score against the closest of them."""
+        if not self._classes:
+            return -1, 0.0, 0.0
         scores = self._bank.scores(z)
+        chosen, total = self._winner(scores)
+        behind = np.delete(self._behind(chosen, scores), chosen)
+        return chosen, total, float(behind.min()) if len(behind) else 0.0
+
+    def behind(self, z: Vector) -> Array:
+        """By how much the chosen class wins against each other; 0 against one that it loses to, or has not met."""
+        if not self._classes:
+            return np.zeros(0)
+        scores = self._bank.scores(z)
+        return self._behind(self._winner(scores)[0], scores)
+
+    def _behind(self, chosen: int, scores: Array) -> Array:
+        behind = np.zeros(self._classes)
+        first, second = self._pairs.T
+        behind[second[first == chosen]] = scores[first == chosen]
+        behind[first[second == chosen]] = -scores[second == chosen]
+        return np.maximum(behind, 0.0)
+
+    def _winner(self, scores: Array) -> tuple[int, float]:
+        """The class with the most votes, and the sum of its scores."""
+        k = self._classes
+        first, second = self._pairs.T
         votes = np.bincount(np.where(scores >= 0, first, second), minlength=k)
         votes += np.arange(k - 1, -1, -1) - np.bincount(first, minlength=k)  # of the pairs without a learner
         sums = np.bincount(first, scores, minlength=k) - np.bincount(second, scores, minlength=k)
@@ -45,11 +70,11 @@ class OneVsOne:
         chosen = int(best[sums[best].argmax()])
         return chosen, float(sums[chosen])
 
-    def learn(self, z: Vector, truth: int, served: int) -> bool:
+    def learn(self, z: Vector, truth: int, served: int, weight: float = 1.0) -> bool:
         others = np.delete(np.arange(self._classes), truth)
         self._pair(truth, others[self._rows[truth, others] < 0])
         labels = np.where(truth < others, 1.0, -1.0)
-        changed = self._bank.learn(z, self._rows[truth, others], labels)
+        changed = self._bank.learn(z, self._rows[truth, others], labels, weight)
         self.updates += changed
         return changed
 
@@ -85,14 +110,33 @@ class OneVsOne:
         return {**self._bank.state(), "classes": self._classes, "pairs": self._pairs.tolist(),
                 "updates": self.updates}  # fmt: skip
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._bank.restore(state)
-        self._classes = state["classes"]
-        self._pairs = np.array(state["pairs"], dtype=np.int64).reshape(-1, 2)
+    def restore(self, state: Any, classes: int, size: int) -> None:
+        known, learners, of_classes, pairs, updates = saved.fields(
+            state, "size", "learners", "classes", "pairs", "updates"
+        )
+        self._classes = saved.whole(of_classes, "classes", classes, classes)
+        self._pairs = _pairs_of(pairs, classes)
+        self._bank.restore(known, learners, len(self._pairs), size)
         self._rows = _unpaired(self._classes)
         first, second = self._pairs.T
         self._rows[first, second] = self._rows[second, first] = np.arange(len(self._pairs))
-        self.updates = state["updates"]
+        self.updates = saved.whole(updates, "updates")
+
+
+def _pairs_of(kept: Any, classes: int) -> npt.NDArray[np.int64]:
+    """Pairs of different classes, the lower one first, each at most once."""
+    most = classes * (classes - 1) // 2
+    saved.check(type(kept) is list and len(kept) <= most, "pairs", f"must be a list of at most {most} pairs")
+    for at, pair in enumerate(kept):
+        known = saved.wholes(pair, f"pairs[{at}]", classes - 1, 2)
+        saved.check(
+            len(known) == 2 and known[0] < known[1],
+            f"pairs[{at}]",
+            "must be two classes, the lower one first",
+        )
+    pairs = np.array(kept, dtype=np.int64).reshape(-1, 2)
+    saved.check(len(np.unique(pairs, axis=0)) == len(pairs), "pairs", "must differ from each other")
+    return pairs
 
 
 def _unpaired(classes: int) -> npt.NDArray[np.int64]:

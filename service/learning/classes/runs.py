@@ -25,10 +25,11 @@ AHEAD_MIN, AHEAD_MAX = 16, 256
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """For every row the class that was served, the score it was served by, and whether weights changed."""
+    """For every row the class that was served, the score and the gap it was served by, and whether weights changed."""
 
     served: Classes
     scores: Array
+    gaps: Array
     updated: Flags
 
 
@@ -38,7 +39,7 @@ def learn_rows(classifier: Classifier, vectors: Vectors, truths: Classes) -> Lea
         learner = classifier.learner
         if isinstance(learner, Perceptron):
             scores, updated = learn_perceptron(learner, vectors, 2 * truths - 1, 2 * classifier.tie - 1)
-            return Learned(_served(scores, classifier.tie), scores, updated)
+            return Learned(_served(scores, classifier.tie), scores, np.abs(scores), updated)
         if learner.served_by_weights and learner.idle_margin < inf:
             return _learn_in_runs(classifier, vectors, truths)
     return _learn_one_by_one(classifier, vectors, truths)
@@ -65,7 +66,7 @@ def _learn_in_runs(classifier: Binary, vectors: Vectors, truths: Classes) -> Lea
             vectors.row(at), int(truths[at]), classifier.chosen(float(scored[first]))
         )
         start, ahead = at + 1, AHEAD_MIN
-    return Learned(_served(scores, classifier.tie), scores, updated)
+    return Learned(_served(scores, classifier.tie), scores, np.abs(scores), updated)
 
 
 def _served(scores: Array, tie: int) -> Classes:
@@ -74,11 +75,12 @@ def _served(scores: Array, tie: int) -> Classes:
 
 
 def _learn_one_by_one(classifier: Classifier, vectors: Vectors, truths: Classes) -> Learned:
-    served, scores, updated = [], [], []
+    served, scores, gaps, updated = [], [], [], []
     for at, truth in enumerate(truths.tolist()):
         z = vectors.row(at)
-        chosen, score = classifier.decide(z)
+        chosen, score, gap = classifier.decide(z)
         served.append(chosen)
         scores.append(score)
+        gaps.append(gap)
         updated.append(classifier.learn(z, truth, chosen))
-    return Learned(np.array(served), np.array(scores), np.array(updated))
+    return Learned(np.array(served), np.array(scores), np.array(gaps), np.array(updated))

@@ -108,6 +108,9 @@ class Features(Protocol):
         """All that `restore` needs, beyond the settings: numbers, strings, lists and arrays."""
         ...
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Become what `state` was taken from, to the bit. The settings are the same as then."""
+    def restore(self, state: Any) -> None:
+        """Become what `state` was taken from, to the bit. The settings are the same as then.
+
+        `saved.BadState` unless features with these settings can have it: see `service/learning/saved.py`.
+        """
         ...

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.features.contract import BadFeatures
 from service.learning.features.rows import packer, rows_of_lists
 from service.learning.vectors import LARGEST, Array, Rows, Vector, Vectors, all_within
@@ -92,8 +93,12 @@ class Dense:
     def state(self) -> dict[str, Any]:
         return {"dimension": self.dimension}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.dimension = state["dimension"]
+    def restore(self, state: Any) -> None:
+        (dimension,) = saved.fields(state, "dimension")
+        if dimension is not None or self.dimension is not None:
+            most, least = (self.dimension_max, 1) if self.dimension is None else (self.dimension,) * 2
+            saved.whole(dimension, "dimension", most, least)
+        self.dimension = dimension
 
 
 def _numbers(sent: Sequence[Any]) -> Array:

@@ -10,6 +10,9 @@ from service.learning.vectors import LARGEST
 NAME_CHARS_MAX = 256
 """Of a name, a category, a word in a list. A longer word of a text is cut."""
 
+EXPANDED_CHARS_MAX = 2 * NAME_CHARS_MAX + 1
+"""Of a name with its category or word, as in `city=Bonn`."""
+
 TEXT_CHARS_MAX = 65_536
 
 FEATURES_MAX = 65_536

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.learners.normal import quantile
 from service.learning.vectors import Array, Vector
 
@@ -84,5 +85,5 @@ class Fourier:
     def state(self) -> dict[str, Any]:
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
+    def restore(self, state: Any, size: int) -> None:
+        saved.fields(state)

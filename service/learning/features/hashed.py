@@ -5,6 +5,7 @@ from typing import Any
 import mmh3
 import numpy as np
 
+from service.learning import saved
 from service.learning.features.with_names import WithNames
 from service.learning.vectors import Rows, Vector, Vectors
 
@@ -70,5 +71,5 @@ class Hashed(WithNames):
     def state(self) -> dict[str, Any]:
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
+    def restore(self, state: Any) -> None:
+        saved.fields(state)

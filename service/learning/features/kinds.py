@@ -143,6 +143,25 @@ def build(features: Mapping[str, Any], bias_value: float | None, *, size_max: in
     return Pipeline(Hashed(bits=features["bits"], text=text, first=first), transforms, bias_value)
 
 
+def numbers_kept(features: Mapping[str, Any], size: int) -> int:
+    """How many numbers features with these completed settings keep for so many entries.
+
+    They are means and variances, and Fourier's projection if the settings tell the dimension.
+
+    >>> [numbers_kept(complete({"kind": kind, "standardize": True}), 10) for kind in KINDS]
+    [20, 30, 30]
+    >>> numbers_kept(complete({"dimension": 3, "standardize": True, "fourier": {"features": 10}}), 10)
+    36
+    """
+    scaled, projection = size, 0
+    if features.get("fourier"):
+        scaled = features["dimension"] or 0
+        projection = scaled * features["fourier"]["features"]
+    if not features["standardize"]:
+        return projection
+    return projection + (2 if features["kind"] == "dense" else 3) * scaled
+
+
 def schema() -> dict[str, Any]:
     """The JSON schema of the settings of features."""
     text = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX},

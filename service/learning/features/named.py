@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
+from service.learning.features.expansion import EXPANDED_CHARS_MAX
 from service.learning.features.with_names import WithNames
 from service.learning.vectors import Rows, Vector, Vectors
 
@@ -63,7 +65,17 @@ class Named(WithNames):
     def state(self) -> dict[str, Any]:
         return {"names": self.names(), "ignored_names": self.ignored_names}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._names = list(state["names"])
+    def restore(self, state: Any) -> None:
+        names, ignored_names = saved.fields(state, "names", "ignored_names")
+        saved.check(
+            type(names) is list and len(names) <= self._names_max,
+            "names",
+            f"must be a list of at most {self._names_max} names",
+        )
+        for at, name in enumerate(names):
+            if type(name) is not str or not 0 < len(name) <= EXPANDED_CHARS_MAX:
+                raise saved.BadState(f"names[{at}]", f"must have 1 to {EXPANDED_CHARS_MAX} characters")
+        self._names = list(names)
         self._index = {name: self._first + i for i, name in enumerate(self._names)}
-        self.ignored_names = state["ignored_names"]
+        saved.check(len(self._index) == len(names), "names", "must differ from each other")
+        self.ignored_names = saved.whole(ignored_names, "ignored_names")

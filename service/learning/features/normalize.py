@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.vectors import Vector, dot
 
 
@@ -33,5 +34,5 @@ class Normalize:
     def state(self) -> dict[str, Any]:
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
+    def restore(self, state: Any, size: int) -> None:
+        saved.fields(state)

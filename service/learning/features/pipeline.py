@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.features.contract import Features
 from service.learning.features.transform import Transform
 from service.learning.vectors import Rows, Vector, Vectors
@@ -101,10 +102,17 @@ class Pipeline:
         kept = {name: transform.state() for name, transform in self.transforms.items()}
         return {"kind": self.kind.state(), "transforms": kept}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.kind.restore(state["kind"])
-        for name, transform in self.transforms.items():
-            transform.restore(state["transforms"][name])
+    def restore(self, state: Any) -> None:
+        kind, transforms = saved.fields(state, "kind", "transforms")
+        with saved.Within("kind"):
+            self.kind.restore(kind)
+        size = self.kind.size()
+        with saved.Within("transforms"):
+            kept = saved.fields(transforms, *self.transforms)
+            for (name, transform), its_state in zip(self.transforms.items(), kept, strict=True):
+                with saved.Within(name):
+                    transform.restore(its_state, size)
+                size = transform.size(size)
 
 
 def _with_bias(x: Vector, bias_value: float) -> Vector:

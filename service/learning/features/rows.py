@@ -41,7 +41,8 @@ def rows_of_names(sent: Iterable[Any], text: frozenset[str]) -> list[Rows] | Non
     >>> rows = rows_of_names([{"b": 1, "a": 2}, {"b": 3.5, "a": True}, {"c": 1}], frozenset())
     >>> [(table.names, table.values.tolist()) for table in rows]
     [(['a', 'b'], [[2.0, 1.0], [1.0, 3.5]]), (['c'], [[1.0]])]
-    >>> rows_of_names([{"a": "word"}], frozenset())
+    >>> rows_of_names([{"a": "word"}], frozenset()), rows_of_names([{}, {}], frozenset())
+    (None, None)
     """
     found: list[Rows] = []
     names: list[str] = []
@@ -49,7 +50,7 @@ def rows_of_names(sent: Iterable[Any], text: frozenset[str]) -> list[Rows] | Non
     try:
         for example in sent:
             its_names = list(example)
-            if its_names != names:
+            if its_names != names or not names:
                 if numbers:
                     found.append(_sorted_rows(names, _table(numbers, len(names))))
                 expand(example, text)  # names and their values are in order, if it does not raise

@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.packing import packed, unpacked
+from service.learning import saved
+from service.learning.features.expansion import FEATURES_MAX
+from service.learning.packing import packed
 from service.learning.vectors import LARGEST, Array, Vector, room_for
+
+MEAN_MAX = LARGEST * FEATURES_MAX
+"""The features that fall into one slot of hashed features are added up."""
+
+SQUARES_MAX = 4 * MEAN_MAX * MEAN_MAX * saved.ROUNDS_MAX
+"""What the squares of so many deviations can add up to."""
 
 
 def _scaled(values: Array, variance: Array) -> Array:
@@ -59,10 +67,12 @@ class Centred:
     def state(self) -> dict[str, Any]:
         return {"seen": self._seen, "mean": self._mean.copy(), "squares": self._squares.copy()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._seen = state["seen"]
-        self._mean = np.array(state["mean"])
-        self._squares = np.array(state["squares"])
+    def restore(self, state: Any, size: int) -> None:
+        seen, mean, squares = saved.fields(state, "seen", "mean", "squares")
+        self._seen = saved.whole(seen, "seen", saved.ROUNDS_MAX)
+        shape = (size if self._seen else 0,)
+        self._mean = saved.array(mean, "mean", shape, least=-MEAN_MAX, most=MEAN_MAX)
+        self._squares = saved.array(squares, "squares", shape, least=0.0, most=SQUARES_MAX)
 
 
 class Scaled:
@@ -113,7 +123,25 @@ class Scaled:
     def state(self) -> dict[str, Any]:
         return {"seen": self._seen, "kept": packed(self._kept[:, : self._size])}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._seen = state["seen"]
-        self._kept = unpacked(state["kept"])
-        self._size = self._kept.shape[1]
+    def restore(self, state: Any, size: int) -> None:
+        seen, kept = saved.fields(state, "seen", "kept")
+        self._seen = saved.whole(seen, "seen", saved.ROUNDS_MAX)
+        self._size = _width(kept, size if self._seen else 0)
+        self._kept = saved.array(kept, "kept", (3, self._size), most=SQUARES_MAX)
+        present, mean, squares = self._kept
+        saved.check(
+            bool((present == np.rint(present)).all() and (present >= 0).all() and (present <= seen).all()),
+            "kept",
+            "must say how often each feature was present, at most `seen` times",
+        )
+        saved.check(
+            bool((np.abs(mean) <= MEAN_MAX).all()), "kept", f"must have means of at most {MEAN_MAX:g}"
+        )
+        saved.check(bool((squares >= 0).all()), "kept", "must have no negative squares")
+
+
+def _width(kept: Any, size: int) -> int:
+    """Of how many features there are means: those that have been present, so at most `size`."""
+    shape = kept.get("shape") if isinstance(kept, dict) else list(getattr(kept, "shape", ()))
+    width = shape[1] if isinstance(shape, list) and len(shape) == 2 else None
+    return saved.whole(width, "kept.shape[1]", size)

@@ -24,6 +24,6 @@ class Transform(Protocol):
         """All that `restore` needs, beyond the settings; empty if nothing is absorbed."""
         ...
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Become what `state` was taken from, to the bit."""
+    def restore(self, state: Any, size: int) -> None:
+        """Become what `state` was taken from, to the bit; `saved.BadState` unless it is one for `size` entries."""
         ...

@@ -21,12 +21,12 @@ class Arow(Confident):
         super().__init__(covariance)
         self._r = r
 
-    def learn(self, z: Vector, y: int, served: int | None) -> bool:
+    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
         loss = 1.0 - y * self.score(z)
         if loss <= 0:
             return False
         spread = self._covariance.spread(z)
         if spread.variance < NEGLIGIBLE:
             return False
-        beta = 1.0 / (spread.variance + self._r)
+        beta = 1.0 / (spread.variance + self._r / weight)
         return self._move(z, spread, beta * loss * y, beta)

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.learners.linear import Linear
 from service.learning.learners.perceptron import sign
-from service.learning.packing import packed, unpacked
+from service.learning.packing import packed
 from service.learning.vectors import Array, Vector, room_for
 
 
@@ -38,13 +39,14 @@ class Averaged(Linear):
         now = z.dot(self._weights)
         return now - z.dot(self._lag) / self._seen if self._seen else now
 
-    def learn(self, z: Vector, y: int, served: int | None) -> bool:
+    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
         """`served` is not asked: this learner corrects its current weights, which nobody was served by."""
         wrong = sign(z.dot(self._weights), self._tie) != y and not z.is_zero
         if wrong:
             self.updates += 1
-            z.add_to(self._weights, self._eta0 * y)
-            z.add_to(self._lag, self._eta0 * y * self._seen)
+            step = weight * self._eta0 * y
+            z.add_to(self._weights, step)
+            z.add_to(self._lag, step * self._seen)
         self._seen += 1
         return wrong
 
@@ -61,7 +63,8 @@ class Averaged(Linear):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "lag": packed(self._lag), "seen": self._seen}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self._lag_room = self._lag = unpacked(state["lag"])
-        self._seen = state["seen"]
+    def restore(self, state: Any, size: int) -> None:
+        weights, updates, lag, seen = saved.fields(state, "weights", "updates", "lag", "seen")
+        self._restore(weights, updates, size)
+        self._lag_room = self._lag = saved.array(lag, "lag", (size,))
+        self._seen = saved.whole(seen, "seen", saved.ROUNDS_MAX)

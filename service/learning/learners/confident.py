@@ -2,12 +2,10 @@
 
 from typing import Any
 
+from service.learning import saved
 from service.learning.learners.covariance import Covariance, Diagonal, Full, Spread
-from service.learning.learners.linear import Linear
+from service.learning.learners.linear import MOVE_MAX, Linear
 from service.learning.vectors import Array, Vector
-
-MOVE_MAX = 1e150
-"""A step that would move a weight farther than this is not taken, so that weights stay finite."""
 
 
 class Confident(Linear):
@@ -44,6 +42,7 @@ class Confident(Linear):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "covariance": self._covariance.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self._covariance.restore(state["covariance"])
+    def restore(self, state: Any, size: int) -> None:
+        weights, updates, covariance = saved.fields(state, "weights", "updates", "covariance")
+        self._restore(weights, updates, size)
+        self._covariance.restore(covariance, size)

@@ -47,11 +47,13 @@ class Learner(Protocol):
         """The score that a prediction is served from: its sign is the label, 0 is a tie."""
         ...
 
-    def learn(self, z: Vector, y: int, served: int | None) -> bool:
+    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
         """Learn that z has the label y (-1 or +1); True if the weights changed. Called once for every reveal.
 
         `served` is the label the client was given, which may be older than the weights; None, as among several
-        classes, asks the learner to judge by the weights as they are.
+        classes, asks the learner to judge by the weights as they are. The example counts `weight` times, in the way
+        that docs/models.md tells for each learner; 1 leaves no trace of it. Whether the weights change at all does
+        not depend on it.
         """
         ...
 
@@ -82,6 +84,9 @@ class Learner(Protocol):
         """
         ...
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Become what `state` was taken from, to the bit. The parameters are the same as then."""
+    def restore(self, state: Any, size: int) -> None:
+        """Become what `state` was taken from, to the bit. The parameters are the same as then.
+
+        `saved.BadState` unless a learner of `size` weights can have it: see `service/learning/saved.py`.
+        """
         ...

@@ -5,8 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.packing import packed, unpacked
+from service.learning import saved
+from service.learning.packing import packed
 from service.learning.vectors import Array, Vector, room_for
+
+MOVE_MAX = 1e150
+"""A step that would move a weight farther than this is not taken, so that weights stay finite."""
 
 
 class Linear:
@@ -33,6 +37,8 @@ class Linear:
         if row is None:
             self._room = room_for(self._room, size)
             row = self._room[:size]
+        else:
+            self._room = row  # what was restored is kept in the row from now on, and not twice
         self._weights = row
 
     def start_from(self, weights: Array) -> None:
@@ -41,6 +47,10 @@ class Linear:
     def state(self) -> dict[str, Any]:
         return {"weights": packed(self._weights), "updates": self.updates}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._room = self._weights = unpacked(state["weights"])
-        self.updates = state["updates"]
+    def restore(self, state: Any, size: int) -> None:
+        weights, updates = saved.fields(state, "weights", "updates")
+        self._restore(weights, updates, size)
+
+    def _restore(self, weights: Any, updates: Any, size: int) -> None:
+        self._room = self._weights = saved.array(weights, "weights", (size,))
+        self.updates = saved.whole(updates, "updates")

@@ -5,60 +5,66 @@ The bias constant is an entry of z like any other, so it counts in ‖z‖².
 """
 
 from collections.abc import Callable
+from math import sqrt
 
-from service.learning.learners.linear import Linear
+from service.learning.learners.linear import MOVE_MAX, Linear
 from service.learning.vectors import NEGLIGIBLE, Vector
 
 
-def pa_step(loss: float, norm_sq: float) -> float:
-    """The step that removes the whole loss.
+def pa_step(loss: float, norm_sq: float, weight: float = 1.0) -> float:
+    """The step that removes the whole loss, `weight` times.
 
     >>> pa_step(1.0, 4.0)
     0.25
     """
-    return loss / norm_sq
+    return weight * (loss / norm_sq)
 
 
-def pa1_step(loss: float, norm_sq: float, *, C: float) -> float:
-    """The step that removes the loss, at most C.
+def pa1_step(loss: float, norm_sq: float, weight: float = 1.0, *, C: float) -> float:
+    """The step that removes the loss, at most C for a weight of 1.
 
-    >>> pa1_step(1.0, 4.0, C=0.1)
-    0.1
+    >>> pa1_step(1.0, 4.0, C=0.1), pa1_step(1.0, 4.0, 2.0, C=0.1)
+    (0.1, 0.2)
     """
-    return min(C, loss / norm_sq)
+    return min(weight * C, loss / norm_sq)
 
 
-def pa2_step(loss: float, norm_sq: float, *, C: float) -> float:
-    """The step that removes the loss in part, the less the smaller C is.
+def pa2_step(loss: float, norm_sq: float, weight: float = 1.0, *, C: float) -> float:
+    """The step that removes the loss in part, the less the smaller C and the weight are.
 
     >>> pa2_step(1.0, 4.0, C=0.125)
     0.125
     """
-    return loss / (norm_sq + 0.5 / C)
+    softness = weight * C
+    return loss / (norm_sq + 0.5 / softness) if softness else 0.0  # which the smallest weights make of it
 
 
 class PassiveAggressive(Linear):
     """w += τ y z while the loss max(0, 1 - y w·z) is above 0; the zero vector teaches nothing.
 
     Even without a C the weights cannot run away: the whole step leaves the part of w across z as it is and
-    sets the part along z to 1/‖z‖, so that ‖w‖² grows by at most 1/‖z‖².
+    sets the part along z to 1/‖z‖, so that ‖w‖² grows by at most 1/‖z‖². With weights above 2 PA goes beyond that and
+    can run away: a step longer than `MOVE_MAX` is not taken.
     """
 
     __slots__ = ("_step",)
 
     idle_margin = 1.0
 
-    def __init__(self, step: Callable[[float, float], float]) -> None:
+    def __init__(self, step: Callable[[float, float, float], float]) -> None:
         super().__init__()
         self._step = step
 
-    def learn(self, z: Vector, y: int, served: int | None) -> bool:
+    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
         loss = 1.0 - y * self.score(z)
         if loss <= 0:
             return False
         norm_sq = z.norm_sq()
         if norm_sq < NEGLIGIBLE:
             return False
+        step = self._step(loss, norm_sq, weight)
+        if weight > 1.0 and step * sqrt(norm_sq) > MOVE_MAX:
+            return False
         self.updates += 1
-        z.add_to(self._weights, y * self._step(loss, norm_sq))
+        z.add_to(self._weights, y * step)
         return True

@@ -47,11 +47,11 @@ class Perceptron(Linear):
         self._tie = tie
         self.idle_margin = delta if rule == "margin" else 0.0
 
-    def learn(self, z: Vector, y: int, served: int | None) -> bool:
+    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
         if not self._errs(z, y, served) or z.is_zero:
             return False
         self.updates += 1
-        z.add_to(self._weights, learning_rate(self._schedule, self._eta0, self.updates) * y)
+        z.add_to(self._weights, weight * learning_rate(self._schedule, self._eta0, self.updates) * y)
         return True
 
     def _errs(self, z: Vector, y: int, served: int | None) -> bool:

@@ -54,7 +54,7 @@ class Scw(Confident):
         self._C = C
         self._phi = quantile(eta)
 
-    def learn(self, z: Vector, y: int, served: int | None) -> bool:
+    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
         spread = self._covariance.spread(z)
         v = spread.variance
         if v < NEGLIGIBLE:
@@ -62,5 +62,5 @@ class Scw(Confident):
         m = y * self.score(z)
         if self._phi * sqrt(v) - m <= 0:
             return False
-        alpha, beta = scw1_step(m, v, phi=self._phi, C=self._C)
+        alpha, beta = scw1_step(m, v, phi=self._phi, C=weight * self._C)
         return alpha > 0 and self._move(z, spread, alpha * y, beta)

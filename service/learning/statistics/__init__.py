@@ -11,15 +11,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from service.learning import saved
+from service.learning.statistics.calibration import Calibration
 from service.learning.statistics.confusion import Confusion
 from service.learning.statistics.curve import Curve
 from service.learning.statistics.delay import Delay
 from service.learning.statistics.drift import Drift
+from service.learning.statistics.error_interval import ErrorInterval
 from service.learning.statistics.ewma import Ewma
 from service.learning.statistics.last_rounds import LastRounds
 from service.learning.statistics.rates import ratio
 from service.learning.statistics.statistic import Asked, Flags, Integers, RevealedBlock, Statistic
 from service.learning.statistics.time_windows import TimeWindows
+from service.learning.statistics.weighted_error import WeightedError
+from service.learning.vectors import Array
 
 STATISTICS: dict[str, type[Statistic]] = {
     "ewma": Ewma,
@@ -29,8 +34,16 @@ STATISTICS: dict[str, type[Statistic]] = {
     "delay": Delay,
     "drift": Drift,
     "curve": Curve,
+    "interval": ErrorInterval,
+    "calibration": Calibration,
+    "weighted": WeightedError,
 }
 """Every statistic by the name that it has as an attribute of `Statistics` and in a model's state."""
+
+
+Standing = tuple[float, float, float | None]
+"""How far ahead the class of a prediction was when it was served: how far its score was above the second-best, the same
+between 0 and 1 relative to the usual gap, and the chance that it is right. `calibration.py` tells more."""
 
 
 class Statistics:
@@ -62,6 +75,9 @@ class Statistics:
     delay: Delay
     drift: Drift
     curve: Curve
+    interval: ErrorInterval
+    calibration: Calibration
+    weighted: WeightedError
 
     def __init__(self) -> None:
         self.revealed = 0
@@ -71,16 +87,27 @@ class Statistics:
             setattr(self, name, statistic())
 
     def observe(
-        self, truth: int, served: int, *, at_us: int, predicted_at_us: int, updated: bool, stale_updates: int
+        self,
+        truth: int,
+        served: int,
+        *,
+        at_us: int,
+        predicted_at_us: int,
+        updated: bool,
+        stale_updates: int,
+        standing: Standing | None = None,
+        weight: float = 1.0,
     ) -> bool:
         """Take in one reveal; whether the error is found, with it, to have risen (a drift).
 
         `truth` and `served` are indices of classes; `served` is -1 where no label could be served yet,
         which is a mistake that stands in no column of the confusion matrix. `stale_updates` counts the
-        model's updates between the prediction and this reveal.
+        model's updates between the prediction and this reveal. `standing` is that of the prediction as it was served,
+        None if a version made it that did not know of it.
         """
         mistake = truth != served
         self.recent.observe(self.revealed, mistake)
+        self.interval.observe(self.revealed, self.mistakes, mistake)
         self.revealed = revealed = self.revealed + 1
         if mistake:
             self.mistakes += 1
@@ -90,25 +117,31 @@ class Statistics:
         self.clock.observe(at_us, mistake)
         self.confusion.observe(truth, served)
         self.delay.observe(at_us - predicted_at_us, stale_updates)
+        if weight != 1.0:
+            self.weighted.observe(mistake, weight)
+        if standing is not None:
+            self.calibration.observe(*standing, not mistake, is_late=predicted_at_us != at_us)
         curve = self.curve
         if revealed == curve.due:
             curve.observe(self.mistakes)
         return self.drift.observe(mistake, revealed)
 
-    def observe_rows(self, truths: Integers, served: Integers, updated: Flags, *, at_us: int) -> list[int]:
+    def observe_rows(
+        self, truths: Integers, served: Integers, updated: Flags, gaps: Array, *, at_us: int
+    ) -> RevealedBlock:
         """Take in whole rounds, one after the other at the same time: what `observe` would make of each.
 
-        The numbers of the reveals at which the error was found to have risen.
+        In the block that is returned, `rises` and `probabilities` are what the statistics have found.
         """
         mistaken = truths != served
         mistakes = np.cumsum(mistaken) + self.mistakes
-        block = RevealedBlock(truths, served, mistaken, mistakes, self.revealed, at_us)
+        block = RevealedBlock(truths, served, mistaken, mistakes, self.revealed, at_us, gaps)
         for name in STATISTICS:
             getattr(self, name).observe_rows(block)
         self.revealed += len(truths)
         self.mistakes = int(mistakes[-1])
         self.updates += int(np.count_nonzero(updated))
-        return block.rises
+        return block
 
     @property
     def ewma_error_rate(self) -> float | None:
@@ -125,9 +158,14 @@ class Statistics:
         """`stable`, `warning` or `drift`."""
         return self.drift.state_at(self.revealed)
 
-    def report(self, now_us: int, classes: int) -> dict[str, Any]:
+    def standing(self, gap: float) -> Standing:
+        """That of a prediction with this gap between its best scores, now."""
+        lead = self.calibration.lead(gap)
+        return gap, lead, self.calibration.probability(lead)
+
+    def report(self, now_us: int, classes: int, confidence: float = 0.95) -> dict[str, Any]:
         """What `/stats` says, as of `now_us`, for a model that knows this many classes, by their indices."""
-        asked = Asked(now_us, classes, self.revealed, self.mistakes)
+        asked = Asked(now_us, classes, self.revealed, self.mistakes, confidence)
         report: dict[str, Any] = {
             "mistakes": self.mistakes,
             "updates": self.updates,
@@ -144,12 +182,26 @@ class Statistics:
         return counters | {name: getattr(self, name).state() for name in STATISTICS}
 
     @classmethod
-    def restore(cls, state: dict[str, Any]) -> Statistics:
-        """What `state` was taken from, to the bit."""
+    def restore(cls, state: Any) -> Statistics:
+        """What `state` was taken from, to the bit; `saved.BadState` if a part of it cannot be one's state."""
         statistics = cls()
-        statistics.revealed = state["revealed"]
-        statistics.mistakes = state["mistakes"]
-        statistics.updates = state["updates"]
-        for name, statistic in STATISTICS.items():
-            setattr(statistics, name, statistic.restore(state[name]))
+        revealed, mistakes, updates, *parts = saved.fields(
+            state, "revealed", "mistakes", "updates", *STATISTICS
+        )
+        statistics.revealed = saved.whole(revealed, "revealed", saved.ROUNDS_MAX)
+        statistics.mistakes = saved.whole(mistakes, "mistakes", statistics.revealed)
+        statistics.updates = saved.whole(updates, "updates", statistics.revealed)
+        for (name, statistic), part in zip(STATISTICS.items(), parts, strict=True):
+            with saved.Within(name):
+                setattr(statistics, name, statistic.restore(part))
         return statistics
+
+    def check(self, classes: int) -> None:
+        """`saved.BadState` unless all parts agree with the three counters and a model of so many classes.
+
+        For states that others may have written: a snapshot, which has a digest of its own, is believed so far.
+        """
+        counted = Asked(0, classes, self.revealed, self.mistakes)
+        for name in STATISTICS:
+            with saved.Within(name):
+                getattr(self, name).check(counted)

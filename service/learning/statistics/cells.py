@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from operator import lt
+from typing import Any
+
+from service.learning import saved
 
 KIND_BITS = 24
 COUNT_BITS = 40
@@ -40,3 +44,13 @@ def add(cells: array[int], kind: int, cells_max: int = 1 << KIND_BITS, count: in
         return 0
     cells.insert(at, least + count)
     return count
+
+
+def restore_cells(kept: Any, place: str, kinds: int, cells_max: int) -> array[int]:
+    """Cells of kinds below `kinds` as a state has them: each kind once, none of them empty, in their order."""
+    cells = array("Q", saved.wholes(kept, place, (kinds << COUNT_BITS) - 1, cells_max))
+    of_kinds = [cell >> COUNT_BITS for cell in cells]
+    in_order = all(map(lt, of_kinds, of_kinds[1:]))
+    saved.check(in_order, place, "must be in the order of their kinds, each once")
+    saved.check(all(cell & COUNT_MASK for cell in cells), place, "must count at least one each")
+    return cells

@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, KIND_BITS, add, no_cells
+from service.learning import saved
+from service.learning.statistics.cells import (
+    COUNT_BITS,
+    COUNT_MASK,
+    KIND_BITS,
+    add,
+    no_cells,
+    restore_cells,
+)
 from service.learning.statistics.rates import ratio
 from service.learning.statistics.statistic import Asked, Flags, RevealedBlock
 
@@ -247,10 +255,45 @@ class Confusion:
     @classmethod
     def restore(cls, state: list[Any]) -> Confusion:
         confusion = cls()
-        confusion.last, confusion.no_change_right = state[:2]
-        confusion.majority, confusion.majority_support, confusion.majority_right = state[2:5]
-        confusion.near.extend(state[5])
-        if state[6]:
-            confusion.far = no_cells()
-            confusion.far.extend(state[6])
+        *scalars, near, far = saved.items(state, 7)
+        for at, count in enumerate(scalars):
+            saved.whole(count, f"[{at}]", saved.ROUNDS_MAX)
+        confusion.last, confusion.no_change_right = scalars[:2]
+        confusion.majority, confusion.majority_support, confusion.majority_right = scalars[2:]
+        confusion.near.extend(saved.wholes(near, "[5]", saved.ROUNDS_MAX, NEAR_CLASSES**2))
+        cells = restore_cells(far, "[6]", 1 << KIND_BITS, CELLS_MAX + 3 * (CLASSES_MAX + 1))
+        confusion.far = cells or None
         return confusion
+
+    def check(self, counted: Asked) -> None:
+        classes = min(counted.classes, CLASSES_MAX)
+        supports, missed, uncounted = [0] * classes, [0] * classes, 0
+        saved.check(len(self.near) <= classes * classes, "[5]", "has an unknown class")
+        for row, column, count in self._counts():
+            place = "[5]" if not count or row < NEAR_CLASSES > column else "[6]"
+            known = [each < classes or each == NONE for each in (row, column)]
+            saved.check(
+                not count or (all(known) and not row == column == NONE), place, "has an unknown class"
+            )
+            if row == column and count:
+                supports[row] += count
+            elif row == NONE:
+                uncounted += count
+            elif count:
+                missed[row] += count
+        saved.check(sum(supports) == counted.revealed, "[5]", f"must count {counted.revealed} rounds")
+        saved.check(
+            sum(missed) == counted.mistakes or (sum(missed) < counted.mistakes and counted.classes > classes),
+            "[5]",
+            f"must count {counted.mistakes} mistakes",
+        )
+        fits = all(wrong <= support for wrong, support in zip(missed, supports, strict=True))
+        saved.check(fits, "[5]", "must not have more mistakes than rounds of a class")
+        saved.check(uncounted <= counted.mistakes, "[6]", "must not have more mistakes than there were")
+        saved.check(self.last < max(classes, 1), "[0]", "must be a class")
+        commonest = max(range(classes), key=supports.__getitem__, default=0)
+        saved.check(self.majority == commonest, "[2]", "must be the commonest class")
+        support = supports[commonest] if classes else 0
+        saved.check(self.majority_support == support, "[3]", "must be how often the commonest class came")
+        for place, right in (("[1]", self.no_change_right), ("[4]", self.majority_right)):
+            saved.check(right <= counted.revealed, place, "must not be more than all rounds")

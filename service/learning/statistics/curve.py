@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, ClassVar
 
+from service.learning import saved
 from service.learning.statistics.statistic import Asked, RevealedBlock
 
 STEPS_MAX = 510  # and the first point and the present make 512; even, so that steps fold in pairs
+STEP_MAX = (1 << 32) - 1
 
 
 class Curve:
@@ -69,6 +71,20 @@ class Curve:
     @classmethod
     def restore(cls, state: list[Any]) -> Curve:
         curve = cls()
-        curve.stride, curve.due, curve.marked, steps = state
+        stride, due, marked, kept = saved.items(state, 4)
+        curve.stride = saved.whole(stride, "[0]", saved.ROUNDS_MAX, 1)
+        saved.check(curve.stride & (curve.stride - 1) == 0, "[0]", "must be a power of two")
+        steps = saved.wholes(kept, "[3]", min(curve.stride, STEP_MAX), STEPS_MAX - 1)
         curve.steps = bytearray(steps) if curve.stride < 256 else array("I", steps)
+        next_point = curve.stride * (len(steps) + 1)
+        curve.due = saved.whole(due, "[1]", next_point, next_point)
+        curve.marked = saved.whole(marked, "[2]", total := sum(steps), total)
         return curve
+
+    def check(self, counted: Asked) -> None:
+        last = self.due - self.stride
+        saved.check(
+            last <= counted.revealed < self.due, "[1]", "must be the next of all rounds to get a point"
+        )
+        missing = counted.mistakes - self.marked
+        saved.check(0 <= missing <= counted.revealed - last, "[2]", "must fit the count of mistakes")

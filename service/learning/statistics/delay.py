@@ -11,10 +11,12 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, add, no_cells
+from service.learning import saved
+from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, add, no_cells, restore_cells
 from service.learning.statistics.statistic import Asked, RevealedBlock
 
 DELAY_MAX_MS = (1 << 35) - 1
+BUCKETS = 264
 QUANTILES = {"p50": 50, "p90": 90, "p99": 99}
 
 
@@ -99,6 +101,17 @@ class Delay:
     @classmethod
     def restore(cls, state: list[Any]) -> Delay:
         delay = cls()
-        delay.longest_us, delay.updates_max = state[:2]
-        delay.cells.extend(state[2])
+        longest_us, updates_max, kept = saved.items(state, 3)
+        delay.longest_us = saved.whole(longest_us, "[0]")
+        delay.updates_max = saved.whole(updates_max, "[1]")
+        delay.cells = restore_cells(kept, "[2]", BUCKETS, BUCKETS)
+        if delay.cells:
+            newest = bucket_of(min(delay.longest_us // 1000, DELAY_MAX_MS))
+            saved.check(
+                delay.cells[-1] >> COUNT_BITS == newest, "[0]", "must be in the bucket of the longest delays"
+            )
         return delay
+
+    def check(self, counted: Asked) -> None:
+        total = sum([cell & COUNT_MASK for cell in self.cells])
+        saved.check(total == counted.revealed, "[2]", f"must count {counted.revealed} rounds")

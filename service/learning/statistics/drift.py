@@ -1,3 +1,4 @@
+# long: a test, its data structure, and how a saved one is checked
 """When the error changed: ADWIN (Bifet and Gavaldà, 2007) on the stream of mistakes.
 
 ADWIN keeps the stream since the last change and tests the ways of cutting it into an older and a newer
@@ -25,6 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.statistics.statistic import Asked, Flags, RevealedBlock
 
 DELTA = 0.002
@@ -46,6 +48,7 @@ BLOCK_MASK = (1 << BLOCK_ROUNDS) - 1
 FINE_CUTS = [6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]
 FINE_NEWER = np.array(FINE_CUTS)
 FINE_BYTES = (FINE_ROUNDS + BLOCK_ROUNDS) // 8
+BLOCKS_MAX = BUCKETS_MAX * 40  # of each size up to 2^40 rounds
 FINE_MASKS = [(newer, (1 << newer) - 1) for newer in FINE_CUTS]
 
 
@@ -245,12 +248,46 @@ class Drift:
 
     @classmethod
     def restore(cls, state: list[Any]) -> Drift:
-        drift = cls(state[0])
-        drift.rounds, drift.ones = state[1:3]
-        drift.bits = int.from_bytes(state[3], "little")
-        drift.blocks = array("q", state[4]) if state[4] else None
-        drift.warning, drift.count, drift.last_round = state[5:]
+        delta, rounds, ones, bits, blocks, warning, count, last_round = saved.items(state, 8)
+        saved.check(type(delta) is float and 0.0 < delta < 1.0, "[0]", "must be a number between 0 and 1")
+        drift = cls(delta)
+        drift.rounds = saved.whole(rounds, "[1]", saved.ROUNDS_MAX)
+        drift.ones = saved.whole(ones, "[2]", drift.rounds)
+        drift.bits = int.from_bytes(saved.memory(bits, "[3]", FINE_BYTES), "little")
+        kept = saved.wholes(blocks, "[4]", saved.ROUNDS_MAX, BLOCKS_MAX)
+        drift.blocks = array("q", kept) if kept else None
+        drift.warning = saved.truth(warning, "[5]")
+        drift.count = saved.whole(count, "[6]", saved.ROUNDS_MAX)
+        drift.last_round = None if last_round is None else saved.whole(last_round, "[7]", saved.ROUNDS_MAX, 1)
+        drift._check_window()
         return drift
+
+    def _check_window(self) -> None:
+        """BadState unless bits, buckets and ones are those of a window of so many rounds."""
+        begun = self.rounds % BLOCK_ROUNDS
+        bits = min(self.rounds, FINE_ROUNDS + begun) if self.rounds > FINE_ROUNDS else self.rounds
+        saved.check(self.bits >> bits == 0, "[3]", f"must have at most {bits} bits")
+        sizes, ones = self._buckets()
+        saved.check(
+            len(sizes) == len(ones) and all(one <= size for one, size in zip(ones, sizes, strict=True)),
+            "[4]",
+            "must be a bucket for each part of the window",
+        )
+        fine = (self.bits >> begun).bit_count()
+        saved.check(self.ones == sum(ones) + fine, "[2]", "must be the ones in bits and buckets")
+
+    def check(self, counted: Asked) -> None:
+        ones = self.ones + (self.bits & ((1 << self.rounds % BLOCK_ROUNDS) - 1)).bit_count()
+        saved.check(self.rounds <= counted.revealed, "[1]", "must not be more than all rounds")
+        saved.check(ones <= counted.mistakes, "[2]", "must not be more than all mistakes")
+        last = self.last_round or 0
+        saved.check(
+            (self.count == 0) == (last == 0), "[7]", "must be the round of the last rise, if there was one"
+        )
+        saved.check(
+            last + self.rounds <= counted.revealed, "[7]", "must be before the rounds since the last change"
+        )
+        saved.check(self.count * BLOCK_ROUNDS <= last, "[6]", "must be at most one in 32 rounds")
 
 
 def _t_warning(rounds: int, delta: float) -> float:

@@ -7,10 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.statistics.rates import ratio
 from service.learning.statistics.statistic import Asked, RevealedBlock
 
 ALPHA = 0.01
+ROUNDED = 1e-9
+"""What the sums of many small numbers may be off by."""
 
 
 class Ewma:
@@ -63,5 +66,11 @@ class Ewma:
     @classmethod
     def restore(cls, state: list[float]) -> Ewma:
         ewma = cls()
-        ewma._sum, ewma._weight = state
+        total, weight = saved.items(state, 2)
+        ewma._weight = saved.real(weight, "[1]", 0.0, 1.0)
+        ewma._sum = saved.real(total, "[0]", 0.0, ewma._weight + ROUNDED)
         return ewma
+
+    def check(self, counted: Asked) -> None:
+        weight = 1.0 - (1.0 - ALPHA) ** counted.revealed
+        saved.check(abs(self._weight - weight) <= ROUNDED, "[1]", "is not the weight of so many rounds")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from service.learning import saved
 from service.learning.statistics.rates import window
 from service.learning.statistics.statistic import Asked, RevealedBlock
 
@@ -82,4 +83,14 @@ class LastRounds(bytearray):
 
     @classmethod
     def restore(cls, state: bytes) -> LastRounds:
-        return cls(state)
+        return cls(saved.memory(state, "", RING_BYTES))
+
+    def check(self, counted: Asked) -> None:
+        revealed = counted.revealed
+        saved.check(len(self) == min(-(-revealed // 8), RING_BYTES), "", f"must be a ring of {revealed} bits")
+        begun = revealed % RING_BITS
+        # The rest of a byte that has been begun is empty: later mistakes are added to it.
+        saved.check(not begun % 8 or not self[begun >> 3] >> begun % 8, "", "must end where the rounds do")
+        ones = int.from_bytes(self, "little").bit_count()
+        least = counted.mistakes if revealed <= RING_BITS else 0
+        saved.check(least <= ones <= counted.mistakes, "", "must have a bit for each mistake")

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from service.learning.vectors import Array
+
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -35,8 +37,14 @@ class RevealedBlock:
     at_us: int
     """The time of the event, in microseconds since 1970, the same for all rounds of a block."""
 
+    gaps: Array
+    """How far the best score of each round was ahead of the second-best."""
+
     rises: list[int] = field(default_factory=list)
     """Filled by `Drift`: the numbers of the reveals (from 1) at which the error was found to have risen."""
+
+    probabilities: list[float | None] = field(default_factory=list)
+    """Filled by `Calibration`: the probability that each round's label was served with."""
 
 
 class Asked(NamedTuple):
@@ -53,6 +61,9 @@ class Asked(NamedTuple):
 
     mistakes: int
     """How many of them were mistakes."""
+
+    confidence: float = 0.95
+    """The probability with which intervals are to hold."""
 
 
 class Statistic(Protocol):
@@ -95,5 +106,9 @@ class Statistic(Protocol):
 
     @classmethod
     def restore(cls, state: Any) -> Self:
-        """The statistic that `state` was taken from, to the bit."""
+        """The statistic that `state` was taken from, to the bit; `saved.BadState` if it cannot be one's state."""
+        ...
+
+    def check(self, counted: Asked) -> None:
+        """`saved.BadState` unless it can be of so many rounds, mistakes and classes. For one that was restored."""
         ...

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from operator import le, lt
 from typing import Any, ClassVar
 
+from service.learning import saved
 from service.learning.statistics.rates import window
 from service.learning.statistics.statistic import Asked, RevealedBlock
 
@@ -22,6 +24,10 @@ HALF_HOUR_S = 1800
 # A bucket's tally is rounds << 32 | mistakes: one number to add and to keep, for up to 2^31 reveals a bucket.
 ROUND = 1 << 32
 MISTAKES_MASK = ROUND - 1
+TALLY_MAX = (1 << 63) - 1
+SECOND_MAX = saved.COUNT_MAX // 1_000_000
+AGEING_MAX = 4
+"""A series may hold a few buckets more than its window has: they are looked at when a second ages."""
 
 
 def add(series: array[int] | None, bucket: int, tally: int) -> array[int]:
@@ -31,14 +37,14 @@ def add(series: array[int] | None, bucket: int, tally: int) -> array[int]:
     [5, 2, 7, 4]
     """
     if series is None:
-        return array("q", (bucket, tally))
+        return array("q", (bucket, min(tally, TALLY_MAX)))
     at = len(series) - 2
     while at >= 0 and series[at] > bucket:
         at -= 2
     if at >= 0 and series[at] == bucket:
-        series[at + 1] += tally
+        series[at + 1] = min(series[at + 1] + tally, TALLY_MAX)
     else:
-        series[at + 2 : at + 2] = array("q", (bucket, tally))
+        series[at + 2 : at + 2] = array("q", (bucket, min(tally, TALLY_MAX)))
     return series
 
 
@@ -80,7 +86,7 @@ class TimeWindows:
             if self.seconds is None:
                 self.seconds = array("q")
             self.seconds.append(self.second)
-            self.seconds.append(self.tally)
+            self.seconds.append(min(self.tally, TALLY_MAX))
             self.second, self.tally = second, tally
             if second - self.seconds[0] >= SECONDS_MAX:
                 self._age(self.seconds)
@@ -140,8 +146,42 @@ class TimeWindows:
     @classmethod
     def restore(cls, state: list[Any]) -> TimeWindows:
         windows = cls()
-        windows.second, windows.tally = state[:2]
+        second, tally, *series = saved.items(state, 5)
+        windows.second = saved.whole(second, "[0]", SECOND_MAX)
+        windows.tally = saved.whole(tally, "[1]", TALLY_MAX)
+        newest = (windows.second - 1, windows.second // MINUTE_S, windows.second // HALF_HOUR_S)
+        most = (SECONDS_MAX, MINUTES_MAX + AGEING_MAX, HALF_HOURS_MAX + AGEING_MAX)
+        for at in range(3):
+            _check_series(series[at], f"[{at + 2}]", newest[at], most[at])
         windows.seconds, windows.minutes, windows.half_hours = [
-            array("q", part) if part else None for part in state[2:]
+            array("q", part) if part else None for part in series
         ]
+        saved.check(
+            not windows.seconds or windows.seconds[0] > windows.second - SECONDS_MAX,
+            "[2]",
+            "must be of the last minute",
+        )
         return windows
+
+    def check(self, counted: Asked) -> None:
+        held = [self.tally]
+        for series in (self.seconds, self.minutes, self.half_hours):
+            held += series[1::2] if series else []
+        rounds, mistakes = [tally >> 32 for tally in held], [tally & MISTAKES_MASK for tally in held]
+        saved.check(sum(rounds) <= counted.revealed, "", "must not hold more than all rounds")
+        saved.check(sum(mistakes) <= counted.mistakes, "", "must not hold more than all mistakes")
+        saved.check(all(map(le, mistakes, rounds)), "", "must not have more mistakes than rounds in a bucket")
+        saved.check(bool(self.tally >> 32) == bool(counted.revealed), "[1]", "must hold the latest rounds")
+
+
+def _check_series(series: Any, place: str, newest: int, buckets_max: int) -> None:
+    numbers = saved.wholes(series, place, TALLY_MAX, 2 * buckets_max)
+    buckets, tallies = numbers[::2], numbers[1::2]
+    saved.check(
+        len(buckets) == len(tallies)
+        and (not buckets or buckets[-1] <= newest)
+        and all(map(lt, buckets, buckets[1:])),
+        place,
+        "must be ascending buckets, each with a tally, none later than the newest second",
+    )
+    saved.check(min(tallies, default=ROUND) >= ROUND, place, "must have a round in each bucket")

@@ -248,7 +248,7 @@ def test_any_learner_goes_on_from_the_fitted_weights(learner: str) -> None:
     made.learn(Vector(np.array([1.0, 1.0, 1.0])), 0, 1)
     assert np.isfinite(made.weights_for(1)).all()
     restored = classifier(algorithm=learner)
-    restored.restore(made.state())
+    restored.restore(made.state(), *made.shape)
     assert encode_state(restored.state()) == encode_state(made.state())
 
 

@@ -43,6 +43,7 @@ def test_where_the_theorem_does_not_apply_it_says_why_and_claims_nothing():
         "gamma_source": None,
         "stale_updates_mean": 3.0,
         "stale_updates_max": 3,
+        "update_weight": 2.0,
         "mistake_bound": None,
         "used": None,
     }

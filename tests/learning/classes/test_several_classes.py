@@ -26,7 +26,7 @@ def test_no_class_is_decided_while_none_is_known(way: str) -> None:
     classifier = strategies.build(PERCEPTRON, way, classes=0, tie=1)
     classifier.grow(3)
     z = Vector(np.ones(3))
-    assert classifier.decide(z) == (-1, 0.0)
+    assert classifier.decide(z) == (-1, 0.0, 0.0)
     assert classifier.weights_for(-1).tolist() == [0.0, 0.0, 0.0]
     classifier.add_class()
     classifier.learn(z, 0, -1)
@@ -37,7 +37,7 @@ def test_no_class_is_decided_while_none_is_known(way: str) -> None:
 def test_a_tie_goes_to_the_class_declared_first(way: str) -> None:
     classifier = strategies.build(PERCEPTRON, way, classes=3, tie=1)
     classifier.grow(2)
-    assert classifier.decide(Vector(np.ones(2))) == (0, 0.0)
+    assert classifier.decide(Vector(np.ones(2)))[:2] == (0, 0.0)
     classifier.learn(Vector(np.array([1.0, 0.0])), 2, 0)
     assert classifier.decide(Vector(np.array([1.0, 0.0])))[0] == 2
     assert classifier.decide(Vector(np.array([0.0, 1.0])))[0] == 0
@@ -52,7 +52,7 @@ def test_one_vs_all_is_a_binary_learner_for_each_class_against_the_rest(name: st
         part.grow(5)
     for z, truth in examples():
         scores = [learner.score(z) for learner in alone]
-        assert classifier.decide(z) == (int(np.argmax(scores)), max(scores))  # to the bit
+        assert classifier.decide(z)[:2] == (int(np.argmax(scores)), max(scores))  # to the bit
         classifier.learn(z, truth, 0)
         for own, learner in enumerate(alone):
             learner.learn(z, 1 if own == truth else -1, None)
@@ -74,7 +74,7 @@ def test_one_vs_one_is_a_binary_learner_for_each_pair_and_the_majority_wins(name
             votes[first if score >= 0 else second] += 1
             sums[first] += score
             sums[second] -= score
-        chosen, score = classifier.decide(z)
+        chosen, score, _ = classifier.decide(z)
         assert chosen == max(range(4), key=lambda c: (votes[c], sums[c], -c))
         assert score == pytest.approx(sums[chosen], abs=1e-12)
         classifier.learn(z, truth, 0)

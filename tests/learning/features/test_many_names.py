@@ -64,6 +64,5 @@ def test_the_state_of_a_large_model_is_as_large_as_what_it_has_learned(learner: 
     data = model.to_bytes()
     assert len(data) < 100_000 < 8 * 2**18
     restored = build()
-    restored.restore(data)
-    restored.classes = model.classes
+    restored.restore(data, model.classes)
     assert restored.run(rounds[20:]).to_bytes() == model.run(rounds[20:]).to_bytes()

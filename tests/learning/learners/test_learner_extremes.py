@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from service.learning import saved
 from service.learning.classes import strategies
 from service.learning.learners import algorithms
 from service.learning.vectors import LARGEST, Vector
@@ -32,6 +33,10 @@ numbers = st.builds(lambda size, sign, part: size * sign * part, magnitudes, st.
 rounds = st.lists(
     st.tuples(st.lists(numbers, min_size=3, max_size=3), st.integers(0, 3)), min_size=1, max_size=25
 )
+weights = st.lists(
+    st.sampled_from([5e-324, 1e-300, 1e-100, 1e-12, 0.5, 1.0, 2.5, 1e6, 1e15]), min_size=1, max_size=4
+)
+"""The largest `weight_max` is 1e9, and a class weighs at most 1e6."""
 
 
 def all_finite(state: Any) -> bool:
@@ -44,19 +49,26 @@ def all_finite(state: Any) -> bool:
 
 @pytest.mark.parametrize(("learner", "way"), [(a, b) for a, b in PAIRS if not b.endswith("appearing")])
 @settings(max_examples=15, deadline=None, derandomize=True)
-@given(stream=rounds, sparse=st.booleans())
+@given(stream=rounds, sparse=st.booleans(), weights=weights)
+@example(
+    stream=[([LARGEST, -LARGEST, 3.0], 0), ([LARGEST, LARGEST, 3.0], 1)] * 12, sparse=False, weights=[1e15]
+)
+@example(stream=[([1.0, -1.0, 3.0], 0), ([-1.0, 2.0, 3.0], 1)] * 12, sparse=True, weights=[1e15, 1e-12])
+@example(stream=[([1e-99, 0.0, 0.0], number % 2) for number in range(25)], sparse=False, weights=[1e15])
 def test_nothing_becomes_infinite(
-    learner: str, way: str, stream: list[tuple[list[float], int]], sparse: bool
+    learner: str, way: str, stream: list[tuple[list[float], int]], sparse: bool, weights: list[float]
 ) -> None:
     name, classes, _ = STRATEGIES[way]
     classifier = strategies.build(algorithms.complete(EXTREME[learner]), name, classes=classes, tie=1)
     classifier.grow(3)
-    for values, truth in stream:
+    for number, (values, truth) in enumerate(stream):
         z = Vector(np.array(values), np.arange(3) if sparse else None)
-        served, score = classifier.decide(z)
-        assert np.isfinite(score)
-        classifier.learn(z, truth % classes, served)
+        served, score, _ = classifier.decide(z)
+        assert np.isfinite(score) and abs(score) <= saved.SCORE_MAX
+        classifier.learn(z, truth % classes, served, weights[number % len(weights)])
         assert all_finite(classifier.state())
+    again = strategies.build(algorithms.complete(EXTREME[learner]), name, classes=classes, tie=1)
+    again.restore(classifier.state(), classes, 3)
     for values, _ in stream:
         assert np.isfinite(classifier.decide(Vector(np.array(values)))[1])
 

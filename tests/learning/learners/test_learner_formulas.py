@@ -24,6 +24,14 @@ def step(score: float) -> int:
     return 1 if score >= 0 else -1
 
 
+WEIGHTS = (0.25, 1.0, 3.0, 1.0, 7.5)
+"""What the examples weigh, in turn."""
+
+
+def weighted() -> Iterator[tuple[np.ndarray, int, float]]:
+    return ((z, y, WEIGHTS[number % len(WEIGHTS)]) for number, (z, y) in enumerate(examples()))
+
+
 def perceptron(margin: float | None, eta: Callable[[int], float]) -> Iterator[np.ndarray]:
     w, k = np.zeros(5), 0
     for z, y in examples():
@@ -124,6 +132,91 @@ def test_a_learner_follows_its_formula(name: str) -> None:
         assert learner.score(Vector(z)) == pytest.approx(float(z @ expected), rel=1e-9, abs=1e-12)
     assert learner.updates == changes
     assert 10 < changes <= 150  # a stream that is too easy tests nothing
+
+
+def weighted_perceptron(eta: Callable[[int], float], margin: float | None = None) -> Iterator[np.ndarray]:
+    w, k = np.zeros(5), 0
+    for z, y, h in weighted():
+        if (step(w @ z) != y) if margin is None else (y * (w @ z) <= margin):
+            k += 1
+            w = w + h * eta(k) * y * z
+        yield w
+
+
+def weighted_averaged(eta: float) -> Iterator[np.ndarray]:
+    """A mean over the rounds: weights count in the steps, not in the mean."""
+    history: list[np.ndarray] = []
+    for w in weighted_perceptron(lambda k: eta):
+        history.append(w)
+        yield sum(history) / len(history)
+
+
+def weighted_pa(tau: Callable[[float, float, float], float]) -> Iterator[np.ndarray]:
+    w = np.zeros(5)
+    for z, y, h in weighted():
+        w = w + tau(max(0.0, 1 - y * (w @ z)), z @ z, h) * y * z
+        yield w
+
+
+def weighted_arow(r: float, diagonal: bool) -> Iterator[np.ndarray]:
+    w, S = np.zeros(5), np.eye(5)
+    for z, y, h in weighted():
+        if y * (w @ z) < 1:
+            beta = 1 / (z @ S @ z + r / h)
+            w, S = w + beta * (1 - y * (w @ z)) * y * (S @ z), S - beta * np.outer(S @ z, S @ z)
+            S = np.diag(np.diag(S)) if diagonal else S
+        yield w
+
+
+def weighted_scw(C: float, eta: float) -> Iterator[np.ndarray]:
+    phi = NormalDist().inv_cdf(eta)
+    psi, zeta = 1 + phi**2 / 2, 1 + phi**2
+    w, S = np.zeros(5), np.eye(5)
+    for z, y, h in weighted():
+        m, v = y * (w @ z), z @ S @ z
+        if phi * sqrt(v) - m > 0:
+            alpha = (-m * psi + sqrt(m**2 * phi**4 / 4 + v * phi**2 * zeta)) / (v * zeta)
+            alpha = min(h * C, max(0.0, alpha))
+            u = (-alpha * v * phi + sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) ** 2 / 4
+            beta = alpha * phi / (sqrt(u) + v * alpha * phi)
+            w, S = w + alpha * y * (S @ z), np.diag(np.diag(S - beta * np.outer(S @ z, S @ z)))
+        yield w
+
+
+WEIGHTED: dict[str, tuple[dict[str, Any], Callable[[], Iterator[np.ndarray]]]] = {
+    "mistake": ({"eta0": 0.5}, lambda: weighted_perceptron(lambda k: 0.5)),
+    "margin 0.7, η0/√k": (
+        {"rule": "margin", "delta": 0.7, "schedule": "inverse_sqrt", "eta0": 0.3},
+        lambda: weighted_perceptron(lambda k: 0.3 / sqrt(k), 0.7),
+    ),
+    "averaged": ({"algorithm": "averaged", "eta0": 0.5}, lambda: weighted_averaged(0.5)),
+    "pa": ({"algorithm": "pa"}, lambda: weighted_pa(lambda loss, n, h: h * loss / n)),
+    "pa1": ({"algorithm": "pa1", "C": 0.1}, lambda: weighted_pa(lambda loss, n, h: min(h * 0.1, loss / n))),
+    "pa2": (
+        {"algorithm": "pa2", "C": 0.1},
+        lambda: weighted_pa(lambda loss, n, h: loss / (n + 1 / (2 * h * 0.1))),
+    ),
+    "arow": ({"algorithm": "arow", "r": 0.7}, lambda: weighted_arow(0.7, True)),
+    "arow, full": ({"algorithm": "arow", "r": 0.7, "covariance": "full"}, lambda: weighted_arow(0.7, False)),
+    "scw": ({"algorithm": "scw", "C": 0.1, "eta": 0.85}, lambda: weighted_scw(0.1, 0.85)),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_learner_follows_its_formula_with_weights(name: str) -> None:
+    settings, formula = WEIGHTED[name]
+    learner, changes = learner_for(settings), 0
+    for (z, y, h), expected in zip(weighted(), formula(), strict=True):
+        changes += learner.learn(Vector(z), y, None, h)
+        np.testing.assert_allclose(learner.weights, expected, rtol=1e-9, atol=1e-12)
+    assert learner.updates == changes > 10
+
+
+@pytest.mark.parametrize("C", [1.0, 1e-20, 5e-324])
+def test_a_weight_too_small_to_be_multiplied_moves_nothing(C: float) -> None:
+    learner = learner_for({"algorithm": "pa2", "C": C})
+    learner.learn(Vector(np.ones(5)), 1, None, 5e-324)
+    assert np.abs(learner.weights).max() < 1e-300
 
 
 @pytest.mark.parametrize("tie", [-1, 1])

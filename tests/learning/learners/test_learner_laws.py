@@ -65,11 +65,62 @@ def test_a_restored_model_goes_on_as_if_it_had_never_stopped(learner: str, way: 
         model.run(rounds[:pause])
         data = model.to_bytes()
         restored = make(learner, way, features)
-        restored.restore(data)
-        restored.classes = model.classes
+        restored.restore(data, model.classes)
         assert restored.to_bytes() == data, features
         assert restored.predict(unseen(features)) == model.predict(unseen(features)), features
         assert restored.run(rounds[pause:]).to_bytes() == model.run(rounds[pause:]).to_bytes(), features
+
+
+@every_classifier
+def test_a_weight_of_1_leaves_the_same_bits_as_none(learner: str, way: str) -> None:
+    for features in SOME:
+        rounds = rounds_for(way, features, 40)
+        with_it, without = (
+            make(learner, way, features).run(rounds, 1.0),
+            make(learner, way, features).run(rounds),
+        )
+        assert with_it.to_bytes() == without.to_bytes(), features
+
+
+@every_classifier
+def test_a_restored_model_goes_on_with_weights_as_if_it_had_never_stopped(learner: str, way: str) -> None:
+    weights = (0.5, 3.0, 1.0)
+    for features in SOME:
+        rounds = rounds_for(way, features, 40)
+        model = make(learner, way, features).run(rounds[:21], *weights)
+        restored = make(learner, way, features)
+        restored.restore(model.to_bytes(), model.classes)
+        assert (
+            restored.run(rounds[21:], *weights).to_bytes() == model.run(rounds[21:], *weights).to_bytes()
+        ), features
+
+
+@pytest.mark.parametrize("way", ["binary", "multiclass"])
+def test_under_rule_mistake_a_weight_of_2_is_the_example_sent_twice(way: str) -> None:
+    """Both reveals of a prediction that was served once, and wrongly: w += y z, twice."""
+    once, twice = make("perceptron", way), make("perceptron", way)
+    updates = 0
+    for sent, truth in rounds_for(way, count=60):
+        served, _ = once.predict(sent)
+        assert served == twice.predict(sent)[0]
+        updates += once.reveal(sent, truth, served, 2.0)
+        for _ in range(2):
+            twice.reveal(sent, truth, served)
+        for chosen in range(once.classes):
+            np.testing.assert_allclose(once.weights(chosen), twice.weights(chosen), rtol=1e-12, atol=1e-12)
+    assert updates > 5
+    assert (once.classifier.updates, twice.classifier.updates) == (updates, 2 * updates)
+
+
+def test_weights_of_the_perceptron_counted_by_hand() -> None:
+    model = Model({"algorithm": "perceptron", "eta0": 0.5})
+    assert model.reveal([1.0, 2.0], 1, 0, 3.0)  # 3 · 0.5 · (1, 2, 1)
+    assert model.weights().tolist() == [1.5, 3.0, 1.5]
+    assert not model.reveal([1.0, 0.0], 1, 1, 100.0)  # served rightly
+    assert model.reveal([1.0, -1.0], 0, 1, 2.0)  # - 2 · 0.5 · (1, -1, 1)
+    assert model.weights().tolist() == [0.5, 4.0, 0.5]
+    assert model.reveal([4.0, 0.0], 1, 0, 0.25)  # 0.25 · 0.5 · (4, 0, 1)
+    assert model.weights().tolist() == [1.0, 4.0, 0.625]
 
 
 @every_classifier
@@ -80,7 +131,7 @@ def test_a_state_shares_no_memory_with_the_model(learner: str, way: str) -> None
         before = model.to_bytes()
         kept = {"features": model.features.state(), "classifier": model.classifier.state()}
         other.features.restore(kept["features"])
-        other.classifier.restore(kept["classifier"])
+        other.classifier.restore(kept["classifier"], *model.classifier.shape)
         other.classes = model.classes
         other.run(rounds[15:])
         assert model.to_bytes() == before, features
@@ -94,7 +145,7 @@ def test_the_score_is_the_product_of_the_chosen_weights_with_the_vector(learner:
         model = make(learner, way, features).run(rounds_for(way, features, 20))
         for sent, _ in rounds_for(way, features, 5, seed=3):
             z = model.features.vector(model.read(sent))
-            chosen, score = model.classifier.decide(z)
+            chosen, score, _ = model.classifier.decide(z)
             product = z.dot(model.weights(chosen))
             assert product == pytest.approx(score, rel=1e-9, abs=1e-9), features
 
@@ -122,8 +173,12 @@ def test_sparse_and_dense_forms_of_an_example_give_the_same_weights(learner: str
         values = rng.normal(size=9) * (rng.random(9) < 0.4)
         truth = int(rng.integers(STRATEGIES[way][2]))
         present = rng.permutation(np.flatnonzero(values))
-        served, score = dense.decide(Vector(values))
-        assert sparse.decide(Vector(values[present], present)) == (served, pytest.approx(score, abs=1e-12))
+        served, score, gap = dense.decide(Vector(values))
+        assert sparse.decide(Vector(values[present], present)) == (
+            served,
+            pytest.approx(score, abs=1e-12),
+            pytest.approx(gap, abs=1e-12),
+        )
         assert dense.learn(Vector(values), truth, served) == sparse.learn(
             Vector(values[present], present), truth, served
         )

@@ -28,7 +28,7 @@ def one_by_one(
     classifier = Binary(learner, (tie + 1) // 2)
     scores, updated = [], []
     for at, y in enumerate(signs):
-        served, score = classifier.decide(vectors.row(at))
+        served, score, _ = classifier.decide(vectors.row(at))
         scores.append(score)
         updated.append(classifier.learn(vectors.row(at), (y + 1) // 2, served))
     return scores, updated

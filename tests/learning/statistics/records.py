@@ -13,4 +13,7 @@ def block(mistaken, revealed_before):
     """Rounds of class 1, some of which were mistaken for class 0."""
     mistaken = np.array(mistaken)
     truths = np.ones(len(mistaken), dtype=np.int64)
-    return RevealedBlock(truths, truths - mistaken, mistaken, np.cumsum(mistaken), revealed_before, at_us=0)
+    gaps = np.zeros(len(mistaken))
+    return RevealedBlock(
+        truths, truths - mistaken, mistaken, np.cumsum(mistaken), revealed_before, at_us=0, gaps=gaps
+    )

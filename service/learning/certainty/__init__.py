@@ -1,0 +1,1 @@
+"""How far a prediction and a number can be trusted; docs/theory.md has the proofs."""

@@ -1,0 +1,178 @@
+"""Saved states: how their values are taken, each checked, and an error names the place of one that does not fit.
+
+A snapshot is what this service has written. An export may have been written by anybody. Both are restored in the same
+way: every part of a model takes its own state apart with these functions, and refuses what it could not have become.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from service.learning.packing import unpacked
+from service.learning.vectors import Array
+
+COUNT_MAX = 2**53
+"""No counter and no time in microseconds is larger: JSON numbers are exact up to here."""
+
+ROUNDS_MAX = 2**40 - 1
+"""How many rounds the statistics can count; see `statistics/cells.py`."""
+
+WEIGHT_MAX = 1e165
+"""No learner has larger weights, if no feature is larger than `vectors.LARGEST`: a step of AROW or SCW moves one by at
+most 1e150, one of the other learners by far less, and there are less than 2^40 rounds."""
+
+SCORE_MAX = 1e280
+"""No score, nor a sum of a few hundred of them, is larger: a score is the sum of at most some millions of products of a
+weight and a feature."""
+
+
+class BadState(ValueError):
+    """A state that no part of a model can have; `field` is the place, as in `classifier.learners[2].weights`."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(field, message)
+        self.field = field
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class Within:
+    """A part of a state: what is refused in it is named as a place in the whole.
+
+    >>> with Within("statistics"), Within("delay"):
+    ...     whole(-1, "[0]")
+    Traceback (most recent call last):
+        ...
+    service.learning.saved.BadState: statistics.delay[0]: must be a whole number from 0 to 9007199254740992
+    """
+
+    __slots__ = (
+        "_place",
+    )  # a class, since `contextmanager` takes twice the time, at every model that is loaded
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if isinstance(error, BadState):
+            dot = "." if error.field and not error.field.startswith("[") else ""
+            error.field = f"{self._place}{dot}{error.field}"
+
+
+def check(holds: bool, field: str, message: str) -> None:
+    """BadState unless it holds."""
+    if not holds:
+        raise BadState(field, message)
+
+
+def fields(state: Any, *names: str) -> tuple[Any, ...]:
+    """The values of a part that has exactly these fields."""
+    if type(state) is not dict:
+        raise BadState("", "must be an object")
+    for name in names:
+        if name not in state:
+            raise BadState(name, "is missing")
+    if len(state) > len(names):
+        raise BadState(str(next(name for name in state if name not in names))[:100], "is not known here")
+    return tuple([state[name] for name in names])
+
+
+def items(state: Any, count: int) -> list[Any]:
+    """The values of a part that is a list of so many."""
+    if type(state) is not list or len(state) != count:
+        raise BadState("", f"must be a list of {count} values")
+    return state
+
+
+def whole(value: Any, field: str, most: int = COUNT_MAX, least: int = 0) -> int:
+    """A whole number within limits: a counter, if nothing else is said."""
+    if type(value) is not int or not least <= value <= most:
+        raise BadState(field, f"must be a whole number from {least} to {most}")
+    return value
+
+
+def wholes(value: Any, field: str, most: int, count_max: int) -> list[int]:
+    """A list of at most so many numbers, each from 0 to `most`."""
+    if type(value) is not list or len(value) > count_max:
+        raise BadState(field, f"must be a list of at most {count_max} whole numbers")
+    # In C rather than one by one: most of what a snapshot of a young model takes is in such lists.
+    if value and (set(map(type, value)) != {int} or min(value) < 0 or max(value) > most):
+        raise BadState(field, f"must hold whole numbers from 0 to {most}")
+    return value
+
+
+def real(value: Any, field: str, least: float, most: float) -> float:
+    """A number within limits; not a number is within none."""
+    if type(value) is not float or not least <= value <= most:
+        raise BadState(field, f"must be a number from {least:g} to {most:g}")
+    return value
+
+
+def truth(value: Any, field: str) -> bool:
+    if type(value) is not bool:
+        raise BadState(field, "must be true or false")
+    return value
+
+
+def memory(value: Any, field: str, bytes_max: int) -> bytes:
+    if type(value) is not bytes or len(value) > bytes_max:
+        raise BadState(field, f"must be at most {bytes_max} bytes")
+    return value
+
+
+def array(
+    kept: Any,
+    field: str,
+    shape: tuple[int, ...],
+    *,
+    fill: float = 0.0,
+    least: float = -WEIGHT_MAX,
+    most: float = WEIGHT_MAX,
+) -> Array:
+    """An array of this shape whose entries are within limits, as `packed` has kept it; it shares no memory with that.
+
+    The shape is compared before there is an array of it: it may say anything.
+    """
+    said: Any = kept.shape if isinstance(kept, np.ndarray) else None
+    if isinstance(kept, dict):
+        said = _shape_of_packed(kept, field)
+    if said is None or tuple(said) != shape:
+        raise BadState(field, f"must be an array of {' × '.join(map(str, shape))} numbers")
+    values = kept["values"] if isinstance(kept, dict) and "values" in kept else kept
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind != "f":
+            raise BadState(field, "must hold numbers, not whole numbers")
+        if values.size and not (least <= float(values.min()) and float(values.max()) <= most):
+            raise BadState(field, f"must hold numbers from {least:g} to {most:g}")
+    return unpacked(kept, fill)
+
+
+def _shape_of_packed(kept: dict[str, Any], field: str) -> list[int]:
+    """The shape of an array that is kept by its entries, if these have places within it."""
+    with Within(field):
+        if kept.keys() == {"shape"}:
+            return wholes(kept["shape"], "shape", COUNT_MAX, 2)
+        shape, places, values = fields(kept, "shape", "places", "values")
+        size = 1
+        for length in wholes(shape, "shape", COUNT_MAX, 2):
+            size *= length
+        for name, part, kind in (("places", places, "i"), ("values", values, "f")):
+            check(
+                isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind == kind,
+                name,
+                "must be an array of numbers",
+            )
+        check(len(places) == len(values) > 0, "places", "must be as many as values")
+        check(
+            bool(places[0] >= 0 and places[-1] < size and (places[1:] > places[:-1]).all()),
+            "places",
+            "must ascend within the shape",
+        )
+        return shape  # type: ignore[no-any-return]
