@@ -1,3 +1,4 @@
+# long: every shape of /stats in one place
 """What the service answers about models: their settings and their statistics.
 
 Each shape is declared here once. The routes answer with these fields, the OpenAPI document describes them, the
@@ -149,6 +150,73 @@ class Drift(Struct, frozen=True):
     delta: float
 
 
+class Interval(Struct, frozen=True):
+    """Where a rate is, at all times at once with the probability `confidence`, by so many rounds."""
+
+    low: float
+    high: float
+    confidence: float
+    rounds: int
+
+
+class ProbabilityBin(Struct, frozen=True):
+    """What came of the labels that were served with a probability from `low` up to `high`."""
+
+    low: float
+    high: float
+    rounds: int
+    right_rate: float | None
+
+
+class Calibration(Struct, frozen=True):
+    """How well the served probabilities have fared."""
+
+    rounds: int
+    bins: list[ProbabilityBin]
+    brier: float | None
+    log_loss: float | None
+
+
+class Unlabelled(Struct, frozen=True):
+    """Predictions that wait for their labels, and the error that their probabilities lead to expect."""
+
+    predictions: int
+    expected_error_rate: float | None
+
+
+class Sets(Struct, frozen=True):
+    """How often the sets that were served held the true label, and how large they were."""
+
+    wanted: float
+    rounds: int
+    coverage: float | None
+    distance_max: float | None
+    mean_size: float | None
+    single_rate: float | None
+    single_error_rate: float | None
+
+
+class ExpectedMistakes(Struct, frozen=True):
+    """The bound on the expected mistakes of a model that asks for labels; see docs/theory.md."""
+
+    verdict: Verdict
+    why: str | None
+    expected_mistakes: float | None
+    since_round: int
+
+
+class Ask(Struct, frozen=True):
+    """What was asked for, and what the answers say of all predictions."""
+
+    b: float | None
+    predictions: int
+    asked: int
+    asked_rate: float | None
+    error_rate: float | None
+    error_rate_interval: Interval | None
+    bound: ExpectedMistakes
+
+
 class Bound(Struct, frozen=True):
     """The bound on mistakes and how much of it is used; see docs/theory.md."""
 
@@ -161,6 +229,7 @@ class Bound(Struct, frozen=True):
     gamma_source: GammaSource | None
     stale_updates_mean: float | None
     stale_updates_max: int | None
+    update_weight: float
     mistake_bound: float | None
     used: float | None
 
@@ -199,12 +268,18 @@ class StatsLine(Struct, frozen=True, kw_only=True):
 class Stats(StatsLine, frozen=True, kw_only=True):
     """All statistics of a model; docs/statistics.md defines every number."""
 
+    error_rate_interval: Interval | None
+    weighted_error_rate: float | None
     windows: Windows
     confusion: Confusion
     classes: list[ClassFigures]
     baselines: Baselines
     delay: Delay
     bound: Bound
+    calibration: Calibration
+    unlabelled: Unlabelled
+    sets: Sets | None
+    ask: Ask | None
     curve: Curve
     features: FeatureFigures
 

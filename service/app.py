@@ -12,9 +12,13 @@ from fastapi import FastAPI
 
 from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
+from service.engine.jobs.fit_process import FitLimits
+from service.engine.model.settings import ModelLimits
+from service.engine.transfer.importing import Importing
 from service.errors import StartError
 from service.journal.protocol import Journal
 from service.journals import make_journal
+from service.loop_pauses import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
@@ -22,7 +26,7 @@ from service.web.access.tenants import TenantBlocks, TenantJobs, TenantModels, T
 from service.web.application import Application
 from service.web.http.traffic import Traffic
 from service.web.routes import docs, feed, health, jobs, metrics, models, rounds, stats
-from service.web.routes.model_settings import ModelLimits, ModelSettings
+from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import DiskRoom
 
@@ -54,11 +58,19 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             pending_total_max=settings.pending_total_max,
             features_max=settings.features_max,
             feature_abs_max=settings.feature_abs_max,
+            weight_max=settings.weight_max,
             jobs_max=settings.jobs_max,
             models_max=settings.models_max,
             models_loaded_max=settings.models_loaded_max,
             snapshot_every_events=settings.snapshot_every_events,
+            pending_bytes_max=settings.pending_bytes_max,
+            models_loaded_bytes_max=settings.models_loaded_bytes_max,
+            outcomes_bytes_max=settings.outcomes_bytes_max,
+            fit=FitLimits(
+                settings.fit_seconds_max, settings.fit_memory_bytes_max, settings.fit_examples_bytes_max
+            ),
         ),
+        tenants=ring.prefixes if ring is not None else lambda: (),
     )
 
     @asynccontextmanager
@@ -68,12 +80,14 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         except StartError as error:
             app.start_error = error
             raise
-        following = keep_running("following the keys", ring.follow()) if ring is not None else None
+        background = [keep_running("measuring pauses", pauses.run())]
+        if ring is not None:
+            background.append(keep_running("following the keys", ring.follow()))
         try:
             yield
         finally:  # whoever runs the app within a process of their own may have failed meanwhile
-            if following is not None:
-                following.cancel()
+            for task in background:
+                task.cancel()
             await _close(engine, journal, settings.shutdown_seconds)
 
     async def why_unready() -> str | None:
@@ -84,20 +98,35 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         await journal.refresh()
         if (why := journal.why_out_of_touch) is not None:
             return why
+        if journal.trouble is not None:
+            return journal.trouble
         if journal.lag_events > settings.lag_events_max:
             return f"this replica is {journal.lag_events} events behind the journal"
-        return None
+        return pauses.why_unready()
 
+    pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
     traffic = Traffic()
     models_seen = TenantModels(engine.models)
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
+    answers_room = _answers_room(settings)
     collector = metrics.Collector(
         engine.fleet,
         journal,
         traffic,
+        pauses,
         models_max=settings.metrics_models_max,
         queue_events_max=settings.queue_events_max,
+        budgets={
+            "pending": metrics.Budget(lambda: engine.fleet.waiting.bytes, settings.pending_bytes_max),
+            "models": metrics.Budget(
+                lambda: engine.fleet.memory.models_bytes, settings.models_loaded_bytes_max
+            ),
+            "outcomes": metrics.Budget(
+                lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
+            ),
+            "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
+        },
     )
     streaming = stream.StreamEndpoint(
         rounds_seen,
@@ -105,10 +134,18 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         line_bytes_max=settings.line_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
         streams_max=settings.streams_max,
-        answers_room=_answers_room(settings),
+        errors_max=settings.stream_errors_max,
+        inflated_ratio_max=settings.inflated_ratio_max,
+        inflated_bytes_max=settings.inflated_bytes_max,
+        answers_room=answers_room,
     )
     app = Application(
-        rounds.endpoints(rounds_seen, body_bytes_max=settings.body_bytes_max, items_max=settings.items_max),
+        rounds.endpoints(
+            rounds_seen,
+            body_bytes_max=settings.body_bytes_max,
+            inflated_ratio_max=settings.inflated_ratio_max,
+            items_max=settings.items_max,
+        ),
         streaming,
         traffic=traffic,
         gate=gate,
@@ -117,6 +154,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         on_stop=follow.stop,
         body_bytes_max=settings.body_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
+        inflated_ratio_max=settings.inflated_ratio_max,
         title="Novikoff",
         version=version("novikoff"),
         description="Online learning over HTTP: predict, reveal, update.",
@@ -125,7 +163,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         docs_url=None,
         redoc_url=None,
     )
-    app.include_router(models.router(models_seen, limits))
+    app.include_router(models.router(models_seen, limits, Importing(limits, engine.clock)))
     app.include_router(jobs.router(TenantJobs(engine.jobs), engine.clock))
     app.include_router(stats.router(models_seen, engine.clock))
     app.include_router(feed.router(follow))

@@ -24,8 +24,11 @@ from service.commands.replay.command import replay
 from service.commands.top import top
 from service.commands.transfer import export_model, import_model
 from service.errors import StartError
-from service.listening import is_loopback, listen
+from service.listening import is_for_this_machine, listen
 from service.settings import Settings, load_settings
+from service.web.access.guarding import trusted_proxies
+from service.web.http.door import PROBE_CONNECTIONS, Door
+from service.web.http.held_bytes import HeldBytes
 from service.web.http.protocol import protocol
 from service.web.http.slow_clients import SWEEP_SECONDS, SlowClients
 from service.web.routes.rounds import QUICK_PATHS
@@ -33,8 +36,8 @@ from service.web.routes.rounds import QUICK_PATHS
 TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""
 
-OTHER_FILES = 100
-"""Open files that are no connections: the journal and those who read it, fits, keys, pipes."""
+OTHER_FILES = 100 + PROBE_CONNECTIONS
+"""Open files that are no ordinary connections: the journal and those who read it, fits, keys, pipes, probes."""
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +116,13 @@ class Server(uvicorn.Server):
                 host=settings.host,
                 port=settings.port,
                 http=protocol(
-                    connections_max=connections_max,
+                    door=Door(
+                        connections_max, settings.connections_per_address_max, trusted_proxies(settings)
+                    ),
+                    held=HeldBytes(
+                        connection_bytes_max=settings.connection_bytes_max,
+                        connections_bytes_max=settings.connections_bytes_max,
+                    ),
                     head_bytes_max=settings.head_bytes_max,
                     quick_paths=QUICK_PATHS,
                 ),
@@ -179,7 +188,8 @@ def access(settings: Settings) -> str:
     """Who may use the service."""
     if settings.api_keys or settings.api_keys_file:
         return "keys"
-    return "this machine" if is_loopback(settings.host) and not settings.allow_anonymous else "everybody"
+    local = is_for_this_machine(settings.host, settings.published) and not settings.allow_anonymous
+    return "this machine" if local else "everybody"
 
 
 def _spare_the_collector() -> None:

@@ -21,7 +21,9 @@ NovikoffError
 ├── Unavailable                  try again later
 │   ├── JournalUnavailable       journal-unavailable
 │   │   ├── JournalFull          journal-full
+│   │   ├── OutcomeUnknown       outcome-unknown: it may have been done, or may yet be
 │   │   └── ModelUnreadable      journal-unavailable, of one model: the others may be well
+│   │       └── ModelDamaged     model-damaged: it is set aside until it is deleted
 │   ├── PredictionUnderWay       prediction-under-way
 │   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
@@ -152,12 +154,24 @@ class JournalFull(JournalUnavailable):
     code = "journal-full"
 
 
+class OutcomeUnknown(JournalUnavailable):
+    """What was asked for may be in the journal or come there yet; asking again with the same id tells."""
+
+    code = "outcome-unknown"
+
+
 class PredictionUnderWay(Unavailable):
     code = "prediction-under-way"
 
 
 class ModelUnreadable(JournalUnavailable):
-    """What the journal has of one model is damaged, or cannot be read; lists go on without it."""
+    """What the journal has of one model cannot be read; lists go on without it."""
+
+
+class ModelDamaged(ModelUnreadable):
+    """It will never be read by this program, or an event of it cannot be applied: see `engine/fleet/damage.py`."""
+
+    code = "model-damaged"
 
 
 class VersionNotReached(Unavailable):

@@ -44,6 +44,23 @@ class DimensionFixed(Event, frozen=True, tag="dimension"):
     dimension: int
 
 
+class Certainty(msgspec.Struct, frozen=True, array_like=True):
+    """How sure the model was of a prediction, as it was served; docs/theory.md has the formulas."""
+
+    gap: float
+    """How far the best score was ahead of the second-best."""
+    lead: float
+    """The same between 0 and 1, relative to the usual gap."""
+    probability: float | None
+    """The chance that the label is right; None before the model's first reveal."""
+    update_weight: float = 0.0
+    """What the updates of the model weighed together until then."""
+    set: list[int] | None = None
+    """The classes that were not ruled out; None if none was, or if the model serves no sets."""
+    ask_probability: float | None = None
+    """With what probability the label was asked for; None if the model asks for none."""
+
+
 class RoundRevealed(Event, frozen=True, tag="revealed"):
     """The true label of an earlier prediction."""
 
@@ -55,6 +72,8 @@ class RoundRevealed(Event, frozen=True, tag="revealed"):
     score: float
     version_seen: int
     updates_seen: int
+    certainty: Certainty | None = None
+    weight: float = 1.0
 
 
 class RoundLearned(Event, frozen=True, tag="learned"):
@@ -63,6 +82,7 @@ class RoundLearned(Event, frozen=True, tag="learned"):
     prediction_id: str | None
     label: Label
     features: Any
+    weight: float = 1.0
 
 
 class Table(msgspec.Struct, frozen=True, array_like=True):
@@ -135,6 +155,8 @@ class Prediction(msgspec.Struct, frozen=True, array_like=True):
     score: float
     version: int
     updates: int
+    certainty: Certainty | None = None
+    """None if a version made it that did not know of it."""
 
 
 def features_of(event: RoundsLearned) -> list[Any]:
@@ -163,4 +185,5 @@ def prediction_in(event: RoundRevealed) -> Prediction:
         event.score,
         event.version_seen,
         event.updates_seen,
+        event.certainty,
     )

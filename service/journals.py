@@ -23,6 +23,7 @@ def make_journal(settings: Settings) -> Journal:
         queue_seconds_max=settings.queue_seconds_max,
         events_kept_max=settings.events_kept_max,
         expired_remembered_max=settings.pending_max,
+        scrub_rows_per_second=settings.scrub_rows_per_second,
     )
 
 

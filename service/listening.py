@@ -16,6 +16,17 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(address).is_loopback for *_, address in _addresses(host, 0))
 
 
+def is_for_this_machine(host: str, published: str) -> bool:
+    """Whether only this machine can reach what listens on `host` or, in a container, is `published` by it.
+
+    >>> is_for_this_machine("0.0.0.0", "127.0.0.1:8000"), is_for_this_machine("0.0.0.0", "[::1]:8000")
+    (True, True)
+    >>> is_for_this_machine("0.0.0.0", "8000"), is_for_this_machine("0.0.0.0", ""), is_for_this_machine("::1", "")
+    (False, False, True)
+    """
+    return is_loopback(published.rpartition(":")[0].strip("[]") if published else host)
+
+
 def listen(host: str, port: int) -> list[socket.socket]:
     """Sockets bound to every address of a host; AddressUnusable if one cannot be had."""
     sockets: list[socket.socket] = []

@@ -21,6 +21,10 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="the address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="the port to listen on; 0 takes a free one")
+    published: str = Field(
+        "",
+        description="in a container, where others reach the port, as `127.0.0.1:8000`; empty: where it listens",
+    )
     data: Path = Field(Path("data"), description="the directory of the journal")
     journal: str = Field(
         "sqlite",
@@ -34,6 +38,11 @@ class Settings(BaseSettings):
     allow_anonymous: bool = Field(
         False, description="whether, without keys, other machines may do everything that this one may"
     )
+    allowed_hosts: str = Field(
+        "",
+        description="names that requests may be for, beside those of this machine, as `novikoff, *.example.org`;"
+        " empty: without keys no others, with keys any",
+    )
     cors_origins: str = Field(
         "",
         description="web sites whose pages may call the service, as `https://example.org`, with commas between",
@@ -42,9 +51,18 @@ class Settings(BaseSettings):
         0.0,
         ge=0,
         le=1e6,
-        description="requests a second of one key, or of one address without keys; 0: no limit",
+        description="requests a second of one key, or of one address where no key is needed; 0: no limit",
     )
     requests_burst: int = Field(100, ge=1, le=1_000_000, description="how many of them may come at once")
+    refused_keys_max: int = Field(
+        20,
+        ge=0,
+        description="wrong keys from one address before it has to pause, longer after each; 0: no limit",
+    )
+    trusted_proxies: str = Field(
+        "127.0.0.0/8, ::1",
+        description="addresses or networks of proxies, with commas between: their `X-Forwarded-For` says who calls",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the least serious messages that are logged"
     )
@@ -65,6 +83,22 @@ class Settings(BaseSettings):
         10_000,
         ge=1,
         description="clients that may be connected at the same time; fewer if the system allows fewer open files",
+    )
+    connections_per_address_max: int = Field(
+        1_000,
+        ge=1,
+        description="clients of one address that may be connected at the same time, other than `trusted_proxies`",
+    )
+    connection_bytes_max: int = Field(
+        65_536,
+        ge=16_384,
+        description="bytes of a connection that may wait to be read, begun or taken; then it is read no further",
+    )
+    connections_bytes_max: int = Field(
+        268_435_456,
+        ge=1_048_576,
+        description="such bytes, and bodies under way, of all connections; past it, one with over 16 KB gets 503"
+        " for its body or is closed",
     )
     request_timeout_seconds: float = Field(
         60.0,
@@ -88,8 +122,17 @@ class Settings(BaseSettings):
     queue_events_max: int = Field(
         20_000, ge=1, le=10_000_000, description="events that may wait for the disk before clients get 503"
     )
+    scrub_rows_per_second: int = Field(
+        500,
+        ge=0,
+        le=1_000_000,
+        description="rows of the SQLite journal that are checked for damage, always; 0: none",
+    )
     snapshot_every_events: int = Field(
-        1_000, ge=1, le=1_000_000, description="events of a model between two snapshots"
+        1_000,
+        ge=1,
+        le=1_000_000,
+        description="the most events of a model between two snapshots; large models are saved sooner",
     )
     events_kept_max: int = Field(
         100_000, ge=0, description="events of a model that are kept once a snapshot covers them"
@@ -97,6 +140,12 @@ class Settings(BaseSettings):
 
     lag_events_max: int = Field(
         1_000, ge=0, description="events that a replica may be behind the journal and still be ready"
+    )
+    loop_pause_seconds_max: float = Field(
+        2.0,
+        gt=0,
+        le=3600,
+        description="how long nobody may be answered at a stretch; after that it is not ready for ten seconds",
     )
     journal_allow_unsynced: bool = Field(
         False, description="whether NATS servers may acknowledge what a power cut would take away"
@@ -130,6 +179,16 @@ class Settings(BaseSettings):
     models_loaded_max: int = Field(
         10_000, ge=1, description="models in memory; the least recently used go to disk"
     )
+    models_loaded_bytes_max: int = Field(
+        1_073_741_824,
+        ge=0,
+        description="what the models in memory may take, by estimate; the least recently used go to disk",
+    )
+    outcomes_bytes_max: int = Field(
+        67_108_864,
+        ge=0,
+        description="outcomes of rounds in memory, for retries, until the next snapshots; then some are saved early",
+    )
     pending_ttl_seconds: float = Field(
         86_400.0, gt=0, le=3.2e9, description="how long a prediction waits for its label"
     )
@@ -140,7 +199,13 @@ class Settings(BaseSettings):
     pending_total_max: int = Field(
         500_000,
         ge=1,
-        description="predictions that wait in all; then a model pushes out its own oldest, or the oldest of all",
+        description="predictions that wait in all; then a model pushes out its own oldest, or the oldest of all;"
+        " with keys for tenants, of the tenant that has most",
+    )
+    pending_bytes_max: int = Field(
+        268_435_456,
+        ge=0,
+        description="what the predictions in memory that wait may take, by estimate; then likewise",
     )
 
     feeds_max: int = Field(100, ge=0, description="clients that may follow the feed at the same time")
@@ -154,11 +219,34 @@ class Settings(BaseSettings):
         ge=0,
         description="answers, of all streams together, that may wait on disk for clients that send before they read",
     )
+    stream_errors_max: int = Field(
+        1_000,
+        ge=0,
+        description="bad lines of a stream that are answered one by one; of others that stand together, one line"
+        " tells how many there are",
+    )
+    inflated_ratio_max: int = Field(
+        200,
+        ge=1,
+        description="how many times as large as it came a body may become that comes as gzip; 256 KiB in any case",
+    )
+    inflated_bytes_max: int = Field(
+        1_073_741_824, ge=256, description="how large a stream may become that comes as gzip"
+    )
     line_bytes_max: int = Field(1_048_576, ge=256, description="the longest line of a stream")
     items_max: int = Field(
         1_000, ge=1, le=100_000, description="requests that may be sent as one, as `items`"
     )
     jobs_max: int = Field(1, ge=1, le=64, description="fits that may run at the same time, a process each")
+    fit_seconds_max: float = Field(3_600.0, gt=0, le=1e7, description="how long a fit may take")
+    fit_memory_bytes_max: int = Field(
+        4_294_967_296, ge=1_048_576, description="the memory that the process of a fit may take"
+    )
+    fit_examples_bytes_max: int = Field(
+        134_217_728,
+        ge=1_024,
+        description="the rounds of its history that a model is fitted to: the newest that fit",
+    )
     upload_bytes_max: int = Field(
         67_108_864, ge=256, description="the largest body that brings a model or the examples of a fit"
     )
@@ -173,13 +261,14 @@ class Settings(BaseSettings):
     weights_max: int = Field(
         33_554_432,
         ge=1,
-        description="the most weights that a model may come to have, all classes together;"
-        " what a learner keeps beside each of them counts too",
+        description="the most weights that a model may come to have, all classes together, of 8 bytes each;"
+        " what a learner, `standardize` and `fourier` keep beside them counts too",
     )
     covariance_dimension_max: int = Field(
         512, ge=1, le=4096, description="the most weights of a learner with a full covariance"
     )
     features_max: int = Field(65_536, ge=1, description="the most features of an example")
+    weight_max: float = Field(1e6, gt=0, le=1e9, description="the largest `weight` of a reveal")
     feature_abs_max: float = Field(
         1e100, gt=0, le=1e100, description="the largest absolute value of a feature"
     )
@@ -187,6 +276,11 @@ class Settings(BaseSettings):
 
 def load_settings(**given: object) -> Settings:
     """Settings from the environment, what is `given` (and not None) before it; InvalidSettings if wrong."""
+    if os.environ.get(f"{PREFIX}PORT", "").startswith("tcp://"):
+        raise InvalidSettings(
+            f"{PREFIX}PORT is an address that Kubernetes sets for a Service named novikoff:"
+            " give the pod `enableServiceLinks: false`"
+        )
     unknown = sorted(
         name
         for name in os.environ

@@ -16,7 +16,12 @@ class Term(Struct, frozen=True):
 
 
 class Prediction(Struct, frozen=True):
-    """`label` is None while a model whose classes appear by themselves has not seen any."""
+    """`label` is None while a model whose classes appear by themselves has not seen any.
+
+    `probability` is the estimated chance that the label is right, None before the model's first reveal. `set` are the
+    labels that a model with a `coverage` does not rule out, None if it rules out nothing; `ask` tells whether a model
+    with `ask` wants the label to be revealed.
+    """
 
     prediction_id: str
     model: str
@@ -24,6 +29,10 @@ class Prediction(Struct, frozen=True):
     score: float
     version: int
     explanation: list[Term] = []
+    probability: float | None = None
+    set: list[Label] | None = None
+    ask: bool | None = None
+    ask_probability: float | None = None
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -43,6 +52,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 class Learned(Outcome, frozen=True, kw_only=True):
     score: float
+    probability: float | None = None
 
 
 class ClassWeights(Struct, frozen=True):

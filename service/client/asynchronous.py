@@ -50,11 +50,13 @@ class AsyncClient:
     ) -> Prediction:
         return await self._send(calls.predict(model, features, id, explain, min_version))
 
-    async def feedback(self, prediction_id: str, label: Label) -> Outcome:
-        return await self._send(calls.feedback(prediction_id, label))
+    async def feedback(self, prediction_id: str, label: Label, *, weight: float = 1.0) -> Outcome:
+        return await self._send(calls.feedback(prediction_id, label, weight))
 
-    async def learn(self, model: str, features: Features, label: Label, *, id: str | None = None) -> Learned:
-        return await self._send(calls.learn(model, features, label, id))
+    async def learn(
+        self, model: str, features: Features, label: Label, *, id: str | None = None, weight: float = 1.0
+    ) -> Learned:
+        return await self._send(calls.learn(model, features, label, id, weight))
 
     async def learn_many(
         self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True

@@ -94,20 +94,26 @@ def predict(
     return _post("/predict", body, Prediction)
 
 
-def feedback(prediction_id: str, label: Label) -> Call[Outcome]:
-    return _post("/feedback", {"prediction_id": prediction_id, "label": label}, Outcome)
+def feedback(prediction_id: str, label: Label, weight: float) -> Call[Outcome]:
+    body: dict[str, Any] = {"prediction_id": prediction_id, "label": label}
+    return _post("/feedback", _weighing(body, weight), Outcome)
 
 
-def learn(model: str, features: Features, label: Label, id: str | None) -> Call[Learned]:
-    body = {"model": model, "features": features, "label": label, "id": id or make_id()}
-    return _post("/learn", body, Learned)
+def learn(model: str, features: Features, label: Label, id: str | None, weight: float) -> Call[Learned]:
+    body: dict[str, Any] = {"model": model, "features": features, "label": label, "id": id or make_id()}
+    return _post("/learn", _weighing(body, weight), Learned)
+
+
+def _weighing(body: dict[str, Any], weight: float) -> dict[str, Any]:
+    """A service of version 0.1.0 knows of no weights: it is sent one only if it matters."""
+    return body if weight == 1.0 else body | {"weight": weight}
 
 
 class Stream(Call[list[Streamed]]):
     """Lines of rounds, answered line by line."""
 
     def read(self, response: httpx.Response) -> list[Streamed]:
-        return [_streamed(line) for line in response.content.splitlines()]
+        return [answer for line in response.content.splitlines() for answer in _streamed(line)]
 
 
 def stream(lines: list[Line], model: str | None) -> Stream:
@@ -122,18 +128,20 @@ def stream(lines: list[Line], model: str | None) -> Stream:
     )
 
 
-def _streamed(line: bytes) -> Streamed:
+def _streamed(line: bytes) -> list[Streamed]:
     """The answer to a line; Refused, returned and not raised, if the line was bad.
 
-    >>> _streamed(b'{"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}}')
-    Refused('no such label')
+    Past `stream_errors_max` one answer stands for all bad lines that stand together.
+
+    >>> _streamed(b'{"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}, "lines": 2}')
+    [Refused('no such label'), Refused('no such label')]
     """
     fields = msgspec.json.decode(line, type=dict[str, Any])
     if "error" in fields:
-        return refusal_of(fields["error"], is_last=fields.get("ended", False))
+        return [refusal_of(fields["error"], is_last=fields.get("ended", False))] * fields.get("lines", 1)
     if "mistake" not in fields:
-        return msgspec.convert(fields, Prediction)
-    return msgspec.convert(fields, Learned if "score" in fields else Outcome)
+        return [msgspec.convert(fields, Prediction)]
+    return [msgspec.convert(fields, Learned if "score" in fields else Outcome)]
 
 
 def whole_rounds(examples: Iterable[tuple[Features, Label]], *, safe: bool) -> Iterator[Line]:

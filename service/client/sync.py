@@ -59,13 +59,15 @@ class Client:
         """
         return self._send(calls.predict(model, features, id, explain, min_version))
 
-    def feedback(self, prediction_id: str, label: Label) -> Outcome:
-        """Reveal the true label of a prediction: the model learns it, once."""
-        return self._send(calls.feedback(prediction_id, label))
+    def feedback(self, prediction_id: str, label: Label, *, weight: float = 1.0) -> Outcome:
+        """Reveal the true label of a prediction: the model learns it, once, as if it came `weight` times."""
+        return self._send(calls.feedback(prediction_id, label, weight))
 
-    def learn(self, model: str, features: Features, label: Label, *, id: str | None = None) -> Learned:
+    def learn(
+        self, model: str, features: Features, label: Label, *, id: str | None = None, weight: float = 1.0
+    ) -> Learned:
         """A whole round at once: the prediction as it would have been, then the label is learned."""
-        return self._send(calls.learn(model, features, label, id))
+        return self._send(calls.learn(model, features, label, id, weight))
 
     def learn_many(
         self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True

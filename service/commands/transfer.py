@@ -62,7 +62,7 @@ def _name(file: str, export: bytes) -> str:
     """The name that the model had."""
     try:
         return msgspec.json.decode(export, type=_Named).name
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CommandFailed(f"{file} is not an export: {error}") from None
 
 

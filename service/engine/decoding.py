@@ -7,15 +7,29 @@ import msgspec
 
 from service.errors import FieldError, InvalidRequest, MalformedJson
 
-UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-"""What the decoder raises; UnicodeDecodeError for a key of an object that is not UTF-8."""
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What the decoder raises; UnicodeDecodeError for a key of an object that is not UTF-8, RecursionError for lists or
+objects within each other, hundreds deep."""
 
 _PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
 _FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
 
 
-def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError) -> NoReturn:
+def check_json(body: bytes) -> None:
+    """MalformedJson unless the body is JSON that all routes take: not too deep, and without half surrogate pairs.
+
+    For routes whose bodies FastAPI reads, with a decoder that lets strings pass which nothing can encode again.
+    """
+    try:
+        msgspec.json.decode(body)
+    except UNDECODABLE as error:
+        raise_problem(error)
+
+
+def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError | RecursionError) -> NoReturn:
     """Raise MalformedJson or InvalidRequest for what the decoder raised."""
+    if isinstance(error, RecursionError):
+        raise MalformedJson("the body has lists or objects within each other, too deep to read") from None
     if not isinstance(error, msgspec.ValidationError):
         raise MalformedJson("the body is not valid JSON") from None
     found = _PATH.fullmatch(str(error))

@@ -1,12 +1,15 @@
 """The engine as a whole: its parts, opened and closed together."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.housekeeping import Housekeeping
+from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
+from service.engine.housekeeping import Housekeeping
+from service.engine.jobs.fit_process import FitLimits
 from service.engine.jobs.jobs import Jobs
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.examples import Examples
@@ -32,20 +35,40 @@ class Rules:
     models_max: int
     models_loaded_max: int
     snapshot_every_events: int
+    weight_max: float = 1e6
+    pending_bytes_max: int = 268_435_456
+    models_loaded_bytes_max: int = 1_073_741_824
+    outcomes_bytes_max: int = 67_108_864
+    fit: FitLimits = field(default_factory=FitLimits)
 
 
 class Engine:
     """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
     `jobs`: batch training. `fleet`: the models in memory."""
 
-    def __init__(self, journal: Journal, rules: Rules) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        rules: Rules,
+        clock: Clock | None = None,
+        tenants: Callable[[], Sequence[str]] = lambda: (),
+    ) -> None:
+        """`clock`: another than that of the journal, for tests. `tenants`: what the names of their models begin with, a
+        prefix of another one before it."""
         self._journal = journal
+        self._tenants = tenants
         self.is_open = False
-        self.clock = Clock(journal.time_us if journal.is_shared else None)
+        self.clock = clock or Clock(journal.time_us, is_shared=journal.is_shared)
         self.fleet = Fleet(
             journal,
-            loaded_max=rules.models_loaded_max,
+            self.clock,
+            memory=MemoryUse(
+                models_max=rules.models_loaded_max,
+                models_bytes_max=rules.models_loaded_bytes_max,
+                outcomes_bytes_max=rules.outcomes_bytes_max,
+            ),
             snapshot_every_events=rules.snapshot_every_events,
+            tenants=tenants,
         )
         self.models = Models(
             journal,
@@ -54,7 +77,7 @@ class Engine:
             default_settings=rules.default_settings,
             models_max=rules.models_max,
         )
-        self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max)
+        self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
         examples = Examples(
             self.fleet,
             self.clock,
@@ -71,7 +94,9 @@ class Engine:
             pending_ttl_seconds=rules.pending_ttl_seconds,
             pending_max=rules.pending_max,
             pending_total_max=rules.pending_total_max,
+            pending_bytes_max=rules.pending_bytes_max,
             wait_for_predictions=rules.wait_for_predictions,
+            weight_max=rules.weight_max,
         )
 
     async def open(self) -> None:
@@ -81,14 +106,24 @@ class Engine:
         before = await self._journal.totals("")
         self.fleet.model_count.start(before.models)
         # In a shared journal each replica counts and expires only the predictions that it has served.
-        self.fleet.pending_unloaded = 0 if self._journal.is_shared else before.pending
+        if not self._journal.is_shared:
+            await self._count_waiting(before.pending)
+        await self.jobs.open()
         self._housekeeping = Housekeeping(self._journal, self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True
 
+    async def _count_waiting(self, in_all: int) -> None:
+        """Count the predictions that wait, of each tenant and of nobody in particular."""
+        waiting = self.fleet.waiting
+        for prefix in self._tenants():
+            if waiting.tenant_of(prefix) == prefix:  # or it is within that of another
+                waiting.count_unloaded(prefix, (await self._journal.totals(prefix)).pending)
+        waiting.count_unloaded("", in_all - waiting.unloaded)
+
     def _apply_of_others(self, seq: int, event: AnyEvent) -> Any:
         """Apply an event that another replica may have timed; the clock here does not fall behind it."""
-        self.clock.start_after(event.at)
+        self.clock.follow(event.at)
         return self.fleet.apply(seq, event)
 
     async def close(self) -> None:

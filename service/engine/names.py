@@ -37,5 +37,9 @@ def check_name(field: str, name: str) -> None:
     Traceback (most recent call last):
     service.errors.InvalidRequest: model: must be 1 to 128 letters, ...
     """
-    if len(name) > NAME_CHARS_MAX or not _matches(name):
+    if not is_name(name):
         raise InvalidRequest.at(field, f"must be {NAME_RULE}")
+
+
+def is_name(name: object) -> bool:
+    return isinstance(name, str) and len(name) <= NAME_CHARS_MAX and _matches(name) is not None

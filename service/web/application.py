@@ -1,5 +1,6 @@
 """The app that uvicorn calls: FastAPI, with a short way to the busiest routes."""
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -11,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from service import logs
+from service.engine.decoding import check_json
 from service.errors import NovikoffError, StartError
 from service.web.access.declarations import Body, RouteTable, access
 from service.web.access.gate import Gate
@@ -18,10 +20,11 @@ from service.web.access.guarding import across_origins
 from service.web.access.keys import Role
 from service.web.http import request_ids
 from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
-from service.web.http.endpoint import Endpoint, respond_with
+from service.web.http.responding import respond_with, stopped
 from service.web.http.security_headers import secured
 from service.web.http.traffic import Traffic, Watched
 from service.web.routes import openapi
+from service.web.routes.endpoint import Endpoint
 from service.web.stream import endpoint as stream
 
 
@@ -43,6 +46,7 @@ class Application(FastAPI):
         on_stop: Callable[[], None],
         body_bytes_max: int,
         upload_bytes_max: int,
+        inflated_ratio_max: int,
         **options: Any,
     ) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
@@ -58,6 +62,7 @@ class Application(FastAPI):
         self._gate = gate
         self._with_keys = with_keys
         self._entry = across_origins(self._dispatch, origins) if origins else self._dispatch
+        self._inflated_ratio_max = inflated_ratio_max
         self._bodies = {
             Body.JSON: (body_bytes_max, JSON_ONLY),
             Body.UPLOAD: (upload_bytes_max, JSON_OR_LINES),
@@ -67,7 +72,13 @@ class Application(FastAPI):
         self.start_error: StartError | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._entry(scope, receive, send)
+        try:
+            await self._entry(scope, receive, send)
+        except CancelledError:  # by uvicorn: it stops, and has waited for requests under way for long enough
+            if scope["type"] != "http":
+                raise
+            with suppress(RuntimeError):  # an answer has begun, and stays as it is
+                await respond_with(send, stopped())
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -110,9 +121,14 @@ class Application(FastAPI):
         try:
             if self._gate is not None:
                 send = self._gate.admit(scope, declared, send)
-            if declared.body is not Body.UNREAD and has_body(scope["headers"]):
+            if declared.body in self._bodies and has_body(scope["headers"]):
                 limit, accepted = self._bodies[declared.body]
-                receive = replay(await read_body(scope, receive, limit, accepted), receive)
+                body = await read_body(
+                    scope, receive, limit, accepted, inflated_ratio_max=self._inflated_ratio_max
+                )
+                if body and declared.body is Body.JSON:
+                    check_json(body)
+                receive = replay(body, receive)
         except NovikoffError as error:
             await respond_with(send, error)
             return route

@@ -10,6 +10,7 @@ from typing import Any
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.fleet.memory_use import MemoryUse
 from service.engine.rounds.examples import Examples
 from service.errors import InvalidRequest, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelReset
@@ -25,7 +26,12 @@ Before = Callable[[Fleet, AnyEvent], None]
 async def fleet_at(path: Path, before: Before | None = None) -> AsyncIterator[Fleet]:
     """A fleet over a journal; `before` is called right before it takes in a durable event."""
     journal = sqlite_at(path)
-    fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
+    fleet = Fleet(
+        journal,
+        Clock(),
+        memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
+        snapshot_every_events=1000,
+    )
 
     def apply(seq: int, event: AnyEvent) -> Any:
         if before is not None:
@@ -91,3 +97,14 @@ async def test_of_two_first_examples_that_cross_a_reset_one_fixes_the_dimension(
             return_exceptions=True,
         )
         assert len(first) == 3 and isinstance(second, InvalidRequest)
+
+
+async def test_a_change_of_a_model_that_was_deleted_meanwhile_is_not_summarised(tmp_path: Path) -> None:
+    async with fleet_at(tmp_path) as fleet:
+        await fleet.create(ModelCreated("m", 1, SETTINGS))
+        live = await fleet.get("m")
+        live.pins += 1  # by a prediction that waits for room
+        await fleet.delete(ModelDeleted("m", 2))
+        fleet.changed(live)  # the room was made by giving up one of its older predictions
+        await fleet.summarise()
+        assert list(fleet.changed_since(0)) == []

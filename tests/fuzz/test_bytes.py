@@ -1,5 +1,6 @@
 """Bytes that nobody would send: bodies, lines, columns, exports and snapshots, made up or mangled."""
 
+import asyncio
 import gzip
 import json
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.fleet.live import restore_live
+from service.engine.fleet.restoring import restore_live
 from service.engine.model.model import Model
 from service.errors import ModelUnreadable
 from service.events import ModelCreated
@@ -191,4 +192,4 @@ def test_a_mangled_state_fails_only_as_damage_does(data: st.DataObject) -> None:
     """Even if somebody has sealed it: the model's requests get 503, and not 500."""
     stored = StoredModel(data.draw(mangled(some_state())), 1, [], [], voided_through=0, life=1)
     with suppress(ModelUnreadable):
-        restore_live("m", stored)
+        asyncio.run(restore_live("m", stored))

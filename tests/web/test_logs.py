@@ -20,6 +20,8 @@ from service.engine.model.model import Model
 from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.journal.codec import decode_event, encode
 from service.journal.protocol import Recorded
+from service.journal.seals import SEAL_BYTES
+from service.journal.sqlite.sealing import SEAL_MODEL, add_functions, seal_event
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
@@ -53,13 +55,15 @@ def spoiled(start: Start) -> Callable[..., Service]:
         connection = sqlite3.connect(service.data / "journal.sqlite")
         connection.execute("DELETE FROM snapshot")
         (body,) = connection.execute("SELECT body FROM event WHERE seq = 1").fetchone()
-        created = decode_event(body)
+        created = decode_event(body[:-SEAL_BYTES])
         assert isinstance(created, ModelCreated) and created.model == "m"
         settings = created.settings | {"bias_value": SECRET, "learner": {"algorithm": "pa"}}
         spoilt = encode(structs.replace(created, settings=settings))
-        connection.execute("UPDATE event SET body = ? WHERE seq = 1", (spoilt,))
+        connection.execute("UPDATE event SET body = ? WHERE seq = 1", (seal_event(spoilt, 1, 1, None, 0),))
         connection.execute("DELETE FROM event WHERE seq > 1 AND model = 1")
-        connection.execute("UPDATE model SET settings = ? WHERE id = 1", (encode({}),))
+        add_functions(connection)
+        connection.execute("UPDATE model SET settings = ?, newest = 1 WHERE id = 1", (encode({}),))
+        connection.execute(SEAL_MODEL)
         connection.commit()
         connection.close()
         service.log.clear()
@@ -88,15 +92,15 @@ def test_on_a_console_a_line_has_its_time_its_level_and_its_fields(start: Start)
     assert re.search(r"Z info     stopped ran_seconds=[\d.]+\n", ended)
 
 
-def test_what_uvicorn_has_to_say_has_the_same_form(start: Start) -> None:
+def test_what_is_not_http_is_told_in_a_line(start: Start) -> None:
     service = start(log_format="json")
     address = service.client.base_url
     with socket.create_connection((address.host, address.port or 0), timeout=10) as connection:
         connection.sendall(b"this is not HTTP\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
     service.stop()
-    (line,) = (line for line in lines_of(service) if line["logger"] == "uvicorn.error")
-    assert line["level"] == "warning" and line["message"] == "Invalid HTTP request received."
+    (line,) = (line for line in lines_of(service) if line["message"].startswith("refused: "))
+    assert line["level"] == "warning" and "HTTP/1.1" in line["message"] and line["others"] == 0
 
 
 def test_a_drift_is_a_line_with_its_model_and_its_round(start: Start) -> None:

@@ -180,5 +180,5 @@ def _names(features: str | None) -> list[str]:
 def _settings(text: str | None) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CommandFailed(f"--settings is not a JSON object: {error}") from None

@@ -60,7 +60,7 @@ def jsonl_records(stream: BinaryIO) -> Iterator[Record]:
         if line.strip():
             try:
                 yield decode(line)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise CommandFailed(f"line {number} is not a JSON object: {error}") from None
 
 

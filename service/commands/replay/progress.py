@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from service.answers import Bound
+from service.answers import Bound, Interval
 from service.client import Outcome, Stats
 from service.commands.console import err
 
@@ -70,7 +70,7 @@ def summary(stats: Stats, tally: Tally, *, is_complete: bool) -> Table:
     rows = {
         "rounds": f"{stats.rounds.revealed:,}" + ("" if is_complete else " so far"),
         "mistakes": f"{stats.mistakes:,}",
-        "error rate": _rate(stats.error_rate),
+        "error rate": _rate(stats.error_rate) + within(stats.error_rate_interval),
         "of the last 1,000": _rate(stats.windows.last_1000.error_rate),
         "of the majority class": _rate(baselines.majority_error_rate),
         "of the label before": _rate(baselines.no_change_error_rate),
@@ -100,6 +100,17 @@ def in_words(bound: Bound, mistakes: int) -> str:
     if bound.mistake_bound is not None:
         return f"{verdict}: {mistakes:,} of at most {int(bound.mistake_bound):,}"
     return f"{verdict}: {bound.why}" if bound.why else verdict
+
+
+def within(interval: Interval | None) -> str:
+    """Where the rate is, in brackets behind it.
+
+    >>> within(Interval(low=0.021, high=0.0434, confidence=0.95, rounds=1000))
+    ' (0.0210 to 0.0434 with 95% confidence)'
+    """
+    if interval is None:
+        return ""
+    return f" ({interval.low:.4f} to {interval.high:.4f} with {100 * interval.confidence:g}% confidence)"
 
 
 def _rate(rate: float | None) -> str:

@@ -1,19 +1,27 @@
+# long: all ways in which a model comes into memory, changes and goes
 """The models in memory: loaded on first use, the least recently used unloaded, snapshots saved as they change."""
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
+from service.engine.clock import Clock
+from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift
+from service.engine.fleet.large_models import is_large_import
 from service.engine.fleet.live import Live, model_from
 from service.engine.fleet.loading import Loading
+from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.model_count import ModelCount
+from service.engine.fleet.saving import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
+from service.engine.fleet.waiting import Waiting
+from service.engine.model.checks import NONE_NEW, NewLabels
 from service.engine.model.outcomes import BlockOutcome, Outcome
-from service.errors import ModelUnreadable, Overloaded, UnknownModel
+from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -27,7 +35,11 @@ from service.events import (
 from service.journal.protocol import Appended, Journal, Overdue
 
 DELETED_MAX = 1_000
-SAVED_AT_ONCE = 1_000
+UNLOADED_AT_ONCE = 8
+"""How many models are looked for at a time when some have to go."""
+SUMMARISED_AT_ONCE = 500
+"""How many summaries go to the journal with one commit, which others wait for."""
+
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +47,25 @@ log = logging.getLogger(__name__)
 class Fleet:
     """Models by name. `apply` is the only way in which one changes."""
 
-    def __init__(self, journal: Journal, *, loaded_max: int, snapshot_every_events: int) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        *,
+        memory: MemoryUse,
+        snapshot_every_events: int,
+        tenants: Callable[[], Sequence[str]] = lambda: (),
+    ) -> None:
         self._journal = journal
-        self._loaded_max = loaded_max
-        self._snapshot_every_events = snapshot_every_events
+        self._clock = clock
+        self.memory = memory
+        self._saving = Saving(journal, memory, every_events=snapshot_every_events)
         self._loading = Loading(journal, self._apply_to, self._admit)
         self.model_count = ModelCount()
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
-        self._unsummarised: set[str] = set()
+        self.unsummarised: set[str] = set()
+        """Loaded models that have changed since their summaries were saved."""
         self._summarising = asyncio.Lock()
         self._applied = 0
         self._deleting: dict[str, int] = {}
@@ -54,12 +76,11 @@ class Fleet:
         """Models with events that their summaries do not cover: a crash, or a full disk, came between."""
         self.tick = 0
         """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
+        self.set_aside = SetAside()
         self.loaded: OrderedDict[str, Live] = OrderedDict()
         """Least recently used first."""
-        self.owner: dict[str, Live] = {}
-        """Which loaded model a waiting prediction belongs to."""
-        self.pending_unloaded = 0
-        """How many predictions wait of models that are not loaded, by their summaries."""
+        self.waiting = Waiting(tenants)
+        """The predictions of loaded models that wait."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
 
@@ -76,13 +97,18 @@ class Fleet:
         return live
 
     async def get(self, name: str) -> Live:
-        """The model of this name, loaded if it is not; UnknownModel if there is none.
+        """The model of this name, loaded if it is not; UnknownModel if there is none, ModelDamaged if it is set aside.
 
         It may be unloaded whenever the caller awaits something: get it again after that, or raise `pins` before.
         """
         while (live := self.touch(name)) is None:
-            if await self._loading.load(name) is None:
-                raise UnknownModel(f"there is no model {name!r}")
+            self.set_aside.check(name)
+            try:
+                if await self._loading.load(name) is None:
+                    raise UnknownModel(f"there is no model {name!r}")
+            except ModelDamaged as error:
+                self.set_aside.add(name, error.detail)
+                raise
         return live
 
     async def reach(self, name: str, version: int) -> None:
@@ -99,21 +125,30 @@ class Fleet:
     def check_loaded(self, live: Live) -> None:
         """UnknownModel if a pinned model was deleted while its caller waited for something."""
         if self.loaded.get(live.model.name) is not live:
+            self.set_aside.check(live.model.name)
             raise UnknownModel(f"the model {live.model.name!r} was deleted meanwhile")
 
-    async def append(self, live: Live, event: AnyEvent) -> Appended:
-        """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile."""
+    async def append(self, live: Live, event: AnyEvent, new_labels: NewLabels = NONE_NEW) -> Appended:
+        """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile.
+
+        `new_labels` are those that it brings: until it is applied, others have to count them.
+        """
         self.check_loaded(live)
         live.pins += 1  # until the caller goes on: others might unload it between its applying and that
         try:
-            return await self.submit(live, event)
+            return await self.submit(live, event, new_labels)
         finally:
             live.pins -= 1
 
-    def submit(self, live: Live, event: AnyEvent) -> asyncio.Future[Appended]:
+    def submit(
+        self, live: Live, event: AnyEvent, new_labels: NewLabels = NONE_NEW
+    ) -> asyncio.Future[Appended]:
         """The same without waiting, for callers with several events under way. They pin the model themselves."""
         appended = self._journal.append(event, live.life)
         live.submitted = self._journal.submitted
+        if new_labels:
+            live.new_labels |= new_labels
+            appended.add_done_callback(lambda _: live.forget_new(new_labels))
         return appended
 
     async def expire_unloaded(self, overdue: Overdue, at: int) -> bool:
@@ -127,7 +162,7 @@ class Fleet:
         event = PredictionsExpired(name, at, overdue.count, overdue.through)
         with suppress(UnknownModel):  # deleted meanwhile, with its predictions
             await self._loading.append_unloaded(event, overdue.life)
-        self.pending_unloaded = max(0, self.pending_unloaded - overdue.count)
+        self.waiting.count_unloaded(name, -overdue.count)
         return True
 
     async def delete(self, event: ModelDeleted) -> None:
@@ -145,7 +180,10 @@ class Fleet:
             self._deleting.pop(name, None)
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
-        """Apply a durable event: the journal calls this for every one, in its order."""
+        """Apply a durable event: the journal calls this for every one, in its order.
+
+        ModelDamaged if it cannot be applied: then its model is set aside, and the next event is to be applied.
+        """
         self._applied = seq
         name = event.model
         live = self.loaded.get(name)
@@ -154,27 +192,40 @@ class Fleet:
             return None
         if live is None:
             is_loading = self._loading.defer(seq, event)
-            if isinstance(event, ModelCreated | ModelImported) and not is_loading and self._is_wanted(name):
-                self._admit(Live(model_from(event), seq, seq))
+            is_wanted = not is_loading and self._is_wanted(name)
             self.model_count.apply(event)
+            if isinstance(event, ModelCreated | ModelImported):
+                if is_wanted and is_large_import(event):
+                    self._versions.changed(name)  # they load it, beside the loop
+                elif is_wanted:
+                    self._admit(self._made_by(seq, event))
+            elif not isinstance(event, PredictionsExpired):  # which nobody waits for
+                self.set_aside.check(name)
             return None
         if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
-            self.owner.pop(event.prediction_id, None)
+            if (prediction := live.pending.get(event.prediction_id)) is not None:
+                self.waiting.remove(live, prediction)
         elif isinstance(event, ModelReset):
             self._forget_pending(live)
+        outcomes_before = len(live.outcomes)
         outcome = self._apply_to(live, seq, event)
+        self.memory.add_outcomes(len(live.outcomes) - outcomes_before)
         self.changed(live)
-        if live.since_snapshot >= self._snapshot_every_events:
-            self._journal.save_snapshot(live.snapshot())
+        self._saving.save_if_due(live)
+        if self.memory.has_too_many_outcomes:
+            self._saving.save_outcomes(list(self.loaded.values()))
+        if self.memory.weigh(live):
+            self._unload_excess(live)
         return outcome
 
     def _apply_deletion(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
         self.model_count.apply(event)
+        self.set_aside.discard(event.model)
         if live is not None:
             self._remove(live)
         else:
             self._loading.defer(seq, event)
-            self.pending_unloaded = max(0, self.pending_unloaded - self._deleting.get(event.model, 0))
+            self.waiting.count_unloaded(event.model, -self._deleting.get(event.model, 0))
         self.deleted[event.model] = self.tick = self.tick + 1
         self.deleted.move_to_end(event.model)
         if len(self.deleted) > DELETED_MAX:
@@ -187,21 +238,41 @@ class Fleet:
     def _apply_to(self, live: Live, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply an event to a model, and report the drifts that it shows."""
         known = live.model.statistics.drift_count
-        outcome = live.apply(seq, event)
+        try:
+            outcome = live.apply(seq, event)
+        except MemoryError:  # that is not the model's: the process ends, and a new one applies it
+            raise
+        except Exception as error:
+            if self.loaded.get(live.model.name) is live:
+                self.waiting.count_unloaded(live.model.name, len(live.pending))
+                self._remove(live)
+                self._versions.changed(live.model.name)
+            raise self.set_aside.add_failed(seq, event, error) from error
         if live.model.statistics.drift_count > known:
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
                 report_drift(self._journal, live, event.at, number, count)
         return outcome
 
+    def _made_by(self, seq: int, event: AnyEvent) -> Live:
+        """A new model, by its first event."""
+        try:
+            return Live(model_from(event), seq, seq)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self.set_aside.add_failed(seq, event, error) from error
+
     def changed(self, live: Live) -> None:
         """Note that a model's statistics have changed: feeds, summaries and those who wait for a version use it."""
         self.tick += 1
         live.tick = self.tick
         name = live.model.name
+        if self.loaded.get(name) is not live:
+            return  # deleted while a request was busy with it
         self._changed[name] = None
         self._changed.move_to_end(name)
-        self._unsummarised.add(name)
+        self.unsummarised.add(name)
         if name in self._versions:
             self._versions.changed(name)
 
@@ -214,13 +285,8 @@ class Fleet:
             yield live
 
     async def save_all(self) -> None:
-        """Save a snapshot of every model that has changed since its last, as fast as the journal takes them."""
-        changed = [live for live in self.loaded.values() if live.since_snapshot]
-        for start in range(0, len(changed), SAVED_AT_ONCE):
-            for live in changed[start : start + SAVED_AT_ONCE]:
-                self._journal.save_snapshot(live.snapshot())
-            with suppress(Overloaded):  # without these snapshots the next start replays more events
-                await self._journal.settle()
+        """Save a snapshot of every model that has changed since its last."""
+        await self._saving.save_all(list(self.loaded.values()))
 
     async def summarise(self) -> None:
         """Bring all summaries up to date, also those that were stale at the start."""
@@ -248,46 +314,65 @@ class Fleet:
             self.stale_summaries.discard(name)
 
     async def _save_summaries(self) -> None:
-        has_caught_up = self.stale_summaries <= self.loaded.keys()
-        names, self._unsummarised = self._unsummarised, set()
-        if names:
+        through = self._applied if self.stale_summaries <= self.loaded.keys() else None
+        changed = list(self.unsummarised)
+        for start in range(0, len(changed), SUMMARISED_AT_ONCE):
+            end = start + SUMMARISED_AT_ONCE
+            # One that was unloaded meanwhile has been summarised with that.
+            names = self.unsummarised.intersection(changed[start:end])
+            self.unsummarised -= names
             summaries = [self.loaded[name].summary() for name in names]
             try:
-                through = self._applied if has_caught_up else None
-                await self._journal.save_summaries(summaries, through=through)
+                await self._journal.save_summaries(
+                    summaries, through=through if end >= len(changed) else None
+                )
             except BaseException:
-                self._unsummarised |= names & self.loaded.keys()
+                self.unsummarised |= names & self.loaded.keys()
                 raise
 
     def _admit(self, live: Live) -> None:
+        self._clock.follow(live.newest_time)
         self.loaded[live.model.name] = live
-        self.owner.update(dict.fromkeys(live.pending, live))
-        self.pending_unloaded = max(0, self.pending_unloaded - len(live.pending))
+        self.memory.admit(live)
+        self.waiting.admit(live)
+        self.waiting.count_unloaded(live.model.name, -len(live.pending))
         self.changed(live)
-        excess = len(self.loaded) - self._loaded_max
-        if excess > 0:
+        self._saving.save_if_due(live)  # a load that took long will be short next time
+        self._unload_excess(live)
+
+    def _unload_excess(self, wanted: Live) -> None:
+        """Unload what was used least recently, but not what is in use, until those that are left fit."""
+        while self.memory.has_too_many_models:
             finished = self._journal.finished
-            idle = (old for old in self.loaded.values() if old is not live and old.is_idle(finished))
-            for old in list(islice(idle, excess)):
-                with suppress(Overloaded):  # then it stays a little longer
+            idle = (old for old in self.loaded.values() if old is not wanted and old.is_idle(finished))
+            some = list(islice(idle, UNLOADED_AT_ONCE))
+            if not some:
+                return
+            for old in some:
+                if not self.memory.has_too_many_models:
+                    return
+                try:
                     self._unload(old)
+                except Overloaded:  # then they stay a little longer
+                    return
 
     def _unload(self, live: Live) -> None:
         name = live.model.name
-        if name in self._unsummarised:
+        if name in self.unsummarised:
             saved = self._journal.save_summaries([live.summary()])
             saved.add_done_callback(
                 lambda saved: self.stale_summaries.add(name) if saved.exception() else None
             )
-        self.pending_unloaded += len(live.pending)
+        self.waiting.count_unloaded(name, len(live.pending))
         self._remove(live)
 
     def _remove(self, live: Live) -> None:
         name = live.model.name
         del self.loaded[name], self._changed[name]
-        self._unsummarised.discard(name)
+        self.memory.remove(live)
+        self.unsummarised.discard(name)
         self._forget_pending(live)
 
     def _forget_pending(self, live: Live) -> None:
-        for prediction_id in live.pending:
-            self.owner.pop(prediction_id, None)
+        for prediction in live.pending.values():
+            self.waiting.remove(live, prediction)

@@ -1,11 +1,14 @@
 """A model in memory: its state, its waiting predictions, and how far it has come in the journal."""
 
-import logging
 from collections import OrderedDict
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
 
+from service.engine.model.checks import NONE_NEW, NewLabels
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Outcome, OutcomeLog
-from service.errors import ModelUnreadable
+from service.engine.model.served import Unlabelled
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -14,13 +17,15 @@ from service.events import (
     Prediction,
     PredictionsExpired,
 )
-from service.journal.codec import NewerState
+from service.journal.codec import encode_state
 from service.journal.protocol import Snapshot, StoredModel, Summary
 
-DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What decoding or applying a damaged event may raise; msgspec's errors are ValueErrors too."""
+REPLAY_SECONDS = 1.0
+"""A snapshot is due when applying the events since the last one took so long, however few they were: a load replays
+them, which takes as long again."""
 
-log = logging.getLogger(__name__)
+SNAPSHOT_SHARE = 0.05
+"""But not before encoding it takes at most this share of that time."""
 
 NO_PREDICTIONS: OrderedDict[str, Prediction] = OrderedDict()
 """Shared by all models without waiting predictions, to save memory. Never added to."""
@@ -35,14 +40,21 @@ class Live:
         "expiring",
         "life",
         "model",
+        "new_labels",
         "outcomes",
         "pending",
         "pins",
+        "saving",
         "seq",
         "since_snapshot",
+        "snapshot_seconds",
         "submitted",
+        "tenant",
         "tick",
+        "unsaved_seconds",
         "voided_through",
+        "weighed",
+        "weight_bytes",
     )
 
     def __init__(self, model: Model, seq: int, life: int) -> None:
@@ -57,10 +69,18 @@ class Live:
         """Of the rounds since the last snapshot."""
         self.since_snapshot = 0
         """How many rounds and other events were applied since the last snapshot."""
+        self.unsaved_seconds = 0.0
+        """How long applying them took."""
+        self.snapshot_seconds = 0.0
+        """How long encoding the last snapshot took."""
+        self.saving: OutcomeLog | None = None
+        """The outcomes of a snapshot that is being encoded beside the event loop, while it is."""
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
         self.submitted = 0
         """`Journal.submitted` right after the model's latest record was handed over."""
+        self.new_labels = NONE_NEW
+        """Labels of rounds under way that the model does not have yet."""
         self.pins = 0
         """How many requests need it to stay loaded."""
         self.dropped = 0
@@ -68,31 +88,46 @@ class Live:
         self.dropped_through = 0
         """When the newest of them was made."""
         self.expiring: PredictionsExpired | None = None
-        """The event by which this replica records them, to tell it from those of other replicas."""
+        """The event that is under way to record them, to tell it from those of other replicas; None if none is."""
         self.voided_through = 0
         """Predictions made up to this time cannot be revealed any more."""
+        self.tenant = ""
+        """Whose model it is, for limits that tenants share."""
+        self.weight_bytes = 0
+        """What the model takes in memory, as it was estimated last."""
+        self.weighed = (-1, -1)
+        """How many features and classes it had then."""
 
     @classmethod
     def from_stored(cls, stored: StoredModel) -> "Live":
-        """The model of the newest snapshot with the events after it applied."""
-        tail = stored.tail
-        if stored.state is not None:
-            live = cls(Model.from_bytes(stored.state), stored.seq, stored.life)
-        else:
-            first, tail = tail[0], tail[1:]
-            live = cls(model_from(first.event), first.seq, stored.life)
-        for recorded in tail:
+        """The model of the newest snapshot with the events after it applied; `restoring.py` does it in slices."""
+        live = cls.at_snapshot(stored)
+        for recorded in stored.tail:
             live.apply(recorded.seq, recorded.event)
-        live.voided_through = max(live.voided_through, stored.voided_through)
-        for prediction in stored.pending:
-            live.keep(prediction)
+        live.complete(stored)
         return live
+
+    @classmethod
+    def at_snapshot(cls, stored: StoredModel) -> "Live":
+        """The model of the newest snapshot, or as its first event made it; the events after that are to be applied."""
+        if stored.state is not None:
+            return cls(Model.from_bytes(stored.state), stored.seq, stored.life)
+        first = stored.tail[0]
+        return cls(model_from(first.event), first.seq, stored.life)
+
+    def complete(self, stored: StoredModel) -> None:
+        """Take the waiting predictions, when all events are applied."""
+        self.voided_through = max(self.voided_through, stored.voided_through)
+        for prediction in stored.pending:
+            self.keep(prediction)
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply an event unless it was applied before."""
         if seq <= self.seq:
             return None
+        began = perf_counter()
         outcome = self.model.apply(event)
+        self.unsaved_seconds += perf_counter() - began
         self.seq = seq
         if isinstance(outcome, BlockOutcome):
             self.since_snapshot += len(outcome)
@@ -110,6 +145,7 @@ class Live:
             self.voided_through = max(self.voided_through, event.through)
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
+                self.expiring = None
         elif isinstance(event, ModelReset):
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
@@ -120,6 +156,10 @@ class Live:
         if self.pending is NO_PREDICTIONS:
             self.pending = OrderedDict()
         self.pending[prediction.prediction_id] = prediction
+
+    def forget_new(self, labels: NewLabels) -> None:
+        """These labels are no longer under way: the model has them now, or their event could not be kept."""
+        self.new_labels -= labels
 
     def may_reveal(self, prediction: Prediction) -> bool:
         """Whether a prediction that another replica has served can still be revealed."""
@@ -144,6 +184,33 @@ class Live:
             self.expired,
         )
 
+    def report(self, now: int) -> dict[str, Any]:
+        """All statistics of the model, also of predictions whose labels have not come, as of a time."""
+        unlabelled = self._unlabelled()
+        ask = self.model.ask_report(unlabelled.unasked + self.expired)
+        return {**self.model.report(now), "unlabelled": unlabelled.report(), "ask": ask}
+
+    def _unlabelled(self) -> Unlabelled:
+        """What the waiting predictions were served with, as far as this replica has served them."""
+        count, total, unasked = 0, 0.0, 0
+        for prediction in self.pending.values():
+            certainty = prediction.certainty
+            if certainty is None:
+                continue
+            if certainty.probability is not None:
+                count += 1
+                total += certainty.probability
+            asked = certainty.ask_probability
+            if asked is not None and not self.model.is_asked(prediction.prediction_id, asked):
+                unasked += 1
+        return Unlabelled(len(self.pending), count, total, unasked)
+
+    @property
+    def newest_time(self) -> int:
+        """The newest time that is known of it: of an event, of what is void, or of a waiting prediction."""
+        predicted = next((prediction.at for prediction in reversed(self.pending.values())), 0)
+        return max(self.model.updated_at, self.voided_through, predicted)
+
     def is_idle(self, finished: int) -> bool:
         """Whether it may be unloaded: no request needs it, and the journal has all its records.
 
@@ -155,30 +222,35 @@ class Live:
     def expired(self) -> int:
         return self.model.expired + self.dropped
 
-    def snapshot(self) -> Snapshot:
-        """The state for the journal to save, with the outcomes since the last one. A new log of outcomes begins."""
+    def is_snapshot_due(self, every_events: int) -> bool:
+        """Whether to save it: for so many events, or since applying those after the last snapshot took long."""
+        if self.since_snapshot >= every_events:
+            return True
+        return self.unsaved_seconds >= max(REPLAY_SECONDS, self.snapshot_seconds / SNAPSHOT_SHARE)
+
+    def begin_snapshot(self) -> Callable[[], Snapshot]:
+        """Copy the state; the function that is returned encodes the copy, wherever it is called.
+
+        A new log of outcomes begins.
+        """
+        model, seq, state = self.model, self.seq, self.model.state()
+        name, life, version = model.name, self.life, model.version
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
         self.since_snapshot = 0
-        return Snapshot(
-            self.model.name,
-            self.life,
-            self.seq,
-            self.model.version,
-            self.model.to_bytes(),
-            outcomes.tobytes(),
-        )
+        self.unsaved_seconds = 0.0
 
+        def encoded() -> Snapshot:
+            began = perf_counter()
+            snapshot = Snapshot(name, life, seq, version, encode_state(state), outcomes.tobytes())
+            self.snapshot_seconds = perf_counter() - began
+            return snapshot
 
-def restore_live(name: str, stored: StoredModel) -> Live:
-    """The model that the journal has stored; ModelUnreadable if it is damaged."""
-    try:
-        return Live.from_stored(stored)
-    except NewerState as error:
-        log.error("saved by a newer program: %s", name, exc_info=error, extra={"model": name})
-        raise ModelUnreadable(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
-    except DAMAGE as error:
-        log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
-        raise ModelUnreadable(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
+        return encoded
+
+    def outcome_of(self, seq: int) -> Outcome | None:
+        """What came of an event, if no snapshot is saved since."""
+        found = self.outcomes.find(seq)
+        return found if found is not None or self.saving is None else self.saving.find(seq)
 
 
 def model_from(event: AnyEvent) -> Model:

@@ -2,11 +2,15 @@
 
 import asyncio
 from asyncio import Future, Task
+from collections import deque
 from collections.abc import Callable
 
-from service.engine.fleet.live import Live, model_from, restore_live
+from service.engine.fleet.large_models import beside_the_loop, is_large_import
+from service.engine.fleet.live import Live, model_from
+from service.engine.fleet.restoring import as_damaged, restore_live
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
 from service.journal.protocol import Appended, Journal
+from service.turns import Turns
 
 
 class Loading:
@@ -23,7 +27,7 @@ class Loading:
         self._apply = apply
         self._admit = admit
         self._tasks: dict[str, Task[Live | None]] = {}
-        self._deferred: dict[str, list[tuple[int, AnyEvent]]] = {}
+        self._deferred: dict[str, deque[tuple[int, AnyEvent]]] = {}
         self._appending: dict[str, Future[Appended]] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -34,9 +38,7 @@ class Loading:
         """Load a model; None if there is none of this name."""
         task = self._tasks.get(name)
         if task is None:
-            self._deferred[
-                name
-            ] = []  # from now on and not when the task begins: it may be created in between
+            self._deferred[name] = deque()  # from now on: it may be created before the task begins
             task = self._tasks[name] = asyncio.create_task(self._load(name))
         return await asyncio.shield(task)
 
@@ -62,17 +64,29 @@ class Loading:
             if (appended := self._appending.get(name)) is not None:
                 await asyncio.wait([appended])
             stored = await self._journal.load(name)
+            live = await restore_live(name, stored) if stored is not None else None
+            with as_damaged(name):
+                live = await self._apply_deferred(name, live)
         finally:
-            deferred = self._deferred.pop(name)
-            del self._tasks[name]
-        live = restore_live(name, stored) if stored is not None else None
-        for seq, event in deferred:
+            del self._deferred[name], self._tasks[name]
+        if live is not None:
+            self._admit(live)
+        return live
+
+    async def _apply_deferred(self, name: str, live: Live | None) -> Live | None:
+        """Apply what has come meanwhile, also during this, until there is no more."""
+        deferred = self._deferred[name]
+        turns = Turns()
+        while deferred:
+            seq, event = deferred.popleft()
             if isinstance(event, ModelCreated | ModelImported) and live is None:
-                live = Live(model_from(event), seq, seq)
+                model = (
+                    await beside_the_loop(model_from, event) if is_large_import(event) else model_from(event)
+                )
+                live = Live(model, seq, seq)
             elif isinstance(event, ModelDeleted) and live is not None and seq > live.seq:
                 live = None
             elif live is not None:
                 self._apply(live, seq, event)
-        if live is not None:
-            self._admit(live)
+            await turns.give()
         return live

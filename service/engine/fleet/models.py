@@ -1,17 +1,19 @@
 """Creating, finding, listing, resetting and deleting models."""
 
 import asyncio
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from service.engine.clock import Clock
+from service.engine.fleet.damage import salvage
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.large_models import beside_the_loop
 from service.engine.fleet.live import Live
 from service.engine.fleet.shared_totals import SharedTotals
+from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.names import check_name
-from service.engine.rounds.checks import Sent
-from service.errors import ModelExists, TooManyModels, UnknownModel
+from service.errors import JournalUnavailable, ModelExists, TooManyModels, UnknownModel
 from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
 from service.journal.protocol import Journal, Listed, Page, Recorded
 
@@ -65,12 +67,19 @@ class Models:
             raise _exists(name)
         return await self._fleet.get(name)
 
-    async def adopt(self, name: str, model: Model) -> Live:
-        """Create a model from an export; ModelExists if there is one of this name, which is not changed."""
-        event = ModelImported(name, self._clock.now(), model.settings, model.to_bytes())
+    async def adopt(self, name: str, settings: dict[str, Any], state: bytes) -> Live:
+        """Create a model from the state of another; ModelExists if there is one of this name, which is not changed."""
+        event = ModelImported(name, self._clock.now(), settings, state)
         if not await self._add(event):
             raise _exists(name)
         return await self._fleet.get(name)
+
+    async def salvage(self, name: str) -> tuple[Model, str]:
+        """What is left of a model that is set aside, and what is missing."""
+        if (stored := await self._journal.load(name)) is None:
+            raise UnknownModel(f"there is no model {name!r}")
+        model, seq, missing = await beside_the_loop(salvage, name, stored)
+        return model, f"as of event {seq}: the {missing} events after it are not in this export"
 
     async def reset(self, name: str) -> Live:
         live = await self._fleet.get(name)
@@ -96,8 +105,15 @@ class Models:
 
     async def page(self, page: Page) -> list[Listed]:
         if page.sort != "name":
-            await self._fleet.summarise()
+            with suppress(JournalUnavailable):  # on a full disk they are sorted as they were last saved
+                await self._fleet.summarise()
         return await self._journal.models(page)
+
+    def why_unreadable(self, line: Listed) -> str | None:
+        """What is known to be wrong with a model of a page; None if nothing is."""
+        if line.settings is None:
+            return "its settings are damaged in the list of models"
+        return self._fleet.set_aside.reason(line.model)
 
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         """A model's retained events, oldest first."""

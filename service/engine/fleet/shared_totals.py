@@ -6,6 +6,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from service.engine.fleet.fleet import Fleet
+from service.errors import JournalUnavailable
 from service.journal.protocol import Journal, Totals
 
 PACE_SECONDS = 1.0
@@ -76,12 +77,35 @@ class SharedTotals:
             found = self._found.get(prefix)
             if found is None or not self._is_current(found):
                 tick, began = self._fleet.tick, monotonic()
-                await self._fleet.summarise()
-                found = FoundTotals(tick, began, await self._journal.totals(prefix))
+                found = FoundTotals(tick, began, await self._sum(prefix))
                 self._keep(prefix, found)
             return found
         finally:
             self._asking.release()
+
+    async def _sum(self, prefix: str) -> Totals:
+        try:
+            await self._fleet.summarise()
+        except JournalUnavailable:  # the disk is full, say; but it can be read
+            return await self._sum_unsaved(prefix)
+        return await self._journal.totals(prefix)
+
+    async def _sum_unsaved(self, prefix: str) -> Totals:
+        """What the journal has, with the summaries that could not be saved in the place of the saved ones."""
+        totals = await self._journal.totals(prefix)
+        fleet = self._fleet
+        for new in [fleet.loaded[name].summary() for name in fleet.unsummarised if name.startswith(prefix)]:
+            saved = await self._journal.summary(new.model)
+            if saved is not None and saved.life == new.life:
+                totals = Totals(
+                    totals.models,
+                    totals.revealed + new.revealed - saved.revealed,
+                    totals.mistakes + new.mistakes - saved.mistakes,
+                    totals.updates + new.updates - saved.updates,
+                    totals.pending + new.pending - saved.pending,
+                    totals.expired + new.expired - saved.expired,
+                )
+        return totals
 
     def _keep(self, prefix: str, found: FoundTotals) -> None:
         self._found[prefix] = found

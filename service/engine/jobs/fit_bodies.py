@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.engine.decoding import UNDECODABLE, raise_problem
+from service.engine.model.checks import LabelChecks, LabelSent, Sent, check_dimension, plain_label
 from service.engine.model.model import Model
-from service.engine.rounds.checks import LabelChecks, LabelSent, Sent, check_dimension, plain_label
 from service.errors import InvalidRequest, UnknownLabel
 from service.events import Label
 from service.learning.batch import fitting
@@ -84,7 +84,7 @@ def encode_examples(model: Model, examples: list[tuple[Sent, Label]]) -> Encoded
                 raise BadFeatures(
                     "features", f"the first example has {dimension} numbers, this {len(example)}"
                 )
-            labels.check(label)
+            labels.check(label, dimension)
         except BadFeatures as error:
             raise InvalidRequest.at(f"examples[{i}].{error.field}", error.message) from None
         except UnknownLabel as error:
@@ -123,6 +123,8 @@ def _lines(body: bytes) -> list[tuple[Sent, Label]]:
         if line.strip():
             try:
                 examples.append(decode(line))
+            except RecursionError:
+                raise InvalidRequest.at(f"examples[{number}]", "is nested too deep to read") from None
             except UNDECODABLE as error:
                 raise InvalidRequest.at(f"examples[{number}]", str(error)[:200].replace("`", "")) from None
     return _checked(examples)

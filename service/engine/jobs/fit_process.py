@@ -4,9 +4,13 @@ It reads one `Task` from its standard input and writes `Report`s to its standard
 last one the result. A message is its length in four bytes and then MessagePack.
 """
 
+import resource
+import signal
 import sys
 import time
-from typing import Any, BinaryIO
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
@@ -19,6 +23,15 @@ from service.learning.batch import fitting
 from service.learning.parameters import BadParameter
 
 REPORT_SECONDS = 0.1
+
+
+class FitLimits(msgspec.Struct, frozen=True):
+    """What a fit may take."""
+
+    seconds_max: float = 3600.0
+    memory_bytes_max: int = 4_294_967_296
+    examples_bytes_max: int = 134_217_728
+    """Of a model's history. Examples that are sent have the limit of their request's body."""
 
 
 class Task(msgspec.Struct):
@@ -48,7 +61,8 @@ class Refusal(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A message to the service: one of `read`, `refused`, `progress`, `result` or `wrong` is set."""
+    """A message to the service: one of `read`, `refused`, `progress`, `result`, `wrong` or `failed`
+    is set."""
 
     progress: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
@@ -63,6 +77,8 @@ class Report(msgspec.Struct):
     wrong_field: str | None = None
     wrong: str | None = None
     """Why the options cannot be used with these examples."""
+    failed: str | None = None
+    """Why the fit was given up."""
 
 
 def frame(message: msgspec.Struct) -> bytes:
@@ -131,8 +147,33 @@ def train(task: Task, report: Any) -> Report:
 
 
 def main() -> None:
-    size = int.from_bytes(sys.stdin.buffer.read(4), "big")
-    run(msgspec.msgpack.decode(sys.stdin.buffer.read(size), type=Task), sys.stdout.buffer)
+    memory_bytes_max, seconds_max = map(int, sys.argv[-2:])
+    set_limits(memory_bytes_max, seconds_max)
+    write = sys.stdout.buffer
+    try:
+        size = int.from_bytes(sys.stdin.buffer.read(4), "big")
+        run(msgspec.msgpack.decode(sys.stdin.buffer.read(size), type=Task), write)
+        return
+    except MemoryError:
+        failed = f"the fit needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
+    except TimeoutError:
+        failed = f"the fit needs more than {seconds_max} seconds, which is fit_seconds_max"
+    write.write(frame(Report(failed=failed)))
+    write.flush()
+
+
+def set_limits(memory_bytes_max: int, seconds_max: int) -> None:
+    """Raise MemoryError beyond so much memory on top of what the interpreter has mapped by now; TimeoutError beyond so
+    much CPU time: the service watches the clock, but this process may outlive it."""
+
+    def give_up(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    signal.signal(signal.SIGXCPU, give_up)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds_max, seconds_max + 10))
+    with suppress(OSError, ValueError):  # not every system counts it
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes_max,) * 2)
 
 
 if __name__ == "__main__":

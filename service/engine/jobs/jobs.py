@@ -1,22 +1,35 @@
-"""Batch training as jobs: one a model at a time, each in a process of its own."""
+"""Batch training as jobs: one a model at a time, each in a process of its own.
+
+On a cluster a job belongs to the replica that runs it. The id ends with that replica's name, so the others know whom
+to ask.
+"""
 
 import asyncio
 import logging
-import sys
 from asyncio import get_running_loop
 from asyncio.subprocess import PIPE, Process
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import msgspec
 
+from service.child_processes import command_of
 from service.engine.clock import Clock, make_job_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, UnreadFit, check_not_empty, encode_examples
-from service.engine.jobs.fit_process import Report, Task, frame
+from service.engine.fleet.waiting import features_bytes
+from service.engine.jobs.fit_bodies import (
+    READ_HERE_BYTES_MAX,
+    EncodedExamples,
+    UnreadFit,
+    check_not_empty,
+    encode_examples,
+)
+from service.engine.jobs.fit_process import FitLimits, Report, Task, frame
+from service.engine.jobs.job import Job, Question
 from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.events import (
     Label,
@@ -30,56 +43,65 @@ from service.events import (
 from service.journal.protocol import Journal
 
 FINISHED_KEPT = 100
+HISTORY_EVENTS_AT_ONCE = 100
+EXAMPLE_BYTES = 128
+"""What an example takes beside its features."""
+REPLICA_SEPARATOR = "-"
+"""Stands in the id of a job before the name of the replica that runs it."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Job:
-    """A fit: `running`, then `done`, `failed` or `cancelled`."""
+class Running:
+    """A job that is not finished: its task and what belongs to it."""
 
-    id: str
-    model: str
-    options: dict[str, Any]
-    examples: int
-    started_at: int
-    state: str = "running"
-    finished_at: int | None = None
-    progress: dict[str, Any] | None = None
-    result: dict[str, Any] | None = None
-    error: str | None = None
-    version: int | None = None
-    process: Process | None = field(default=None, repr=False)
-    accepted: asyncio.Future[None] = field(
-        default_factory=lambda: get_running_loop().create_future(), repr=False
-    )
+    job: Job
+    accepted: asyncio.Future[None]
     """Done when the examples were read; fails if something is wrong with them, which is the client's answer then."""
-
-    def seconds_left(self, now: int) -> float | None:
-        """How long it may still take if it needs `passes_max` passes; None if that is not known yet."""
-        if self.state != "running" or not self.progress or not self.progress["passes"]:
-            return None
-        passes: int = self.progress["passes"]
-        seconds_a_pass = (now - self.started_at) / 1e6 / passes
-        return seconds_a_pass * float(self.options["passes_max"] - passes)
+    process: Process | None = None
+    task: asyncio.Task[None] = field(init=False)
 
 
 class Jobs:
     """Starts, watches and cancels fits. Jobs are in memory only: a restart loses those that run."""
 
-    def __init__(self, journal: Journal, fleet: Fleet, clock: Clock, *, running_max: int) -> None:
+    def __init__(
+        self, journal: Journal, fleet: Fleet, clock: Clock, *, running_max: int, limits: FitLimits
+    ) -> None:
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
         self._running_max = running_max
+        self._limits = limits
+        self._reading_history = asyncio.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, Running] = {}
 
-    def get(self, job_id: str) -> Job:
-        job = self._jobs.get(job_id)
+    async def open(self) -> None:
+        """From now on tell other replicas of the jobs here."""
+        await self._journal.answer(self._answer)
+
+    async def find(self, job_id: str) -> Job:
+        """A job, whichever replica it runs on."""
+        return self._jobs.get(job_id) or await self._ask(Question(job_id, cancel=False))
+
+    async def cancel(self, job_id: str) -> Job:
+        """Cancel a job, whichever replica it runs on; a finished one stays as it is."""
+        return await self._cancel(job_id) or await self._ask(Question(job_id, cancel=True))
+
+    async def _ask(self, question: Question) -> Job:
+        _, _, replica = question.job_id.partition(REPLICA_SEPARATOR)
+        answer = await self._journal.ask(replica, msgspec.msgpack.encode(question))
+        job = msgspec.msgpack.decode(answer, type=Job | None) if answer is not None else None
         if job is None:
-            raise UnknownJob(f"there is no job {job_id!r}")
+            raise UnknownJob(f"there is no job {question.job_id!r}")
         return job
+
+    async def _answer(self, question: bytes) -> bytes:
+        asked = msgspec.msgpack.decode(question, type=Question)
+        job = await self._cancel(asked.job_id) if asked.cancel else self._jobs.get(asked.job_id)
+        return msgspec.msgpack.encode(job)
 
     async def fit(self, name: str, sent: UnreadFit) -> Job:
         """Start to train a model, on the examples of the request or on the model's retained history."""
@@ -87,49 +109,59 @@ class Jobs:
             return await self._fit_unread(name, sent)
         examples, options = sent.read()
         if examples is None:
+            return await self._fit_history(name, options)
+        found = encode_examples((await self._fleet.get(name)).model, examples)
+        return await self._begin(name, found, options, absorb=True)
+
+    async def _fit_history(self, name: str, options: dict[str, Any]) -> Job:
+        async with self._reading_history:  # only one history is in memory at a time
+            await self._fleet.get(name)
+            self._check_room(name)
             found = await self._history(name)
             check_not_empty(found)
-        else:
-            found = encode_examples((await self._fleet.get(name)).model, examples)
+            return await self._begin(name, found, options, absorb=False)
+
+    async def _begin(
+        self, name: str, found: EncodedExamples, options: dict[str, Any], *, absorb: bool
+    ) -> Job:
         live = await self._fleet.get(name)
         self._check_room(name)
-        task = Task(live.model.to_bytes(), found, options, absorb=examples is not None)
-        return self._start(live, task, options, len(found))
+        task = Task(live.model.to_bytes(), found, options, absorb=absorb)
+        return self._start(live, task, options, len(found)).job
 
     async def _fit_unread(self, name: str, sent: UnreadFit) -> Job:
         """Let the process of the fit read the body; wait until it has, to refuse the request if it is wrong."""
         live = await self._fleet.get(name)
         self._check_room(name)
         task = Task(live.model.to_bytes(), [], sent.options, absorb=True, unread=sent)
-        job = self._start(live, task, sent.options, 0)
-        await asyncio.wait([job.accepted])
-        if job.accepted.exception() is not None:
-            with suppress(KeyError):
-                await asyncio.wait([self._tasks[job.id]])
-            del self._jobs[job.id]
-        job.accepted.result()
-        return job
+        running = self._start(live, task, sent.options, 0)
+        await asyncio.wait([running.accepted])
+        if running.accepted.exception() is not None:
+            await asyncio.wait([running.task])
+            del self._jobs[running.job.id]
+        running.accepted.result()
+        return running.job
 
-    def _start(self, live: Live, task: Task, options: dict[str, Any], examples: int) -> Job:
+    def _start(self, live: Live, task: Task, options: dict[str, Any], examples: int) -> Running:
         now = self._clock.now()
-        job = Job(make_job_id(now), live.model.name, options, examples, now)
+        job_id = REPLICA_SEPARATOR.join(filter(None, (make_job_id(now), self._journal.replica)))
+        job = self._jobs[job_id] = Job(job_id, live.model.name, options, examples, now)
+        running = self._running[job_id] = Running(job, get_running_loop().create_future())
         if task.unread is None:
-            job.accepted.set_result(None)
-        self._jobs[job.id] = job
-        self._tasks[job.id] = asyncio.create_task(self._run(job, task, live.life))
-        return job
+            running.accepted.set_result(None)
+        running.task = asyncio.create_task(self._run(running, task, live.life))
+        return running
 
-    async def cancel(self, job_id: str) -> Job:
-        job = self.get(job_id)
-        task = self._tasks.get(job_id)
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
-        return job
+    async def _cancel(self, job_id: str) -> Job | None:
+        running = self._running.get(job_id)
+        if running is not None:
+            running.task.cancel()
+            await asyncio.wait([running.task])
+        return self._jobs.get(job_id)
 
     async def stop(self) -> None:
-        for job_id in list(self._tasks):
-            await self.cancel(job_id)
+        for job_id in list(self._running):
+            await self._cancel(job_id)
 
     def _check_room(self, name: str) -> None:
         running = [job for job in self._jobs.values() if job.state == "running"]
@@ -140,53 +172,70 @@ class Jobs:
         while len(self._jobs) - len(running) > FINISHED_KEPT:
             del self._jobs[next(job.id for job in self._jobs.values() if job.state != "running")]
 
-    async def _history(self, name: str) -> list[tuple[Any, Label]]:
-        """The rounds since the last reset that the journal still has."""
-        await self._fleet.get(name)
-        stored: list[tuple[Any, Label]] = []
-        for recorded in await self._journal.events(name, after=0, limit=-1):
-            event = recorded.event
-            if isinstance(event, ModelReset):
-                stored.clear()
-            elif isinstance(event, RoundRevealed | RoundLearned):
-                stored.append((event.features, event.label))
-            elif isinstance(event, RoundsLearned):
-                stored.extend(zip(features_of(event), event.labels, strict=True))
-        return stored
+    async def _history(self, name: str) -> EncodedExamples:
+        """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
+        stored: deque[tuple[Any, Label]] = deque()
+        size, after = 0, 0
+        while page := await self._journal.events(name, after=after, limit=HISTORY_EVENTS_AT_ONCE):
+            after = page[-1].seq
+            for recorded in page:
+                event = recorded.event
+                if isinstance(event, ModelReset):
+                    stored.clear()
+                    size = 0
+                elif isinstance(event, RoundRevealed | RoundLearned | RoundsLearned):
+                    rounds = _rounds_of(event)
+                    size += sum(_bytes_of(example) for example in rounds)
+                    stored.extend(rounds)
+            while size > self._limits.examples_bytes_max:
+                size -= _bytes_of(stored.popleft())
+        return list(stored)
 
-    async def _run(self, job: Job, task: Task, life: int) -> None:
+    async def _run(self, running: Running, task: Task, life: int) -> None:
+        job, accepted = running.job, running.accepted
         try:
-            report = await self._train(job, task)
+            async with asyncio.timeout(self._limits.seconds_max):
+                report = await self._train(running, task)
             await self._append_result(job, report, life)
             job.state = "done"
         except asyncio.CancelledError:
             job.state = "cancelled"
+        except TimeoutError:
+            job.state = "failed"
+            job.error = (
+                f"the fit took longer than {self._limits.seconds_max:g} seconds, which is fit_seconds_max"
+            )
         except NovikoffError as error:
             job.state, job.error = "failed", error.detail
-            if not job.accepted.done():
-                job.accepted.set_exception(error)
+            if not accepted.done():
+                accepted.set_exception(error)
         except Exception as error:
             log.error("a fit of %s failed", job.model, exc_info=error)
             job.state, job.error = "failed", "the service has logged what happened"
         finally:
-            if job.process is not None and job.process.returncode is None:
-                job.process.kill()
-                await job.process.wait()
+            if running.process is not None and running.process.returncode is None:
+                running.process.kill()
+                await running.process.wait()
             job.finished_at = self._clock.now()
-            self._tasks.pop(job.id, None)
-            if not job.accepted.done():
-                job.accepted.set_exception(
-                    Overloaded("the fit was given up before it began; try again later")
-                )
-            job.accepted.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
+            del self._running[job.id]
+            if not accepted.done():
+                accepted.set_exception(Overloaded("the fit was given up before it began; try again later"))
+            accepted.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
 
-    async def _train(self, job: Job, task: Task) -> Report:
-        job.process = process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "service.engine.jobs.fit_process", stdin=PIPE, stdout=PIPE
+    async def _train(self, running: Running, task: Task) -> Report:
+        job = running.job
+        running.process = process = await asyncio.create_subprocess_exec(
+            *command_of("service.engine.jobs.fit_process"),
+            str(self._limits.memory_bytes_max),
+            str(ceil(self._limits.seconds_max)),
+            stdin=PIPE,
+            stdout=PIPE,
         )
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(frame(task))
-        await process.stdin.drain()
+        task.examples, task.unread = [], None  # they may be large, and are not needed here any more
+        with suppress(ConnectionError):  # it may have ended, and has said why
+            await process.stdin.drain()
         while True:
             try:
                 size = int.from_bytes(await process.stdout.readexactly(4), "big")
@@ -195,10 +244,12 @@ class Jobs:
                 raise InvalidRequest("the training process ended before it was done") from None
             if report.read is not None:
                 job.examples, job.options = report.read
-                job.accepted.set_result(None)
+                running.accepted.set_result(None)
                 continue
             if report.refused is not None:
                 raise report.refused.as_error()
+            if report.failed is not None:
+                raise InvalidRequest(report.failed)
             if report.wrong is not None:
                 raise InvalidRequest.at(report.wrong_field or "examples", report.wrong)
             if report.result is not None:
@@ -219,3 +270,13 @@ class Jobs:
         if live.model.labels.values[known:] != labels[known:]:
             raise InvalidRequest("the model learned new classes while the job ended")
         job.version = live.model.version
+
+
+def _rounds_of(event: RoundRevealed | RoundLearned | RoundsLearned) -> EncodedExamples:
+    if isinstance(event, RoundsLearned):
+        return list(zip(features_of(event), event.labels, strict=True))
+    return [(event.features, event.label)]
+
+
+def _bytes_of(example: tuple[Any, Label]) -> int:
+    return EXAMPLE_BYTES + features_bytes(example[0])

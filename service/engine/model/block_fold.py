@@ -43,9 +43,12 @@ def table_of(rows: Rows) -> Table:
 def _learn_table(model: ModelState, rows: Rows, labels: list[Label], at: int, outcome: BlockOutcome) -> None:
     """A few rounds one by one until the rest can be learned together: what is new has to be learned first."""
     examples: Iterator[Any] | None = None
+    together = model.sets is None and model.asking is None and model.settings["class_weights"] is None
     for start in range(0, len(labels), ALONE_MAX):
-        if len(labels) - start > ALONE_MAX and _learn_together(
-            model, rows.after(start), labels[start:], at, outcome
+        if (
+            together
+            and len(labels) - start > ALONE_MAX
+            and _learn_together(model, rows.after(start), labels[start:], at, outcome)
         ):
             return
         if examples is None:
@@ -74,13 +77,17 @@ def _learn_vectors(
 ) -> None:
     learned = learn_rows(model.classifier, vectors, truths)
     model.version += len(truths)
-    outcome.rises += model.statistics.observe_rows(truths, learned.served, learned.updated, at_us=at)
-    mistaken = learned.served != truths
+    block = model.statistics.observe_rows(truths, learned.served, learned.updated, learned.gaps, at_us=at)
+    outcome.rises += block.rises
     if model.bound is not None:
         x = model.without_bias(vectors)
         model.bound.observe_rows(
             x.values, 2 * truths - 1, updated=learned.updated, scores=learned.scores, indices=x.indices
         )
     outcome.add_all(
-        learned.served.tolist(), learned.scores.tolist(), mistaken.tolist(), learned.updated.tolist()
+        learned.served.tolist(),
+        learned.scores.tolist(),
+        block.mistaken.tolist(),
+        learned.updated.tolist(),
+        block.probabilities,
     )

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from itertools import repeat
+from typing import Any
 
 from service.events import Label
+from service.learning import saved
 
 
 def same(a: Label | None, b: Label | None) -> bool:
@@ -13,6 +15,30 @@ def same(a: Label | None, b: Label | None) -> bool:
     (True, False, False)
     """
     return type(a) is type(b) and a == b
+
+
+def text_of(label: Label) -> str:
+    """A label as the key of a JSON object, which is always a string.
+
+    >>> text_of("spam"), text_of(-1), text_of(True)
+    ('spam', '-1', 'true')
+    """
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+LABEL_CHARS_MAX = 256
+LABEL_ABS_MAX = 2**63 - 1
+
+
+def _is_label(value: Any) -> bool:
+    """Whether a model can have it as a label.
+
+    >>> [_is_label(value) for value in ("spam", 1, True, 2**63, 1.0, None)]
+    [True, True, True, False, False, False]
+    """
+    if type(value) is str:
+        return len(value) <= LABEL_CHARS_MAX
+    return type(value) is bool or (type(value) is int and abs(value) <= LABEL_ABS_MAX)
 
 
 FEW = 8
@@ -29,6 +55,24 @@ class Labels:
         self._index: dict[tuple[type, Label], int] | None = None
         if len(self.values) > FEW:
             self._index = {(type(label), label): at for at, label in enumerate(self.values)}
+
+    @classmethod
+    def restore(cls, kept: Any, declared: list[Label] | None) -> "Labels":
+        """The labels of a saved state; `saved.BadState` unless they are those declared, if any were, and different."""
+        saved.check(
+            type(kept) is list and all(_is_label(label) for label in kept),
+            "labels",
+            "must be a list of strings, integers and booleans",
+        )
+        labels = cls(kept)
+        saved.check(
+            len({(type(label), label) for label in kept}) == len(kept),
+            "labels",
+            "must differ from each other",
+        )
+        is_declared = declared is None or (len(declared) == len(kept) and all(map(same, declared, kept)))
+        saved.check(is_declared, "labels", "must be those of the settings")
+        return labels
 
     def add(self, label: Label) -> None:
         self.values.append(label)

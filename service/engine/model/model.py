@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from service.engine.model.block_fold import learn_block
-from service.engine.model.labels import Labels
 from service.engine.model.outcomes import BlockOutcome, Outcome
+from service.engine.model.served import Seen
 from service.engine.model.state import ModelState
 from service.engine.model.state_steps import read_fit
 from service.events import (
@@ -23,7 +23,8 @@ from service.events import (
 )
 from service.learning.bound import verdict
 from service.learning.bound.mistake_bound import Bound
-from service.learning.vectors import Array, Vector
+from service.learning.certainty.asking import is_asked
+from service.learning.vectors import Array
 
 
 class Model(ModelState):
@@ -31,10 +32,9 @@ class Model(ModelState):
 
     __slots__ = ()
 
-    def decide(self, z: Vector) -> tuple[Label | None, float]:
-        """The label for a vector, and its score; changes nothing."""
-        chosen, score = self.classifier.decide(z)
-        return self.labels.label(chosen), score
+    def is_asked(self, prediction_id: str, probability: float) -> bool:
+        """Whether the label of a prediction is asked for, if it is with this probability."""
+        return is_asked(prediction_id, f"{self.created_at} {self.name}", probability)
 
     def apply(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in the next event. For revealed rounds, what came of them."""
@@ -44,15 +44,12 @@ class Model(ModelState):
                 example = self.features.decode(event.features)
                 truth = self.class_of(event.label)  # first: the label that was served may be new with it
                 served = self.labels.index(event.served)
-                # A reveal may cross a reset on its way: then every update since lies between.
-                seen = event.updates_seen if event.predicted_at > self.began_at else 0
-                # The clocks of replicas differ a little, so a prediction may seem to be of after a reset.
-                stale = max(0, self.updates - seen)
                 return self.learn_round(
-                    example, truth, served, event.score, event.at, event.predicted_at, stale
+                    example, truth, served, event.score, event.at, self._seen(event), event.weight
                 )
             case RoundLearned():
-                return self.whole_round(self.features.decode(event.features), event.label, event.at)
+                example = self.features.decode(event.features)
+                return self.whole_round(example, event.label, event.at, event.weight)
             case RoundsLearned():
                 return learn_block(self, event)
             case DriftDetected():
@@ -68,13 +65,28 @@ class Model(ModelState):
                 self.begin(event.at, self.features.dimension)
         return None
 
+    def _seen(self, event: RoundRevealed) -> Seen:
+        # A reveal may cross a reset on its way: then every update since lies between.
+        before_reset = event.predicted_at <= self.began_at
+        # The clocks of replicas differ a little, so a prediction may seem to be of after a reset.
+        stale = max(0, self.updates - (0 if before_reset else event.updates_seen))
+        certainty, was_asked = event.certainty, None
+        # What a version made that knew of no weights does not say what had been learned then: each update since may
+        # have weighed as much as any has.
+        stale_weight = stale * (self.bound.weight_max if self.bound is not None else 1.0)
+        if certainty is not None:
+            if self.bound is not None:
+                weight_seen = 0.0 if before_reset else certainty.update_weight
+                stale_weight = max(0.0, self.bound.weight - weight_seen)
+            if certainty.ask_probability is not None:
+                was_asked = self.is_asked(event.prediction_id, certainty.ask_probability)
+        delay = max(0, self.version - event.version_seen)
+        return Seen(event.predicted_at, certainty, stale, stale_weight, delay, was_asked, before_reset)
+
     def _take_fit(self, event: ModelFitted) -> None:
         if self.labels.values != event.labels[: len(self.labels.values)]:
             return  # a class has appeared since the job looked, and the fit has no weights for it
-        self.labels = Labels(event.labels)
-        features, classifier = read_fit(event.features, event.classifier)
-        self.features.restore(features)
-        self.classifier.restore(classifier)
+        self.restore_parts(event.labels, *read_fit(event.features, event.classifier))
         self.version += 1
         self.origin = "fitted"
         self.bound = None
@@ -92,19 +104,27 @@ class Model(ModelState):
     def report(self, now: int) -> dict[str, Any]:
         """The statistics that come from the fold, as of a time; see docs/statistics.md."""
         labels = self.labels.values
-        report = self.statistics.report(now, len(labels))
+        report = self.statistics.report(now, len(labels), self.settings["confidence"])
         report["confusion"] = {"labels": labels, **report["confusion"]}
         for cell in report["confusion"].get("largest", ()):
             cell["true"], cell["served"] = labels[cell["true"]], labels[cell["served"]]
         by_class = zip(labels, report["classes"], strict=True)
         report["classes"] = [{"label": label, **figures} for label, figures in by_class]
         report["bound"] = self.bound_report()
+        report["sets"] = None if self.sets is None else self.sets.report()
         report["features"] = {
             "kind": self.settings["features"]["kind"],
             "weights": self.features.size(),
             "ignored_names": self.features.ignored_names,
         }
         return report
+
+    def ask_report(self, unasked: int) -> dict[str, Any] | None:
+        """What asking for labels has come to, where so many were not asked for and have not come."""
+        if self.asking is None:
+            return None
+        report = self.asking.report(unasked, self.settings["confidence"])
+        return report | {"bound": verdict.expected_mistakes(self.asking, self.bound, self.bound_report())}
 
     def weights(self) -> list[tuple[Label | None, Array]]:
         """The weights of each class; for two classes there is one row, whose sign is the second's."""

@@ -2,16 +2,20 @@
 
 from typing import Any, Self, TypeVar
 
-from service.engine.model.labels import Labels
+from service.engine.model.labels import Labels, text_of
 from service.engine.model.outcomes import Outcome
-from service.engine.model.state_steps import read_state
-from service.events import Label, ModelCreated
-from service.journal.codec import encode_state
+from service.engine.model.served import NO_STANDING, Seen, Served
+from service.engine.model.state_steps import ADDED_SETTINGS, read_state
+from service.events import Certainty, Label, ModelCreated
+from service.journal.codec import STATE_VERSION, encode_state
+from service.learning import saved
 from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.verdict import why_not_applicable
+from service.learning.certainty.asking import Asking
+from service.learning.certainty.sets import Sets
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
-from service.learning.statistics import Statistics
+from service.learning.statistics import Standing, Statistics
 from service.learning.vectors import Vector, Vectors
 
 AnyVector = TypeVar("AnyVector", Vector, Vectors)
@@ -19,11 +23,17 @@ AnyVector = TypeVar("AnyVector", Vector, Vectors)
 PLAIN = ("updated_at", "began_at", "version", "origin", "stepped_from", "drifts_recorded", "expired")
 """Attributes that a saved state holds as they are."""
 
+PARTS = ("labels", "features", "classifier", "statistics", "bound", "sets", "asking")
+"""What else it holds, beside the name, the settings and the time of creation."""
+
+ORIGINS = ("fitted", "imported")
+
 
 class ModelState:
     """Settings, labels, features, weights, statistics and bound of one model."""
 
     __slots__ = (
+        "asking",
         "began_at",
         "bound",
         "classifier",
@@ -34,6 +44,7 @@ class ModelState:
         "labels",
         "name",
         "origin",
+        "sets",
         "settings",
         "statistics",
         "stepped_from",
@@ -43,7 +54,7 @@ class ModelState:
 
     def __init__(self, created: ModelCreated) -> None:
         self.name = created.model
-        self.settings = created.settings
+        self.settings = ADDED_SETTINGS | created.settings
         self.created_at = self.updated_at = created.at
         self.version = 0
         self.begin(created.at, None)
@@ -73,6 +84,11 @@ class ModelState:
             self.bound = Bound(
                 self.bias_value, self.settings["learner"]["eta0"], self.settings["declared_margin"]
             )
+        coverage, ask = self.settings["coverage"], self.settings["ask"]
+        self.sets = Sets(coverage) if coverage is not None else None
+        self.asking = None
+        if ask is not None:
+            self.asking = Asking(ask["b"], self.settings["learner"].get("eta0", 1.0))
         self.drifts_recorded = 0
         self.expired = 0
 
@@ -92,12 +108,28 @@ class ModelState:
     def updates(self) -> int:
         return self.statistics.updates
 
-    def whole_round(self, example: Any, label: Label, at: int) -> Outcome:
+    def serve(self, z: Vector) -> Served:
+        """What a prediction for a vector is, now; changes nothing."""
+        chosen, score, gap = self.classifier.decide(z)
+        standing = self.statistics.standing(gap) if chosen >= 0 else NO_STANDING
+        certainty = Certainty(
+            *standing,
+            self.bound.weight if self.bound is not None else 0.0,
+            self.sets.serve(self.statistics.calibration.leads(self.classifier.behind(z)))
+            if self.sets
+            else None,
+            self.asking.probability(gap) if self.asking else None,
+        )
+        return Served(chosen, score, certainty)
+
+    def whole_round(self, example: Any, label: Label, at: int, weight: float = 1.0) -> Outcome:
         """Predict by the weights as they are, and learn the label at once. For `apply` only."""
         z = self.features.vector(example)
-        served, score = self.classifier.decide(z)
+        chosen, score, certainty = self.serve(z)
         known = z if self.features.is_fixed else None
-        return self.learn_round(example, self.class_of(label), served, score, at, at, 0, known)
+        return self.learn_round(
+            example, self.class_of(label), chosen, score, at, Seen(at, certainty), weight, known
+        )
 
     def learn_round(
         self,
@@ -106,33 +138,42 @@ class ModelState:
         served: int,
         score: float,
         at: int,
-        predicted_at: int,
-        stale_updates: int,
+        seen: Seen,
+        weight: float,
         z: Vector | None = None,
     ) -> Outcome:
         """Learn one revealed round and count it. For `apply` only.
 
         `truth` and `served` are classes, `served` -1 where no label could be served; `score` is what was served with
-        it. `stale_updates` counts the updates between prediction and reveal. `z` is the example's vector, if it is
-        known already and the example teaches nothing about the features themselves.
+        it, and `seen` what else was true then. `z` is the example's vector, if it is known already and the example
+        teaches nothing about the features themselves.
         """
+        class_weights = self.settings["class_weights"]
+        if class_weights is not None:
+            weight *= class_weights.get(text_of(self.labels.values[truth]), 1.0)
         if z is None:
             self.features.absorb(example)
             if self.features.dimension == 0:  # names may be new
                 self.classifier.grow(self.features.size())
             z = self.features.vector(example)
         mistake = served != truth
+        certainty = seen.certainty
+        standing: Standing | None = None
+        if certainty is not None and served >= 0:
+            standing = certainty.gap, certainty.lead, certainty.probability
         # The weights may have moved since the prediction was served; the bound needs the score by these.
         score_now = self.classifier.decide(z)[1] if mistake and self.bound is not None else score
-        updated = self.classifier.learn(z, truth, served)
+        updated = self.classifier.learn(z, truth, served, weight)
         self.version += 1
         self.statistics.observe(
             truth,
             served,
             at_us=at,
-            predicted_at_us=predicted_at,
+            predicted_at_us=seen.at,
             updated=updated,
-            stale_updates=stale_updates,
+            stale_updates=seen.stale_updates,
+            standing=standing,
+            weight=weight,
         )
         if self.bound is not None:
             x = self.without_bias(z)
@@ -141,10 +182,31 @@ class ModelState:
                 2 * truth - 1,
                 updated=updated,
                 score=score_now,
-                stale_updates=stale_updates,
+                stale_updates=seen.stale_updates,
+                stale_weight=seen.stale_weight,
+                weight=weight,
                 indices=x.indices,
             )
-        return Outcome(served, score, mistake, updated, self.version, self.revealed, self.mistakes)
+        if self.sets is not None or self.asking is not None:
+            self._observe_served(truth, mistake, seen)
+        probability = standing[2] if standing is not None else None
+        return Outcome(
+            served, score, mistake, updated, self.version, self.revealed, self.mistakes, probability
+        )
+
+    def _observe_served(self, truth: int, mistake: bool, seen: Seen) -> None:
+        """Take in what came of the set that was served, and of asking for the label or not."""
+        certainty = seen.certainty
+        if self.sets is not None and certainty is not None and not seen.before_reset:
+            self.sets.observe(certainty.set, truth=truth, classes=len(self.labels.values), delay=seen.delay)
+        if self.asking is not None:
+            if seen.was_asked is not None and certainty is not None and certainty.ask_probability is not None:
+                self.asking.observe(certainty.ask_probability, seen.was_asked, mistake)
+            if self.bound is None:
+                self.asking.follow(self.statistics.calibration.usual_gap / self.asking.eta, self.revealed)
+            else:
+                growth = (1 + 2 * self.bound.stale_updates_max) * self.bound.radius_z_sq
+                self.asking.follow(growth / 2, self.revealed)
 
     def class_of(self, label: Label) -> int:
         """The class of a label; one that is new becomes a class."""
@@ -184,6 +246,8 @@ class ModelState:
             "classifier": self.classifier.state(),
             "statistics": self.statistics.state(),
             "bound": None if self.bound is None else self.bound.state(),
+            "sets": None if self.sets is None else self.sets.state(),
+            "asking": None if self.asking is None else self.asking.state(),
         }
 
     def to_bytes(self) -> bytes:
@@ -194,14 +258,41 @@ class ModelState:
         return cls.from_state(read_state(data))
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        model = cls(ModelCreated(model=state["name"], at=state["created_at"], settings=state["settings"]))
-        model.labels = Labels(state["labels"])
-        model.features.restore(state["features"])
-        model.classifier.restore(state["classifier"])
-        model.statistics = Statistics.restore(state["statistics"])
-        bound = state["bound"]
-        model.bound = None if bound is None else Bound.restore(bound, model.classifier.weights_for(1))
+    def from_state(cls, state: Any) -> Self:
+        """The model that a state was taken from; `saved.BadState` names what no model with its settings can have."""
+        names = ("name", "settings", "created_at", *PLAIN, *PARTS)
+        kept = dict(zip(names, saved.fields(state, *names), strict=True))
+        model = cls(ModelCreated(model=kept["name"], at=kept["created_at"], settings=kept["settings"]))
+        model.restore_parts(kept["labels"], kept["features"], kept["classifier"])
+        with saved.Within("statistics"):
+            model.statistics = Statistics.restore(kept["statistics"])
+        with saved.Within("bound"):
+            bound = kept["bound"]
+            model.bound = None if bound is None else Bound.restore(bound, model.classifier.weights_for(1))
+        for name in ("sets", "asking"):
+            with saved.Within(name):
+                part, is_set = getattr(model, name), kept[name] is not None
+                saved.check(is_set == (part is not None), "", "does not fit the settings")
+                if part is not None:
+                    part.restore(kept[name])
         for name in PLAIN:
-            setattr(model, name, state[name])
+            setattr(model, name, kept[name])
+        model._check_plain()
         return model
+
+    def restore_parts(self, labels: Any, features: Any, classifier: Any) -> None:
+        """Restore labels, features and classifier, which have to fit each other."""
+        self.labels = Labels.restore(labels, self.settings["labels"])
+        with saved.Within("features"):
+            self.features.restore(features)
+        with saved.Within("classifier"):
+            self.classifier.restore(classifier, len(self.labels.values), self.features.size())
+
+    def _check_plain(self) -> None:
+        for name in ("created_at", "updated_at", "began_at", "drifts_recorded", "expired"):
+            saved.whole(getattr(self, name), name)
+        saved.whole(self.version, "version", least=self.revealed)
+        is_known = self.origin is None or (type(self.origin) is str and self.origin in ORIGINS)
+        saved.check(is_known, "origin", f"must be null or one of {', '.join(ORIGINS)}")
+        if self.stepped_from is not None:
+            saved.whole(self.stepped_from, "stepped_from", STATE_VERSION - 1, 1)

@@ -12,13 +12,27 @@ from service.learning.statistics import Statistics
 
 State = dict[str, Any]
 
+ADDED_SETTINGS: dict[str, Any] = {"confidence": 0.95, "coverage": None, "ask": None, "class_weights": None}
+"""Settings that models made by older versions do not have, and what they mean by that."""
+
 
 def _from_1(state: State) -> State:
     """0.1.0 did not say which version began the statistics. What else it lacks gets its default on restore."""
     return {**state, "stepped_from": 1}
 
 
-STEPS: dict[int, Callable[[State], State]] = {1: _from_1}
+def _from_2(state: State) -> State:
+    """Up to version 2 no model served sets or asked for labels, and nothing was observed for an interval."""
+    if "statistics" not in state:
+        return state
+    counted = state["statistics"]
+    interval = [counted["revealed"], counted["mistakes"], 0.0]
+    new = {"sets": None, "asking": None, "stepped_from": state["stepped_from"] or 2}
+    settings = ADDED_SETTINGS | state["settings"]
+    return {**state, **new, "settings": settings, "statistics": {**counted, "interval": interval}}
+
+
+STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2}
 """By the version that a step starts from. A step has to accept a state with `features` and `classifier` only, which
 is all that a fit has."""
 

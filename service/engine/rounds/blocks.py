@@ -3,7 +3,7 @@
 import asyncio
 from asyncio import Future
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,17 +12,21 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.model.block_fold import table_of
+from service.engine.model.checks import NONE_NEW, LabelChecks, NewLabels, Sent
 from service.engine.model.outcomes import BlockOutcome
-from service.engine.rounds.checks import LabelChecks, Sent
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.room import with_room
 from service.errors import NovikoffError, Unavailable
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
+from service.turns import Turns
 
 Errors = dict[int, NovikoffError]
 """What is wrong with which rounds, by their place in the block."""
+
+BETWEEN_TURNS = 32
+"""After how many rounds it is seen whether it is the turn of others."""
 
 UNDER_WAY_MAX = 2
 """Arrays on their way to the disk: one that is written, and one that is applied or waits."""
@@ -57,9 +61,9 @@ class Blocks:
         errors: Errors = {}
         live.pins += 1  # it stays loaded, whoever else is loaded meanwhile
         try:
-            rows = await self._read_each(live, features, labels, errors)
+            rows, new = await self._read_each(live, features, labels, errors)
             good = [label for at, label in enumerate(labels) if at not in errors]
-            appended = await self._submit(live, good, _tables_of(rows)) if good else None
+            appended = await self._submit(live, good, _tables_of(rows), new) if good else None
         finally:
             live.pins -= 1
         return live, appended.applied if appended is not None else None, errors
@@ -73,23 +77,20 @@ class Blocks:
         return None if rows is None else Begun(live, self._submit(live, labels, _tables_of(rows)))
 
     async def learn_arrays(
-        self, name: str, blocks: Iterable[tuple[Array, list[Label]]]
+        self, name: str, blocks: AsyncIterable[tuple[Array, list[Label]]]
     ) -> AsyncIterator[BlockOutcome]:
         """The same for dense features in arrays; the first bad array, or one that cannot be kept, ends it.
 
         While arrays are on their way to the disk the next one is prepared and, if order is kept, sent after them.
         """
         under_way: deque[Future[Appended]] = deque()
-        for block, labels in blocks:
+        async for block, labels in blocks:
             live = self._fleet.touch(name) or await self._models.get_or_create(name, [])
             live.pins += 1
             try:
                 if not live.model.labels.has_all(labels):
                     while under_way:
                         yield (await under_way.popleft()).applied  # a class may be new there
-                checks = LabelChecks(live.model)
-                for label in set(labels):
-                    checks.check(label)
                 await self._examples.check_array(live, block)
                 tables = [table_of(Rows(block))]
                 while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
@@ -103,28 +104,42 @@ class Blocks:
 
     async def _read_each(
         self, live: Live, features: list[Sent], labels: list[Label], errors: Errors
-    ) -> list[Rows]:
-        """The rounds one by one, to tell which of them are bad."""
-        good: list[Any] = []
-        checks = LabelChecks(live.model)
-        for at, (sent, label) in enumerate(zip(features, labels, strict=True)):
+    ) -> tuple[list[Rows], NewLabels]:
+        """The rounds one by one, to tell which of them are bad; the good ones, and the labels new in them."""
+        read: dict[int, Any] = {}
+        turns = Turns()
+        for at, sent in enumerate(features):
+            if not at % BETWEEN_TURNS:
+                await turns.give()
             try:
-                example = await self._examples.read(live, sent)
-                checks.check(label)
+                read[at] = await self._examples.read(live, sent)
             except Unavailable:  # which is no fault of this round, and none after it may be learned before it
                 raise
             except NovikoffError as error:
                 errors[at] = error
+        # In one go: between this and the event nobody else may add a class.
+        good: list[Any] = []
+        checks = LabelChecks(live.model, live.new_labels)
+        for at, example in read.items():
+            try:
+                checks.check(labels[at])
+            except NovikoffError as error:
+                errors[at] = error
             else:
                 good.append(example)
-        return live.model.features.rows_of(good) if good else []
+        return live.model.features.rows_of(good) if good else [], frozenset(checks.new)
 
     async def _submitted(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
-        return self._submit(live, labels, tables)
+        checks = LabelChecks(live.model, live.new_labels)
+        for label in set(labels):
+            checks.check(label)
+        return self._submit(live, labels, tables, frozenset(checks.new))
 
-    def _submit(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+    def _submit(
+        self, live: Live, labels: list[Label], tables: list[Table], new: NewLabels = NONE_NEW
+    ) -> Future[Appended]:
         event = RoundsLearned(live.model.name, self._clock.now(), labels, tables)
-        appended = self._fleet.submit(live, event)
+        appended = self._fleet.submit(live, event, new)
         appended.add_done_callback(_noted)
         return appended
 

@@ -7,7 +7,7 @@ import numpy as np
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.rounds.checks import Sent, check_dimension, check_features
+from service.engine.model.checks import Sent, check_dimension, check_features
 from service.errors import InvalidRequest
 from service.events import DimensionFixed
 from service.learning.features.contract import BadFeatures

@@ -3,11 +3,12 @@
 import asyncio
 from asyncio import Task
 from collections.abc import Container
+from heapq import heapify, heappop, heappush
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.errors import TooManyPending
+from service.errors import NovikoffError, TooManyPending
 from service.events import Prediction, PredictionsExpired
 from service.journal.protocol import Journal, Overdue
 
@@ -18,9 +19,16 @@ ROOM_SHARE = 0.01
 """The share of all waiting predictions that is given up when there are `pending_total_max`."""
 
 
+REMEMBERED_US_MIN = 600_000_000
+"""An expired prediction is told from an unknown one until twice `ttl_seconds` after it was made, or so long if that is
+more. (On a cluster, too: `service/journals.py`.)"""
+
+
 class Expiry:
-    """Gives up predictions older than `ttl_seconds`, the oldest of a model that has more than `pending_max`, and the
-    oldest of all models if these have more than `pending_total_max` together.
+    """Gives up predictions older than `ttl_seconds` and the oldest of a model that has more than `pending_max`.
+
+    If all models have `pending_total_max` together, or those in memory take `pending_bytes_max`, it gives up some of
+    whoever has most: so a tenant that floods the service pushes out its own.
 
     Those of a loaded model are given up at once, and the next sweep records all of them with one event, so that a
     client that never reveals does not cost an event a prediction. After a crash in between, they wait again. Models
@@ -37,6 +45,7 @@ class Expiry:
         ttl_seconds: float,
         pending_max: int,
         pending_total_max: int,
+        pending_bytes_max: int,
     ) -> None:
         """`in_use`: ids that a request is busy with, which are never given up."""
         self._journal = journal
@@ -46,11 +55,12 @@ class Expiry:
         self._ttl_us = round(ttl_seconds * 1e6)
         self._pending_max = pending_max
         self._pending_total_max = pending_total_max
+        self._pending_bytes_max = pending_bytes_max
         self._swept_through = 0  # all predictions made up to this time have been given up
         self._making_room: Task[int] | None = None
 
     def is_due(self, prediction_at: int, now: int) -> bool:
-        return now - prediction_at > self._ttl_us
+        return prediction_at < self._clock.ago(now, self._ttl_us)
 
     def drop_excess(self, live: Live) -> None:
         """Give up a model's oldest predictions until it has `pending_max`, but none that is in use."""
@@ -62,16 +72,43 @@ class Expiry:
 
     @property
     def is_full(self) -> bool:
-        return len(self._fleet.owner) + self._fleet.pending_unloaded >= self._pending_total_max
+        waiting = self._fleet.waiting
+        return (
+            len(waiting) + waiting.unloaded >= self._pending_total_max
+            or waiting.bytes >= self._pending_bytes_max
+        )
 
     async def make_room(self, live: Live) -> None:
-        """Give up the model's oldest prediction, or else the oldest of all; TooManyPending if there are none."""
-        if self._drop_oldest(live):
+        """Give up predictions of the tenant that has most; TooManyPending if there are none.
+
+        If that is the model's own, the model's oldest goes first. Without tenants, the oldest of all go next.
+        """
+        waiting = self._fleet.waiting
+        by_bytes = waiting.bytes >= self._pending_bytes_max
+        heaviest = waiting.heaviest(by_bytes=by_bytes)
+        if heaviest == live.tenant and self._drop_oldest(live):
+            return
+        if (heaviest or by_bytes or waiting.is_shared_by_tenants) and self._drop_oldest_of(heaviest):
             return
         if self._making_room is None:  # one task for all requests that need room
             self._making_room = asyncio.create_task(self._give_up_oldest())
         if not await asyncio.shield(self._making_room):
             raise TooManyPending(f"{self._pending_total_max} predictions wait for their labels; reveal some")
+
+    def _drop_oldest_of(self, tenant: str) -> int:
+        """Give up some of the oldest of a tenant's loaded models; how many."""
+        models = [live for live in self._fleet.loaded.values() if live.pending and live.tenant == tenant]
+        oldest = [(next(iter(live.pending.values())).at, at) for at, live in enumerate(models)]
+        heapify(oldest)
+        dropped, enough = 0, max(1, round(len(self._fleet.waiting) * ROOM_SHARE))
+        while oldest and dropped < enough:
+            _, at = heappop(oldest)
+            live = models[at]
+            if self._drop_oldest(live):
+                dropped += 1
+                if live.pending:
+                    heappush(oldest, (next(iter(live.pending.values())).at, at))
+        return dropped
 
     async def _give_up_oldest(self) -> int:
         """Give up the oldest of all models; of how many models."""
@@ -96,17 +133,25 @@ class Expiry:
             if self._fleet.loaded.get(live.model.name) is not live:
                 continue  # unloaded while an earlier one was recorded
             if live.pending:
-                self._drop_through(live, max(now - self._ttl_us - 1, self._swept_through))
-            if live.dropped:
-                expired = PredictionsExpired(live.model.name, now, live.dropped, live.dropped_through)
-                live.expiring = expired
-                await self._fleet.append(live, expired)
+                self._drop_through(live, max(self._clock.ago(now, self._ttl_us) - 1, self._swept_through))
+            if live.dropped and live.expiring is None:
+                await self._record(live, now)
         await self._sweep_unloaded(now)
+        await self._journal.forget_expired(self._clock.ago(now, max(2 * self._ttl_us, REMEMBERED_US_MIN)))
+
+    async def _record(self, live: Live, now: int) -> None:
+        """Record what was given up as expired. If the wait is cut off, the event is still under way."""
+        live.expiring = PredictionsExpired(live.model.name, now, live.dropped, live.dropped_through)
+        try:
+            await self._fleet.append(live, live.expiring)
+        except NovikoffError:  # and it is tried again
+            live.expiring = None
+            raise
 
     async def _sweep_unloaded(self, now: int) -> None:
         while True:
             overdue, through = await self._journal.overdue(
-                self._swept_through, now - self._ttl_us - 1, LOOKED_AT_ONCE
+                self._swept_through, self._clock.ago(now, self._ttl_us) - 1, LOOKED_AT_ONCE
             )
             if not await self._give_up(overdue, now) or through == self._swept_through:
                 return  # those that were just being loaded are looked at again by the next sweep
@@ -143,5 +188,5 @@ class Expiry:
 
     def _drop(self, live: Live, prediction: Prediction) -> None:
         live.drop(prediction)
-        self._fleet.owner.pop(prediction.prediction_id, None)
+        self._fleet.waiting.remove(live, prediction)
         self._fleet.changed(live)

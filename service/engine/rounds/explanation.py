@@ -1,10 +1,11 @@
-"""Explains a prediction by the largest terms of its score."""
+"""A prediction as it is answered: explained by the largest terms of its score, with its set of labels."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from service.engine.model.model import Model
+from service.events import Label, Prediction
 
 
 class Term(NamedTuple):
@@ -16,10 +17,36 @@ class Term(NamedTuple):
     product: float
 
 
+class Answered(NamedTuple):
+    """A prediction, and what is told with it."""
+
+    prediction: Prediction
+    explanation: list[Term]
+    serves_sets: bool
+    set: list[Label] | None
+    """The labels that are not ruled out; None if nothing is ruled out, not even labels that have not been seen yet."""
+    ask: bool | None
+    """Whether the label is asked for; None if the model does not ask."""
+
+
+def answered(model: Model, prediction: Prediction, explanation: list[Term]) -> Answered:
+    certainty = prediction.certainty
+    if certainty is None or (model.sets is None and model.asking is None):
+        return Answered(prediction, explanation, False, None, None)
+    labels: list[Label] | None = None
+    if certainty.set is not None:
+        labels = [model.labels.values[at] for at in certainty.set]
+    elif model.settings["labels"] is not None:
+        labels = model.labels.values
+    chance = certainty.ask_probability
+    ask = None if chance is None else model.is_asked(prediction.prediction_id, chance)
+    return Answered(prediction, explanation, model.sets is not None, labels, ask)
+
+
 def explain(model: Model, example: Any, terms_max: int) -> list[Term]:
     """The terms of the score with the largest absolute values, largest first; of several classes, the chosen one's."""
     z = model.features.vector(example)
-    chosen, _ = model.classifier.decide(z)
+    chosen = model.classifier.decide(z)[0]
     if chosen < 0:
         return []
     weights = model.classifier.weights_for(chosen)

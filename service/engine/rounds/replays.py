@@ -1,7 +1,7 @@
 """Retries: a round that was finished before gets its first answer again."""
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.live import restore_live
+from service.engine.fleet.restoring import restore_live
 from service.engine.model.labels import same
 from service.engine.model.model import Model
 from service.engine.model.outcomes import Outcome, OutcomeLog, Round
@@ -35,16 +35,18 @@ class Replays:
             or earlier.features != event.features
         ):
             raise id_taken(event.prediction_id)
-        return await self.answer_again(found, event.label)
+        return await self.answer_again(found, event.label, event.weight)
 
-    async def answer_again(self, found: Recorded, label: Label) -> Round:
-        """The first answer again; FeedbackConflict if the label is another one."""
+    async def answer_again(self, found: Recorded, label: Label, weight: float) -> Round:
+        """The first answer again; FeedbackConflict if the label is another one, or its weight."""
         event = found.event
         assert isinstance(event, RoundRevealed | RoundLearned)
         if not same(event.label, label):
             raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another label before")
+        if event.weight != weight:
+            raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another weight before")
         live = await self._fleet.get(event.model)
-        outcome = live.outcomes.find(found.seq) or await self._outcome_on_disk(event.model, found.seq)
+        outcome = live.outcome_of(found.seq) or await self._outcome_on_disk(event.model, found.seq)
         predicted = label_served(live.model, event, outcome)
         return Round(event.prediction_id, event.model, predicted, event.label, outcome, True)
 
@@ -54,7 +56,7 @@ class Replays:
             return saved
         # Its snapshot was not saved (the disk was full, say), so its event is replayed by a load.
         stored = await self._journal.load(name)
-        replayed = restore_live(name, stored).outcomes.find(seq) if stored is not None else None
+        replayed = (await restore_live(name, stored)).outcomes.find(seq) if stored is not None else None
         if replayed is None:
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed

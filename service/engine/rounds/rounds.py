@@ -6,16 +6,16 @@ from service.engine.clock import Clock, made_at, make_prediction_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
+from service.engine.model.checks import Sent, check_label
 from service.engine.model.outcomes import Round
 from service.engine.names import check_id
-from service.engine.rounds.checks import Sent, check_label
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.expiry import Expiry
-from service.engine.rounds.explanation import Term, explain
+from service.engine.rounds.explanation import Answered, answered, explain
 from service.engine.rounds.id_locks import IdLocks
 from service.engine.rounds.replays import Replays, id_taken, label_served
 from service.engine.rounds.under_way import check_in_touch, check_not_under_way
-from service.errors import PredictionExpired, RevealFirst, UnknownPrediction
+from service.errors import InvalidRequest, PredictionExpired, RevealFirst, UnknownPrediction
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
 
@@ -34,7 +34,9 @@ class Rounds:
         pending_ttl_seconds: float,
         pending_max: int,
         pending_total_max: int,
+        pending_bytes_max: int,
         wait_for_predictions: bool,
+        weight_max: float,
     ) -> None:
         self._journal = journal
         self._fleet = fleet
@@ -43,6 +45,7 @@ class Rounds:
         self._clock = clock
         self._pending_max = pending_max
         self._wait_for_predictions = wait_for_predictions
+        self._weight_max = weight_max
         self._locks = IdLocks()
         self._replays = Replays(journal, fleet)
         self.expiry = Expiry(
@@ -53,11 +56,10 @@ class Rounds:
             ttl_seconds=pending_ttl_seconds,
             pending_max=pending_max,
             pending_total_max=pending_total_max,
+            pending_bytes_max=pending_bytes_max,
         )
 
-    async def predict(
-        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
-    ) -> tuple[Prediction, list[Term]]:
+    async def predict(self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0) -> Answered:
         """Serve a prediction and keep it until its label comes; explained by the `terms` largest terms of its score."""
         if prediction_id is None:
             await check_in_touch(self._journal)
@@ -72,7 +74,7 @@ class Rounds:
 
     async def _predict(
         self, name: str, sent: Sent, prediction_id: str | None, earlier: Prediction | None, terms: int
-    ) -> tuple[Prediction, list[Term]]:
+    ) -> Answered:
         """`earlier` is the prediction that was served before under this id."""
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
         live.pins += 1
@@ -87,57 +89,63 @@ class Rounds:
 
     async def _serve(
         self, live: Live, example: Any, prediction_id: str | None, earlier: Prediction | None, terms: int
-    ) -> tuple[Prediction, list[Term]]:
+    ) -> Answered:
         model = live.model
         name = model.name
         features = model.features.encode(example)
         if earlier is not None:
             if earlier.model != name or earlier.features != features:
                 raise id_taken(earlier.prediction_id)
-            return earlier, explain(model, example, terms)
+            return answered(model, earlier, explain(model, example, terms))
         if live.pending and model.settings["protocol"] == "strict":
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
         # The clock of the replica that made a reset may be ahead; what is predicted after the reset is not void.
         at = max(self._clock.now(), live.voided_through + 1)
-        label, score = model.decide(model.features.vector(example))
+        served, score, certainty = model.serve(model.features.vector(example))
         explanation = explain(model, example, terms) if terms else []
         chosen = prediction_id or make_prediction_id(at)
-        prediction = Prediction(chosen, name, at, features, label, score, model.version, model.updates)
+        label = model.labels.label(served)
+        prediction = Prediction(
+            chosen, name, at, features, label, score, model.version, model.updates, certainty
+        )
         others_may_choose_it = prediction_id is not None and self._journal.is_shared
         if not await self._keep(live, prediction, wait=others_may_choose_it):
             earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
             if earlier is None or earlier.model != name or earlier.features != features:
                 raise id_taken(prediction.prediction_id)
-            return earlier, explanation
-        return prediction, explanation
+            prediction = earlier
+        return answered(model, prediction, explanation)
 
     async def reach(self, name: str, version: int) -> None:
         """Wait until a model has reached a version, which another replica has told the client."""
         await self._fleet.reach(name, version)
 
-    async def reveal(self, prediction_id: str, label: Label, prefix: str = "") -> Round:
+    async def reveal(
+        self, prediction_id: str, label: Label, weight: float = 1.0, *, prefix: str = ""
+    ) -> Round:
         """Learn the true label of a prediction, once; only of models whose names begin with `prefix`."""
+        self._check_weight(weight)
         if not self._locks.try_acquire(prediction_id):
             await self._locks.acquire(prediction_id)
         try:
-            return await self._reveal(prediction_id, label, prefix)
+            return await self._reveal(prediction_id, label, weight, prefix)
         finally:
             self._locks.release(prediction_id)
 
-    async def _reveal(self, prediction_id: str, label: Label, prefix: str) -> Round:
-        live = self._fleet.owner.get(prediction_id)
+    async def _reveal(self, prediction_id: str, label: Label, weight: float, prefix: str) -> Round:
+        live = self._fleet.waiting.get(prediction_id)
         if live is not None and live.model.name.startswith(prefix):
             prediction = live.pending[prediction_id]
         else:
             found = await self._locate(prediction_id, prefix, expected=True)
             if isinstance(found, Recorded):
-                return await self._replays.answer_again(found, label)
+                return await self._replays.answer_again(found, label, weight)
             live, prediction = found
-            self._clock.start_after(prediction.at)  # another replica's clock may be ahead
+            self._clock.follow(prediction.at)  # another replica's clock may be ahead
         at = self._clock.now()
         if self.expiry.is_due(prediction.at, at):
             raise _expired(prediction_id)
-        check_label(live.model, label)
+        new = check_label(live.model, label, live.new_labels)
         event = RoundRevealed(
             prediction.model,
             at,
@@ -149,34 +157,42 @@ class Rounds:
             prediction.score,
             prediction.version,
             prediction.updates,
+            prediction.certainty,
+            weight,
         )
-        appended = await self._fleet.append(live, event)
+        appended = await self._fleet.append(live, event, new)
         if not appended.is_new:
-            return await self._replays.answer_again(await self._replays.recorded(prediction_id), label)
+            recorded = await self._replays.recorded(prediction_id)
+            return await self._replays.answer_again(recorded, label, weight)
         return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
 
-    async def learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
+    async def learn(
+        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float = 1.0
+    ) -> Round:
         """Predict and reveal at once. With an id, a retry is not learned twice."""
+        self._check_weight(weight)
         if prediction_id is None:
-            return await self._learn(name, sent, label, None)
+            return await self._learn(name, sent, label, None, weight)
         check_id(prediction_id)
         await self._locks.acquire(prediction_id)
         try:
             if await self._awaits_label(prediction_id):
                 raise id_taken(prediction_id)
-            return await self._learn(name, sent, label, prediction_id)
+            return await self._learn(name, sent, label, prediction_id, weight)
         finally:
             self._locks.release(prediction_id)
 
-    async def _learn(self, name: str, sent: Sent, label: Label, prediction_id: str | None) -> Round:
+    async def _learn(
+        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float
+    ) -> Round:
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
         live.pins += 1
         try:
             example = await self._examples.read(live, sent)
             features = live.model.features.encode(example)
-            check_label(live.model, label)
-            event = RoundLearned(name, self._clock.now(), prediction_id, label, features)
-            appended = await self._fleet.append(live, event)
+            new = check_label(live.model, label, live.new_labels)
+            event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight)
+            appended = await self._fleet.append(live, event, new)
         finally:
             live.pins -= 1
         if not appended.is_new:
@@ -184,12 +200,16 @@ class Rounds:
         predicted = label_served(live.model, event, appended.applied)
         return Round(prediction_id, name, predicted, label, appended.applied, False)
 
+    def _check_weight(self, weight: float) -> None:
+        if not 0.0 < weight <= self._weight_max:
+            raise InvalidRequest.at("weight", f"must be above 0 and at most {self._weight_max:g}")
+
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
         """Keep a prediction until its label comes; False if another replica has kept one under its id."""
         durable = self._journal.put_pending(prediction, live.life, wait=wait or self._wait_for_predictions)
         live.submitted = self._journal.submitted
         live.keep(prediction)
-        self._fleet.owner[prediction.prediction_id] = live
+        self._fleet.waiting.add(live, prediction)
         self._fleet.changed(live)
         if len(live.pending) > self._pending_max:
             self.expiry.drop_excess(live)
@@ -199,9 +219,8 @@ class Rounds:
         try:
             is_kept = (await durable).is_new
         finally:
-            if not is_kept:
-                live.pending.pop(prediction.prediction_id, None)
-                self._fleet.owner.pop(prediction.prediction_id, None)
+            if not is_kept and live.pending.pop(prediction.prediction_id, None) is not None:
+                self._fleet.waiting.remove(live, prediction)
         return is_kept
 
     async def _find(
@@ -241,7 +260,7 @@ class Rounds:
 
     async def _served_before(self, prediction_id: str) -> Prediction | None:
         """The prediction that was served under an id that a client chose, if any."""
-        if prediction_id not in self._fleet.owner:
+        if (waiting := self._fleet.waiting.prediction(prediction_id)) is None:
             try:
                 found = await self._locate(prediction_id)
             except UnknownPrediction:
@@ -252,10 +271,10 @@ class Rounds:
             if not isinstance(event, RoundRevealed):
                 raise id_taken(prediction_id)
             return prediction_in(event)
-        return self._fleet.owner[prediction_id].pending[prediction_id]
+        return waiting
 
     async def _awaits_label(self, prediction_id: str) -> bool:
-        if prediction_id in self._fleet.owner:
+        if prediction_id in self._fleet.waiting:
             return True
         return isinstance(await self._journal.find(prediction_id), WaitingPrediction)
 

@@ -2,41 +2,135 @@
 
 import base64
 import hashlib
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from service.engine.fleet.large_models import beside_the_loop
+from service.engine.model.checks import numbers_kept
 from service.engine.model.model import Model
+from service.engine.model.settings import ModelLimits, check_completed
 from service.engine.model.state_steps import step_up
-from service.errors import InvalidExport
+from service.engine.names import NAME_RULE, is_name
+from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned
 from service.journal.codec import STATE_VERSION, encode_state
+from service.learning import saved
+from service.learning.learners.covariance import check_positive
 
 FORMAT = "novikoff-model/"
 """The field `format` of an export: this and the version of the state."""
 
+AROUND = ("format", "digest", "damaged")
+"""Fields of an export that are no part of the state; `damaged` says what is missing in one of a damaged model."""
+
+FUTURE_MAX_US = 600_000_000
+"""How far the clock of the machine that made an export may be ahead of the one here."""
+
 
 def export_model(model: Model) -> dict[str, Any]:
     """All that a model is: settings, weights, names, statistics, version; with a digest over it."""
-    state = model.state()
-    return {"format": f"{FORMAT}{STATE_VERSION}", "digest": _digest(state, STATE_VERSION), **_plain(state)}
+    return {**_head(model.state()), **_plain(model.state())}
 
 
-def import_model(export: dict[str, Any]) -> Model:
-    """The model of an export; InvalidExport if it is no export, damaged or inconsistent."""
-    version = _version(export.get("format"))
+async def export_large(model: Model) -> dict[str, Any]:
+    """The same with its arrays as they are, for a writer that takes them in slices; the digest is made in a thread."""
+    state = model.state()  # a copy: the model may go on
+    return {**await beside_the_loop(_head, state), **_plain(state, as_lists=False)}
+
+
+def _head(state: dict[str, Any]) -> dict[str, Any]:
+    return {"format": f"{FORMAT}{STATE_VERSION}", "digest": _digest(state, STATE_VERSION)}
+
+
+class Imported(NamedTuple):
+    """A model that an export has brought, checked: what the event of its import carries."""
+
+    settings: dict[str, Any]
+    state: bytes
+
+
+def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
+    """The model of an export; InvalidExport if it is no export, damaged, or none that this service could have made.
+
+    `now` is the time in microseconds: nothing in an export can be of much later. Of the state every part is checked,
+    since an event is applied again at every start, and by then it is too late to refuse it.
+    """
     try:
-        state = _restored({key: value for key, value in export.items() if key not in ("format", "digest")})
+        version = _version(export.get("format") if isinstance(export, dict) else None)
+        state = _restored({key: value for key, value in export.items() if key not in AROUND})
         if _digest(state, version) != export.get("digest"):
             raise InvalidExport("the digest does not fit the rest: the export is damaged")
+        saved.check(isinstance(state.get("bound", 0), dict | None), "bound", "must be null or an object")
         state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
-        model = Model.from_state(step_up(version, state))
-        if version == STATE_VERSION and _digest(model.state(), version) != _digest(state, version):
+        state = step_up(version, state)
+        name = state.get("name")
+        saved.check(is_name(name), "name", f"must be {NAME_RULE}")
+        with saved.Within("settings"):
+            check_completed(state.get("settings"), limits)
+        model = Model.from_state(state)
+        with saved.Within("statistics"):
+            model.statistics.check(len(model.labels.values))
+        if model.sets is not None:
+            with saved.Within("sets"):
+                model.sets.check(model.revealed, len(model.labels.values))
+        if model.asking is not None:
+            with saved.Within("asking"):
+                model.asking.check(model.revealed)
+        with saved.Within("classifier"):
+            _check_covariances(state["classifier"])
+        _check_times(model, now)
+        _check_limits(model)
+        if _digest(_sorted(model.state()), STATE_VERSION) != _digest(_sorted(state), STATE_VERSION):
             raise InvalidExport("the state is not one that this version writes")
         _try_out(model)
-    except (LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError) as error:
+    except saved.BadState as error:
+        raise _invalid(error.field, error.message) from None
+    except InvalidRequest as error:
+        raise _invalid(f"settings.{error.fields[0].field}", error.fields[0].message) from None
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError) as error:
         raise InvalidExport(f"the export does not hold together: {type(error).__name__}") from error
-    return model
+    return Imported(model.settings, model.to_bytes())
+
+
+def _invalid(field: str, message: str) -> InvalidExport:
+    return InvalidExport(f"{field}: {message}", (FieldError(field, message),))
+
+
+def _check_covariances(state: dict[str, Any]) -> None:
+    """BadState for a full covariance of the classifier, or of one of its learners, that is none."""
+    matrix = state.get("covariance")
+    if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
+        with saved.Within("covariance"):
+            check_positive(matrix)
+    for at, learner in enumerate(state.get("learners", ())):
+        with saved.Within(f"learners[{at}]"):
+            _check_covariances(learner)
+
+
+def _check_times(model: Model, now: int) -> None:
+    """BadState for later times than now: what is predicted and revealed until then would not count as it should."""
+    for field in ("created_at", "updated_at", "began_at"):
+        saved.check(getattr(model, field) <= now + FUTURE_MAX_US, field, "is in the future")
+    second = model.statistics.clock.second
+    saved.check(second * 1_000_000 <= now + FUTURE_MAX_US, "statistics.clock[0]", "is in the future")
+
+
+def _check_limits(model: Model) -> None:
+    """BadState if the model has grown beyond what its settings, which are within the service's limits, allow."""
+    settings, classes = model.settings, len(model.labels.values)
+    most = settings["classes_max"] if settings["multiclass"] is not None else 2
+    saved.check(classes <= most, "labels", f"must be at most {most}")
+    size = model.features.size()
+    if settings["size_max"] is not None:
+        saved.check(size <= settings["size_max"], "features", f"must be at most {settings['size_max']}")
+    kept = numbers_kept(settings, max(0, size - settings["bias"]), classes)
+    saved.check(
+        kept <= settings["weights_max"],
+        "classifier",
+        f"has {kept} weights, and the settings allow {settings['weights_max']}",
+    )
 
 
 def _version(form: object) -> int:
@@ -54,11 +148,7 @@ def _version(form: object) -> int:
 
 
 def _try_out(model: Model) -> None:
-    """Predict and learn once with a copy, so that an inconsistent export fails here and not later."""
-    size = model.features.size()
-    for _, weights in model.weights():
-        if len(weights) != size or not np.isfinite(weights).all():
-            raise ValueError("weights of another size")
+    """Predict, learn and report once with a copy, so that what no check has found fails here and not later."""
     copy = Model.from_bytes(model.to_bytes())
     dimension = copy.features.dimension
     if dimension is not None:
@@ -66,38 +156,71 @@ def _try_out(model: Model) -> None:
         features = copy.features.encode(copy.features.read(sent))
         label = copy.labels.values[0] if copy.labels.values else "label"
         copy.apply(RoundLearned(copy.name, copy.updated_at, None, label, features))
-        copy.report(copy.updated_at)
+    copy.report(copy.updated_at)
+
+
+def _sorted(value: Any) -> Any:
+    """A state with its fields in the order of their names: a state of an older version may have another order."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(part) for part in value] if isinstance(value, list) else value
 
 
 def _digest(state: dict[str, Any], version: int) -> str:
     return hashlib.blake2b(encode_state(state, version), digest_size=16).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, *, as_lists: bool = True) -> Any:
     """A part of a state as JSON.
 
     >>> _plain({"w": np.array([1.0]), "b": b"x"})
     {'w': {'$array': [1.0], 'kind': 'f', 'shape': [1]}, 'b': {'$bytes': 'eA=='}}
     """
     if isinstance(value, np.ndarray):
-        return {"$array": value.ravel().tolist(), "kind": value.dtype.kind, "shape": list(value.shape)}
+        flat = value.ravel()
+        numbers = flat.tolist() if as_lists else flat
+        return {"$array": numbers, "kind": value.dtype.kind, "shape": list(value.shape)}
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: _plain(part, as_lists=as_lists) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_plain(part, as_lists=as_lists) for part in value]
     return value
 
 
 def _restored(value: Any) -> Any:
     if isinstance(value, dict):
         if "$array" in value:
-            kind = {"f": np.float64, "i": np.int64}[value["kind"]]
-            return np.array(value["$array"], dtype=kind).reshape(value["shape"])
+            return _array(*saved.fields(value, "$array", "kind", "shape"))
         if "$bytes" in value:
-            return base64.b64decode(value["$bytes"], validate=True)
-        return {key: _restored(part) for key, part in value.items()}
+            return _bytes(*saved.fields(value, "$bytes"))
+        restored = {}
+        for key, part in value.items():
+            with saved.Within(key):
+                restored[key] = _restored(part)
+        return restored
     if isinstance(value, list):
         return [_restored(part) for part in value]
+    if type(value) is int:
+        saved.check(-(2**63) <= value < 2**64, "", "must fit into 64 bits")
     return value
+
+
+def _bytes(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise saved.BadState("$bytes", "must be base64") from None
+
+
+def _array(numbers: Any, kind: Any, shape: Any) -> np.ndarray[Any, Any]:
+    saved.check(kind in ("f", "i"), "kind", "must be f or i")
+    saved.check(
+        isinstance(numbers, list) and all(type(number) in (int, float) for number in numbers),
+        "$array",
+        "must be a list of numbers",
+    )
+    lengths = saved.wholes(shape, "shape", saved.COUNT_MAX, 2)
+    saved.check(math.prod(lengths) == len(numbers), "shape", f"must be of {len(numbers)} numbers")
+    return np.array(numbers, dtype=np.float64 if kind == "f" else np.int64).reshape(lengths)

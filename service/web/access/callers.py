@@ -1,5 +1,7 @@
 """Who is calling: the key of the request that is being answered, and what it may see and change."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from service.errors import Forbidden, Unauthorized, UnknownJob, UnknownModel
@@ -7,6 +9,8 @@ from service.web.access.keys import Key
 
 caller: ContextVar[Key | None] = ContextVar("caller", default=None)
 """The key of the request, set by the gate; None where no key is needed."""
+
+NO_LONGER_VALID = "this key is no longer valid"
 
 OWNER_SEPARATOR = "/"
 """Stands between a key's prefix and an id that its holder chose; neither can contain it."""
@@ -18,8 +22,22 @@ def restricted_key() -> Key | None:
     if key is None:
         return None
     if key.revoked:
-        raise Unauthorized("this key is no longer valid")
+        raise Unauthorized(NO_LONGER_VALID)
     return key if key.prefix else None
+
+
+@contextmanager
+def told_of_revocation(tell: Callable[[], None]) -> Iterator[None]:
+    """`tell` is called if the caller's key is revoked meanwhile."""
+    key = caller.get()
+    if key is None:
+        yield
+        return
+    key.when_revoked.add(tell)
+    try:
+        yield
+    finally:
+        key.when_revoked.discard(tell)
 
 
 def prefix() -> str:

@@ -19,6 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Body(Enum):
     """What a route takes as the body of a request."""
 
+    NONE = "nothing: a body that comes all the same is passed over"
     JSON = "JSON of at most `body_bytes_max`"
     UPLOAD = "JSON, or lines of it, of at most `upload_bytes_max`"
     UNREAD = "the endpoint reads and checks it itself"
@@ -33,14 +34,14 @@ class Access(NamedTuple):
 
     role: Role
     tenants: bool = False
-    body: Body = Body.JSON
+    body: Body = Body.NONE
 
 
 ROUND = Access(Role.WRITE, tenants=True, body=Body.UNREAD)
 """The same for /predict, /feedback, /learn and /stream."""
 
 
-def access(role: Role, *, tenants: bool = False, body: Body = Body.JSON) -> Callable[[Function], Function]:
+def access(role: Role, *, tenants: bool = False, body: Body = Body.NONE) -> Callable[[Function], Function]:
     """Declare it for the route whose function this stands above, below the route itself."""
 
     def declare(endpoint: Function) -> Function:

@@ -7,7 +7,8 @@ import hmac
 import logging
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
@@ -44,6 +45,15 @@ class Key:
     """Models whose names do not begin with it do not exist for the key's holder."""
     revoked: bool = False
     """Whether it was removed from the file while the service runs."""
+    came_from: dict[str, None] = field(default_factory=dict)
+    """Addresses that it came from, the oldest first."""
+    when_revoked: set[Callable[[], None]] = field(default_factory=set)
+    """Called then: what ends the streams that were opened with it."""
+
+    def revoke(self) -> None:
+        self.revoked = True
+        for tell in [*self.when_revoked]:
+            tell()
 
     @property
     def line(self) -> str:
@@ -120,9 +130,14 @@ class KeyRing:
         self._file = Path(file) if file else None
         self._stamp = self._file_stamp()
         self._keys = self._read()
+        self._prefixes = _prefixes_of(self._keys)
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def prefixes(self) -> list[str]:
+        """Of keys that are good for some models only, the shortest first."""
+        return self._prefixes
 
     def find(self, secret: bytes) -> Key | None:
         """The key of a secret, None if it is unknown. The time that this takes reveals nothing about valid keys, since
@@ -145,6 +160,7 @@ class KeyRing:
             return
         self._stamp = stamp
         try:
+            self._check_in_place()
             keys = self._read()
         except InvalidSettings as error:
             log.error("the keys stay as they were: %s", error.detail)
@@ -154,8 +170,9 @@ class KeyRing:
             if new is not None and new.line == old.line:
                 keys[old.digest] = old
             else:
-                old.revoked = True  # ends the streams and feeds that were opened with it
+                old.revoke()
         self._keys = keys
+        self._prefixes = _prefixes_of(keys)
         log.info("the keys were read again", extra={"keys": len(keys)})
 
     def _read(self) -> dict[bytes, Key]:
@@ -172,6 +189,17 @@ class KeyRing:
         except UnicodeDecodeError:
             raise InvalidSettings(f"{source}: is not a text") from None
 
+    def _check_in_place(self) -> None:
+        """InvalidSettings if the file was replaced by renaming and this process cannot see the new one.
+
+        That is so in a container if the file is mounted by itself: the mount keeps the old file, which has no name
+        any more. Of a directory that is mounted, the new one is seen.
+        """
+        if self._file is not None and self._file.exists() and self._file.stat().st_nlink == 0:
+            raise InvalidSettings(
+                f"{self._file} was replaced, and a mount of the file alone shows the old one: mount its directory"
+            )
+
     def _file_stamp(self) -> tuple[int, ...] | None:
         """A value that changes when the file does."""
         if self._file is None:
@@ -180,4 +208,8 @@ class KeyRing:
             found = self._file.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return found.st_mtime_ns, found.st_size, found.st_ino, found.st_nlink
+
+
+def _prefixes_of(keys: dict[bytes, Key]) -> list[str]:
+    return sorted({key.prefix for key in keys.values() if key.prefix}, key=len)

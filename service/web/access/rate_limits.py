@@ -5,7 +5,6 @@ paid, a stream is read more slowly and other requests get 429.
 """
 
 import asyncio
-import ipaddress
 from collections import OrderedDict
 from contextvars import ContextVar
 from math import ceil
@@ -116,15 +115,3 @@ async def pace(more: int) -> None:
     bucket.take(more, monotonic())
     while (seconds := bucket.seconds_until(0, monotonic())) > 0:
         await asyncio.sleep(min(seconds, PAUSE_SECONDS_MAX))
-
-
-def address_of(client: tuple[str, int] | None) -> str:
-    """The caller that an address stands for. All of a /64 of IPv6 are one caller, since a host may use them all.
-
-    >>> address_of(("10.0.0.7", 1)), address_of(("2001:db8::1", 1)), address_of(None)
-    ('10.0.0.7', '2001:db8::/64', 'unknown')
-    """
-    host = client[0] if client else "unknown"
-    if ":" not in host:
-        return host
-    return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))

@@ -5,7 +5,7 @@ on what other tenants have. Prediction ids that such callers choose are stored w
 choose `order-17`, and neither can find out that the other did.
 """
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,16 +16,18 @@ from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
 from service.engine.jobs.fit_bodies import UnreadFit
-from service.engine.jobs.jobs import Job, Jobs
+from service.engine.jobs.job import Job
+from service.engine.jobs.jobs import Jobs
+from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
 from service.engine.names import check_name
 from service.engine.rounds.blocks import Begun, Blocks, Errors
-from service.engine.rounds.checks import Sent
-from service.engine.rounds.explanation import Term
+from service.engine.rounds.explanation import Answered
 from service.engine.rounds.rounds import Rounds
+from service.engine.transfer.transfer import Imported
 from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay, UnknownPrediction
-from service.events import Label, Prediction
+from service.events import Label
 from service.journal.protocol import Listed, Page, Recorded, Totals
 from service.learning.vectors import Array, Rows
 from service.web.access.callers import (
@@ -47,7 +49,7 @@ class TenantRounds:
 
     def predict(
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
-    ) -> Coroutine[Any, Any, tuple[Prediction, list[Term]]]:
+    ) -> Coroutine[Any, Any, Answered]:
         _check_chosen(prediction_id)
         key = restricted_key()
         if key is None:
@@ -59,38 +61,37 @@ class TenantRounds:
             check_own(name)
         return self._rounds.reach(name, version)
 
-    def reveal(self, prediction_id: str, label: Label) -> Coroutine[Any, Any, Round]:
+    def reveal(self, prediction_id: str, label: Label, weight: float = 1.0) -> Coroutine[Any, Any, Round]:
         key = restricted_key()
         if key is None:
-            return self._rounds.reveal(prediction_id, label)
-        return self._reveal(key, prediction_id, label)
+            return self._rounds.reveal(prediction_id, label, weight)
+        return self._reveal(key, prediction_id, label, weight)
 
     def learn(
-        self, name: str, sent: Sent, label: Label, prediction_id: str | None
+        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float = 1.0
     ) -> Coroutine[Any, Any, Round]:
         _check_chosen(prediction_id)
         key = restricted_key()
         if key is None:
-            return self._rounds.learn(name, sent, label, prediction_id)
-        return self._learn(key, name, sent, label, prediction_id)
+            return self._rounds.learn(name, sent, label, prediction_id, weight)
+        return self._learn(key, name, sent, label, prediction_id, weight)
 
-    async def _predict(
-        self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int
-    ) -> tuple[Prediction, list[Term]]:
+    async def _predict(self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int) -> Answered:
         check_own(name)
         with _with_public_ids(key):
-            prediction, explanation = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms)
-        return structs.replace(
-            prediction, prediction_id=_public_id(key, prediction.prediction_id)
-        ), explanation
+            done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms)
+        public = _public_id(key, done.prediction.prediction_id)
+        return done._replace(prediction=structs.replace(done.prediction, prediction_id=public))
 
-    async def _learn(self, key: Key, name: str, sent: Sent, label: Label, chosen: str | None) -> Round:
+    async def _learn(
+        self, key: Key, name: str, sent: Sent, label: Label, chosen: str | None, weight: float
+    ) -> Round:
         check_own(name)
         with _with_public_ids(key):
-            done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen))
+            done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight)
         return done._replace(prediction_id=_public_id(key, done.prediction_id))
 
-    async def _reveal(self, key: Key, prediction_id: str, label: Label) -> Round:
+    async def _reveal(self, key: Key, prediction_id: str, label: Label, weight: float) -> Round:
         """The id may be chosen by the caller, made by the service, or chosen by a caller with an unrestricted key."""
         chosen = (
             f"{key.prefix}{OWNER_SEPARATOR}{prediction_id}"
@@ -99,12 +100,12 @@ class TenantRounds:
         )
         with _with_public_ids(key):
             try:
-                done = await self._rounds.reveal(chosen, label, key.prefix)
+                done = await self._rounds.reveal(chosen, label, weight, prefix=key.prefix)
             except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
                 if chosen == prediction_id:
                     raise
                 try:
-                    done = await self._rounds.reveal(prediction_id, label, key.prefix)
+                    done = await self._rounds.reveal(prediction_id, label, weight, prefix=key.prefix)
                 except UnknownPrediction:
                     raise error from None
         return done._replace(prediction_id=_public_id(key, done.prediction_id))
@@ -131,7 +132,7 @@ class TenantBlocks:
         return await self._blocks.learn(name, features, labels)
 
     def learn_arrays(
-        self, name: str, blocks: Iterable[tuple[Array, list[Label]]]
+        self, name: str, blocks: AsyncIterable[tuple[Array, list[Label]]]
     ) -> AsyncIterator[BlockOutcome]:
         check_own(name)
         return self._blocks.learn_arrays(name, blocks)
@@ -151,9 +152,13 @@ class TenantModels:
         check_own(name)
         return await self._models.create(name, settings)
 
-    async def adopt(self, name: str, model: Model) -> Live:
+    async def adopt(self, name: str, imported: Imported) -> Live:
         check_own(name)
-        return await self._models.adopt(name, model)
+        return await self._models.adopt(name, imported.settings, imported.state)
+
+    async def salvage(self, name: str) -> tuple[Model, str]:
+        check_known(name)
+        return await self._models.salvage(name)
 
     async def reset(self, name: str) -> Live:
         check_known(name)
@@ -168,6 +173,9 @@ class TenantModels:
         if narrowed is None:
             return []
         return await self._models.page(Page(narrowed, page.sort, page.after, page.limit))
+
+    def why_unreadable(self, line: Listed) -> str | None:
+        return self._models.why_unreadable(line)
 
     async def totals(self, wanted: str) -> Totals:
         narrowed = _narrowed(wanted)
@@ -192,13 +200,13 @@ class TenantJobs:
         check_known(name)
         return await self._jobs.fit(name, sent)
 
-    def get(self, job_id: str) -> Job:
-        job = self._jobs.get(job_id)
+    async def find(self, job_id: str) -> Job:
+        job = await self._jobs.find(job_id)
         check_known_job(job_id, job.model)
         return job
 
     async def cancel(self, job_id: str) -> Job:
-        self.get(job_id)
+        await self.find(job_id)
         return await self._jobs.cancel(job_id)
 
 

@@ -2,7 +2,8 @@
 
 import { Chart } from "./chart.js";
 import { card, h, setText } from "./dom.js";
-import { NOTHING, count, percent, plural, real, shortCount } from "./format.js";
+import { NOTHING, atMost, count, percent, plural, real, shortCount } from "./format.js";
+import { plain, sentence } from "./sentences.js";
 
 const NEAR = 10;
 const TITLES = {
@@ -36,19 +37,6 @@ export function verdictInWords({ bound, updates }) {
     default:
       return `${learned} ${sentence(bound.why)}`;
   }
-}
-
-function atMost(bound) {
-  return bound < 1e7 ? count(Math.floor(bound)) : real(bound);
-}
-
-function sentence(text) {
-  return text ? `${text[0].toUpperCase()}${plain(text.slice(1))}.` : "";
-}
-
-/** The service marks code in its sentences. */
-function plain(text) {
-  return text.replaceAll("`", "");
 }
 
 export class BoundCard {

@@ -22,7 +22,7 @@ export function path(points) {
 }
 
 /** A chart that fills its place. `draw` takes:
- * xMax, yMax; series: [{name, kind, points: [[x, y]]}]; marks: [{x, text}]; formatX, formatY, nameX; title, text. */
+ * xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text}]; formatX, formatY, nameX; title, text. */
 export class Chart {
   #plot = s("svg", { role: "img" });
   #tip = h("div", { class: "tip", role: "status", hidden: true });
@@ -107,8 +107,14 @@ function lines(series, scale) {
 }
 
 function line({ kind, points }, { x, y, inner }) {
+  if (!points.length) return s("g");
+  if (kind === "band") {
+    const below = points.map(([px, low]) => [x(px), y(low)]);
+    const above = points.map(([px, , high]) => [x(px), y(high)]);
+    const d = `${path([...above, ...below.reverse()])}Z`;
+    return s("g", { class: `series ${kind}` }, s("path", { class: "area", d }));
+  }
   const placed = points.map(([px, py]) => [x(px), y(py)]);
-  if (!placed.length) return s("g");
   const d = path(placed);
   const group = s("g", { class: `series ${kind}` }, s("path", { class: "line", d }));
   if (kind === "recent" || kind === "mistakes") {

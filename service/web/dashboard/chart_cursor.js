@@ -63,8 +63,11 @@ export class ChartCursor {
     this.#group.append(s("line", { x1: place, x2: place, y1: inner.top, y2: inner.bottom }));
     this.#tip.append(h("strong", {}, `${nameX} ${formatValue.x(round)}`));
     for (const { kind, name, point } of found) {
-      this.#group.append(s("circle", { class: kind, cx: x(point[0]), cy: y(point[1]), r: 3.5 }));
-      this.#tip.append(h("span", { class: `key ${kind}` }, name), h("span", {}, formatValue.y(point[1])));
+      const [at, ...values] = point;
+      if (kind !== "band")
+        this.#group.append(s("circle", { class: kind, cx: x(at), cy: y(values[0]), r: 3.5 }));
+      const text = values.map((value) => formatValue.y(value)).join(" to ");
+      this.#tip.append(h("span", { class: `key ${kind}` }, name), h("span", {}, text));
     }
     const isRight = place > (inner.left + inner.right) / 2;
     this.#tip.style.left = isRight ? "" : `${place + 12}px`;

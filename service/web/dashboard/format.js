@@ -17,9 +17,19 @@ export function shortCount(number) {
   return compact.format(number);
 }
 
+/** A bound on a count: 1024.7 → 1,024, 123456789 → 1.23e8. */
+export function atMost(bound) {
+  return bound < 1e7 ? count(Math.floor(bound)) : real(bound);
+}
+
 /** 0.0507 → 5.07% */
 export function percent(ratio, digits = 2) {
   return isNothing(ratio) ? NOTHING : `${(100 * ratio).toFixed(digits)}%`;
+}
+
+/** 0.9 → 90%, 0.9999 → 99.99%: for shares that somebody has chosen. */
+export function wholePercent(ratio) {
+  return isNothing(ratio) ? NOTHING : `${Number((100 * ratio).toFixed(2))}%`;
 }
 
 /** Three significant digits: 0.0983, 12.4, 508,000, 1.2e9. */

@@ -2,6 +2,7 @@
 
 import { getJson, modelPath } from "./api.js";
 import { BoundCard } from "./bound_card.js";
+import { AskCard, SetsCard } from "./certainty_cards.js";
 import { ConfusionCard } from "./confusion_card.js";
 import { h, setText } from "./dom.js";
 import { ErrorCard } from "./error_card.js";
@@ -10,6 +11,7 @@ import { BaselinesCard, DelayCard, WindowsCard } from "./figures.js";
 import { ago, count, dateTime, percent, plural } from "./format.js";
 import { showState } from "./live.js";
 import { notice, refusal } from "./notice.js";
+import { ReliabilityCard } from "./reliability_card.js";
 import { SettingsCard } from "./settings_card.js";
 import { Tiles } from "./tiles.js";
 import { TrailCard } from "./trail_card.js";
@@ -58,6 +60,9 @@ class ModelView {
       new BoundCard(),
       new ConfusionCard(),
       new WindowsCard(),
+      new ReliabilityCard(),
+      new SetsCard(),
+      new AskCard(),
       weights,
       new TryCard(name, weights, settings),
       new BaselinesCard(),

@@ -26,6 +26,7 @@ export class SettingsCard {
       const facts = flatten({
         ...settings,
         labels: settings.labels ?? "as they are revealed",
+        ask: settings.ask?.b === null ? "auto" : settings.ask,
         dimension: dimension || null,
       });
       this.#list.replaceChildren(

@@ -1,6 +1,7 @@
 // Try it: type features, see what the model says, reveal what was true, see the weights move.
 
 import { postJson } from "./api.js";
+import { certaintyInWords } from "./certainty_words.js";
 import { card, h } from "./dom.js";
 import { exampleFor, parseFeatures, parseLabel } from "./features.js";
 import { labelText, plural, signed } from "./format.js";
@@ -91,6 +92,7 @@ export class TryCard {
           h("strong", {}, labelText(made.label)),
           ` with a score of ${signed(made.score)}.`,
         ),
+        ...certaintyInWords(made).map((words) => h("p", { class: "words" }, words)),
         ...this.#explanation(made.explanation ?? []),
         h("p", { class: "ask" }, "What was it really?"),
         this.#reveals(made.prediction_id),

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, NoReturn
 
-from service.web.http.inflating import inflated, inflating_of
+from service.web.http.inflating import Inflating, inflated, inflating_of
 from service.web.problems import HttpError
 
 Scope = MutableMapping[str, Any]
@@ -19,11 +19,17 @@ JSON_OR_LINES = frozenset({JSON, NDJSON})
 
 
 async def read_body(
-    scope: Scope, receive: Receive, bytes_max: int, accepted: frozenset[bytes] = JSON_ONLY
+    scope: Scope,
+    receive: Receive,
+    bytes_max: int,
+    accepted: frozenset[bytes] = JSON_ONLY,
+    *,
+    inflated_ratio_max: int,
 ) -> bytes:
     """The body of a request, inflated if it is gzip; refused before it is read when it says that it is too large."""
     if _check_headers(scope["headers"], bytes_max, accepted):
-        return await _read_encoded(receive, bytes_max, encoding_of(scope["headers"]))
+        inflating = inflating_of(encoding_of(scope["headers"]), ratio_max=inflated_ratio_max)
+        return await _read_encoded(receive, bytes_max, inflating)
     message = await receive()
     body: bytes = message.get("body", b"")
     if not body:
@@ -44,9 +50,8 @@ async def read_body(
     return b"".join(parts)
 
 
-async def _read_encoded(receive: Receive, bytes_max: int, encoding: bytes) -> bytes:
+async def _read_encoded(receive: Receive, bytes_max: int, inflating: Inflating | None) -> bytes:
     """The body of a request with a Content-Encoding; the limit counts its bytes after decompression."""
-    inflating = inflating_of(encoding)
     pieces = _pieces(receive)
     parts: list[bytes] = []
     size = 0

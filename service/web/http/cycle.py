@@ -8,13 +8,16 @@ import asyncio
 import re
 from collections.abc import Iterable, MutableMapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from service.errors import Overloaded
 from service.web.http.bodies import Header
 from service.web.http.outbox import Outbox
+
+if TYPE_CHECKING:
+    from service.web.http.protocol import Protocol
 
 NEVER_AWAITED = asyncio.Event()
 """The `message_event` of every `WholeCycle`. uvicorn sets it when more of a body arrives or the client disconnects; a
@@ -29,9 +32,7 @@ _LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
 class Cycle(RequestResponseCycle):
     """An answer that is complete goes through the outbox if the connection stays open, any other at once."""
 
-    def __init__(
-        self, connection: HttpToolsProtocol, scope: Any, outbox: Outbox, *, keep_alive: bool
-    ) -> None:
+    def __init__(self, connection: "Protocol", scope: Any, outbox: Outbox, *, keep_alive: bool) -> None:
         super().__init__(
             scope,
             connection.transport,
@@ -45,12 +46,15 @@ class Cycle(RequestResponseCycle):
             keep_alive=keep_alive,
             on_response=connection.on_response_complete,
         )
+        self._connection = connection
         self._loop = connection.loop
         self._outbox = outbox
         self._head = b""
         self.pieces: list[bytes] = []
         """Parts of the body that the application has not received yet; when it does, a new list takes their place."""
         self._pieces_bytes = 0
+        self._unanswered_bytes = 0
+        """What the application has received and not begun to answer: it keeps a body until that is whole."""
         self.came_bytes = 0
         """How many bytes of the body have arrived so far."""
 
@@ -58,24 +62,40 @@ class Cycle(RequestResponseCycle):
         self.pieces.append(piece)
         self.came_bytes += len(piece)
         self._pieces_bytes += len(piece)
-        if self._pieces_bytes > HIGH_WATER_LIMIT:
+        self._connection.hold(len(piece))
+        if self._pieces_bytes > self._connection.held.connection_bytes_max:
             self.flow.pause_reading()
         self.message_event.set()
 
     async def receive(self) -> Any:
         if self.waiting_for_100_continue and not self.transport.is_closing():
+            self._outbox.send()
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.waiting_for_100_continue = False
         if not self.disconnected and not self.response_complete:
-            self.flow.resume_reading()
+            self._check_room()
+            self._connection.read_on()
             await self.message_event.wait()
             self.message_event.clear()
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
         body = b"".join(self.pieces)  # which is no copy if there is one
         self.pieces = []
+        if self.response_started:
+            self._connection.hold(-self._pieces_bytes)
+        else:
+            self._unanswered_bytes += self._pieces_bytes
         self._pieces_bytes = 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    def _check_room(self) -> None:
+        """Overloaded if the rest of a body must not be collected, since all connections hold too many bytes."""
+        if (
+            self._unanswered_bytes
+            and self.more_body
+            and self._connection.held.are_too_many(self._unanswered_bytes)
+        ):
+            raise Overloaded("the service holds as many bytes for its clients as it may; try again later")
 
     async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
         if self.flow.write_paused and not self.disconnected:
@@ -94,6 +114,9 @@ class Cycle(RequestResponseCycle):
         """Make the head. It is sent with the body, or if that comes in pieces, in the next turn of the loop."""
         self.response_started = True
         self.waiting_for_100_continue = False
+        if self._unanswered_bytes:
+            self._connection.hold(-self._unanswered_bytes)
+            self._unanswered_bytes = 0
         version, method = self.scope["http_version"], self.scope["method"]
         head = _head(status, tuple(headers), self.keep_alive, method, version)
         self._head, self.keep_alive, self.chunked_encoding, self.expected_content_length = head
@@ -121,6 +144,9 @@ class Cycle(RequestResponseCycle):
             self._outbox.put(self.transport, body, self._loop)
         if not more:
             self.response_complete = True
+            if self._pieces_bytes:
+                self._connection.hold(-self._pieces_bytes)
+                self.pieces = []
             self.message_event.set()
             if not self.keep_alive:
                 self.transport.close()
@@ -147,8 +173,10 @@ class WholeCycle(Cycle):
     response_started = False
     waiting_for_100_continue = False
     _head = b""
+    _pieces_bytes = 0
+    _unanswered_bytes = 0
 
-    def __init__(self, connection: HttpToolsProtocol, scope: Any, outbox: Outbox, body: bytes) -> None:
+    def __init__(self, connection: "Protocol", scope: Any, outbox: Outbox, body: bytes) -> None:
         self.scope = scope
         self.transport = connection.transport
         self.flow = connection.flow

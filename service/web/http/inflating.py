@@ -9,18 +9,34 @@ from service.web.problems import HttpError
 PART_BYTES_MAX = 262_144
 """The most that is inflated at once: a few bytes may become a thousand times as many."""
 
+RATIO_FREE_BYTES = 262_144
+"""So much may come out of any body, however small it is: a short text of zeros shrinks well."""
+
 GZIP = 31
 """What zlib calls it: a window of 2^15 bytes, with the head and the sum of gzip."""
 
 
-class Inflating:
-    """Inflates what comes piece by piece."""
+class TooInflated(HttpError):
+    """Gzip that becomes larger than it may; nothing that comes after can be taken."""
 
-    def __init__(self) -> None:
+
+class Inflating:
+    """Inflates what comes piece by piece, as long as it does not become too large."""
+
+    def __init__(self, *, ratio_max: int, bytes_max: int | None = None) -> None:
+        """`ratio_max`: how many times as large as it came a body may become; `bytes_max`: and how large at most."""
+        self._ratio_max = ratio_max
+        self._bytes_max = bytes_max
+        self._came_bytes = 0
+        self._inflated_bytes = 0
         self._member: zlib._Decompress | None = None
 
     def parts(self, data: bytes) -> Iterator[bytes]:
-        """A piece of gzip decompressed, at most `PART_BYTES_MAX` at a time; HttpError if it is not gzip."""
+        """A piece of gzip decompressed, at most `PART_BYTES_MAX` at a time; HttpError if it is not gzip.
+
+        TooInflated as soon as more has come out than may.
+        """
+        self._came_bytes += len(data)
         while data:
             if self._member is None:
                 data = data.lstrip(b"\0")  # files may be padded with zeros after a member
@@ -35,7 +51,17 @@ class Inflating:
             if self._member.eof:
                 data, self._member = self._member.unused_data, None
             if inflated:
+                self._check_size(len(inflated))
                 yield inflated
+
+    def _check_size(self, more: int) -> None:
+        self._inflated_bytes += more
+        if self._bytes_max is not None and self._inflated_bytes > self._bytes_max:
+            raise TooInflated("body-too-large", f"gzip may become {self._bytes_max} bytes at most")
+        if self._inflated_bytes > RATIO_FREE_BYTES + self._ratio_max * self._came_bytes:
+            raise TooInflated(
+                "body-too-large", f"gzip may become at most {self._ratio_max} times as large as it came"
+            )
 
     def check_end(self) -> None:
         """HttpError unless all that came is whole."""
@@ -43,17 +69,17 @@ class Inflating:
             raise HttpError("malformed-json", "the gzip of the body was cut off")
 
 
-def inflating_of(encoding: bytes) -> Inflating | None:
+def inflating_of(encoding: bytes, *, ratio_max: int, bytes_max: int | None = None) -> Inflating | None:
     """For a body with this Content-Encoding; None if it is not compressed, HttpError if that is not known.
 
-    >>> inflating_of(b"identity"), type(inflating_of(b"GZip")).__name__
+    >>> inflating_of(b"identity", ratio_max=9), type(inflating_of(b"GZip", ratio_max=9)).__name__
     (None, 'Inflating')
     """
     name = encoding.strip().lower()
     if name in (b"", b"identity"):
         return None
     if name in (b"gzip", b"x-gzip"):
-        return Inflating()
+        return Inflating(ratio_max=ratio_max, bytes_max=bytes_max)
     accepted = (b"accept-encoding", b"gzip")
     raise HttpError("unsupported-media-type", "a body may come as gzip, or as it is", (accepted,))
 

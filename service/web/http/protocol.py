@@ -3,75 +3,186 @@
 The size of a head is bounded, and a request that is not HTTP gets a problem document before the connection is closed.
 """
 
-from functools import lru_cache
-from sys import maxsize
+import logging
+from types import SimpleNamespace
 from typing import Any
-from urllib.parse import unquote
 
-from httptools import parse_url
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from service.logs import Seldom
 from service.web.http.bodies import Header
 from service.web.http.cycle import Cycle, WholeCycle
+from service.web.http.door import PROBES, Door, Place, Refusal
+from service.web.http.heads import NO_BODY, framing_of, target_of, with_host
+from service.web.http.held_bytes import FREE_BYTES, HeldBytes
 from service.web.http.outbox import Outbox
+from service.web.http.portions import Portions
 from service.web.http.whole_requests import RequestHeads
-from service.web.problems import last_answer
+from service.web.problems import HttpError, last_answer
 
 READ_BYTES_MAX = 262_144
 """The most bytes that one `data_received` brings."""
 
-SHORT_URL_BYTES = 64
 ASGI = {"version": "3.0", "spec_version": "2.3"}
+
+MALFORMED: Refusal = "malformed-http", "this is not a request that HTTP/1.1 allows"
+
+log = logging.getLogger(__name__)
+_refused = Seldom()
+_ended = Seldom()
 
 
 class Protocol(HttpToolsProtocol):
     """One connection.
 
+    The parser reads one request at a time. What a client has sent behind it waits, as the bytes that it is, until the
+    request is answered; while that is much, nothing more is read from the client.
+
     `bytes_without_progress` counts bytes that completed no head and held no part of a body; a limit on it bounds heads,
     trailers and chunk extensions alike. Idle connections are closed by `slow_clients`, without a timer for each answer.
     """
 
-    connections_max = maxsize
-    head_bytes_max = 65_536
-    quick_paths: frozenset[str] = frozenset()
-    outbox = Outbox()
+    head_bytes_max: int
+    quick_paths: frozenset[str]
+    outbox: Outbox
+    door: Door
+    held: HeldBytes
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.place: Place | None = None
         self.bytes_without_progress = 0
-        self._too_large = False
+        self.held_bytes = 0
+        """What is kept for this connection: bodies until they are answered, later requests, answers until taken."""
+        self._untaken_bytes = 0
+        self._unread = b""
+        self._unread_at = 0
+        self._refusal: Refusal | None = None
         self._unstarted: Cycle | None = None
         self._is_amid_request = False
+        self._framing = NO_BODY
+        self._portions = Portions()
         self._request_heads = RequestHeads(self.quick_paths, self.head_bytes_max)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
-            others = len(self.connections) - 1
-            transport.write(last_answer("overloaded", f"{others} clients are connected; try again later"))
-            transport.close()
+        transport.set_write_buffer_limits(FREE_BYTES)
+        self.door.enter(self)
+        if self.place is not None and self.place.for_probes:
+            self._request_heads = RequestHeads(frozenset())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.door.leave(self)
+        self.held.total -= self.held_bytes
+        self.held_bytes = 0
+        self._unread = b""
+
+    def shutdown(self) -> None:
+        self.outbox.send()
+        super().shutdown()
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Close, and say why unless an answer is under way: that one ends here."""
+        if self.transport.is_closing():
+            return
+        self.outbox.send()
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle is self._unstarted:
+            self.transport.write(last_answer(*refusal))
+        self.transport.close()
+
+    # Bytes that are kept
+
+    def hold(self, size: int) -> None:
+        """Count bytes that are kept for this connection; negative: that are kept no longer."""
+        if self.parser is not None:  # else the connection is lost, and nothing is counted for it any more
+            self.held_bytes += size
+            self.held.total += size
+
+    def read_on(self) -> None:
+        """Read from the client again, unless it has sent enough for now."""
+        if self._is_amid_request or self.held_bytes <= self.held.connection_bytes_max:
+            self.flow.resume_reading()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._untaken_bytes = self.transport.get_write_buffer_size()
+        self.hold(self._untaken_bytes)
+        self._end_if_too_many_are_held()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.hold(-self._untaken_bytes)
+        self._untaken_bytes = 0
+        if not self._is_amid_request:
+            self.read_on()
+
+    def _wait_with(self, data: bytes, at: int) -> None:
+        """Keep what is behind `at` until the request before it is answered."""
+        if self._unread:
+            data, at = self._unread[self._unread_at :] + data, 0
+        self.hold(len(data) - len(self._unread))
+        self._unread, self._unread_at = data, at
+        if self.held_bytes > self.held.connection_bytes_max:
+            self.flow.pause_reading()
+        self._end_if_too_many_are_held()
+
+    def _end_if_too_many_are_held(self) -> None:
+        """When all together hold too many bytes, the client that lets more pile up has to go."""
+        if self.held.are_too_many(self.held_bytes) and not self.transport.is_closing():
+            if (held_back := _ended.turn()) is not None:
+                log.warning(
+                    "a connection was ended, since all hold too many bytes", extra={"others": held_back}
+                )
+            self.transport.abort()
+
+    # Requests
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_amid_request and (self.cycle is None or self.cycle.response_complete):
+        if self._is_amid_request:
+            self._parse(data, 0)
+        elif self.cycle is not None and not self.cycle.response_complete:
+            self._wait_with(data, 0)
+        else:
             whole = self._request_heads.split(data)
-            if whole is not None:
+            if whole is None:
+                self._parse(data, 0)
+            else:
                 self._start_whole(*whole)
-                return
-        self.bytes_without_progress += len(data)
-        super().data_received(data)
-        if (
-            self.bytes_without_progress > self.head_bytes_max + READ_BYTES_MAX
-            and not self.transport.is_closing()
-        ):
-            self._too_large = True
-            self.send_400_response("")
+
+    def _parse(self, data: bytes, at: int) -> None:
+        """Parse from `at` on, up to the end of a request."""
+        while at < len(data) and not self.transport.is_closing():
+            if not self._is_amid_request and self.cycle is not None and not self.cycle.response_complete:
+                self._wait_with(data, at)
+                break
+            end = self._portions.end(data, at)
+            self._feed(data[at:end])
+            at = end
+        self._portions.remember_end(data, is_amid_request=self._is_amid_request)
         cycle, self._unstarted = self._unstarted, None
         if cycle is not None and not self.transport.is_closing():
             self._start_asgi_task(cycle, self.app)
+
+    def _feed(self, portion: bytes) -> None:
+        self.bytes_without_progress += len(portion)
+        try:
+            self.parser.feed_data(portion)
+        except HttpParserError:
+            refusal = self._refusal or MALFORMED
+            if (held_back := _refused.turn()) is not None:
+                log.warning("refused: %s", refusal[1], extra={"others": held_back})
+            self.refuse(refusal)
+        except HttpParserUpgrade:
+            self._read_body_of_upgrade()
+        if self.bytes_without_progress > self.head_bytes_max + READ_BYTES_MAX:
+            self.refuse(self._head_too_large)
 
     def _start_whole(self, path: str, headers: list[Header], body: bytes) -> None:
         self.bytes_without_progress = 0
@@ -98,83 +209,89 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        try:
+            self._begin_request()
+        except HttpError as error:
+            self._refusal = error.code, error.detail
+            raise  # the parser stops, and the client gets the refusal
+
+    def _begin_request(self) -> None:
         # Mostly the whole request has come and is smaller than a head may be: then there is nothing to add up.
         if self.bytes_without_progress > self.head_bytes_max:
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > self.head_bytes_max:
-                self._too_large = True
-                raise ValueError  # the parser stops, and the answer is below
+                raise HttpError(*self._head_too_large)
         self.bytes_without_progress = 0
         scope: Any = self.scope
         version = scope["http_version"] = self.parser.get_http_version()
         scope["method"] = self.parser.get_method().decode("ascii")
-        split = _split_short if len(self.url) <= SHORT_URL_BYTES else _split
-        scope["path"], scope["raw_path"], scope["query_string"] = split(self.url)
-        before = self.cycle
-        keep_alive = version != "1.0" and self.parser.should_keep_alive()
-        cycle = self.cycle = Cycle(self, scope, self.outbox, keep_alive=keep_alive)
-        if before is None or before.response_complete:
-            self._unstarted = cycle  # until all that came with it is known to be HTTP
-        else:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+        scope["path"], scope["raw_path"], scope["query_string"], host = target_of(self.url)
+        self._framing = framing_of(self.headers, version)
+        self._portions.begin_body(self._framing)
+        if host is not None:
+            scope["headers"] = with_host(self.headers, host)
+        for_probes = self.place is not None and self.place.for_probes
+        if for_probes and scope["path"] not in PROBES:
+            raise HttpError(*self.door.is_full)
+        keep_alive = version != "1.0" and self.parser.should_keep_alive() and not for_probes
+        self.cycle = self._unstarted = Cycle(self, scope, self.outbox, keep_alive=keep_alive)
 
     def on_body(self, body: bytes) -> None:
         self.bytes_without_progress = 0
+        self._portions.take(len(body))
         cycle: Any = self.cycle
         if not cycle.response_complete:
             cycle.add_piece(body)
 
     def on_message_complete(self) -> None:
+        if self._framing.has_body and self.parser.should_upgrade():
+            return  # its body is still to come
         self._is_amid_request = False
+        self._portions.end_request()
         cycle = self.cycle
         cycle.more_body = False
         if not cycle.response_complete:
             cycle.message_event.set()
 
+    def _read_body_of_upgrade(self) -> None:
+        """Requests for another protocol are answered in this one, but the parser takes their bodies for that protocol:
+        so another parser reads them."""
+        if not self._framing.has_body:
+            return
+        of_requests = self.parser
+
+        def end() -> None:
+            self.on_message_complete()
+            self.parser = of_requests
+
+        self.parser = HttpRequestParser(SimpleNamespace(on_body=self.on_body, on_message_complete=end))
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % self._framing.line)
+
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-
-    def shutdown(self) -> None:
-        self.outbox.send()
-        super().shutdown()
-
-    def send_400_response(self, msg: str) -> None:
-        self.outbox.send()
-        if self._too_large:
-            code, detail = "head-too-large", f"a head may have {self.head_bytes_max} bytes at most"
+        if self._unread:
+            data, at = self._unread, self._unread_at
+            self._unread = b""
+            self.hold(-len(data))
+            self._parse(data, at)
+            self.read_on()
         else:
-            code, detail = "malformed-http", "this is not a request that HTTP/1.1 allows"
-        cycle = self.cycle
-        if cycle is None or cycle.response_complete or cycle is self._unstarted:  # else an answer ends here
-            self.transport.write(last_answer(code, detail))
-        self.transport.close()
+            self.flow.resume_reading()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """A client that asks for WebSockets gets an ordinary answer, and no line in the log."""
-
-
-def _split(url: bytes) -> tuple[str, bytes, bytes]:
-    """The path as a string and as it was sent, and the query."""
-    parsed = parse_url(url)
-    path = parsed.path.decode("ascii")
-    return (unquote(path) if "%" in path else path), parsed.path, parsed.query or b""
-
-
-_split_short = lru_cache(maxsize=256)(_split)
+    @property
+    def _head_too_large(self) -> Refusal:
+        return "head-too-large", f"a head may have {self.head_bytes_max} bytes at most"
 
 
 def protocol(
-    *, connections_max: int, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()
+    *, door: Door, held: HeldBytes, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()
 ) -> type[Protocol]:
     """`quick_paths`: requests to them that come in one piece are read without the parser."""
     own = {
-        "connections_max": connections_max,
+        "door": door,
+        "held": held,
         "head_bytes_max": head_bytes_max,
         "quick_paths": quick_paths,
         "outbox": Outbox(),

@@ -13,6 +13,7 @@ from service.logs import Seldom
 from service.web.problems import last_answer
 
 SWEEP_SECONDS = 1.0
+PROBE_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,8 @@ class SlowClients:
 
     A request may take `request_seconds` to come, head and body each; an answer may go untaken as long, while nothing
     more of the request comes either. What still comes of a request that was answered is passed over as long. A stream
-    may be silent for `stream_idle_seconds`. A connection may be idle for `keep_alive_seconds`.
+    may be silent for `stream_idle_seconds`. A connection may be idle for `keep_alive_seconds`; one that is there for a
+    probe has to ask for it within `PROBE_SECONDS`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class SlowClients:
             "rest": request_seconds,
             "line": stream_idle_seconds,
             "next request": keep_alive_seconds,
+            "probe": PROBE_SECONDS,
         }
         self._waits: dict[Any, Wait] = {}
         self._told = Seldom()
@@ -76,6 +79,9 @@ class SlowClients:
         if what in ("next request", "rest"):
             connection.transport.close()
             return
+        if what == "probe":
+            connection.refuse(connection.door.is_full)
+            return
         if (held_back := self._told.turn()) is not None:
             log.info("a client was too slow with its %s", what, extra={"others": held_back})
         if what in ("head", "body"):
@@ -89,13 +95,15 @@ class SlowClients:
 def _awaited(connection: Any) -> tuple[str, object] | None:
     """What the client of a connection has to do next, and something that changes as soon as it does it."""
     cycle = connection.cycle
+    if untaken_bytes := connection.transport.get_write_buffer_size():
+        # Many clients send everything before they take anything.
+        return "answer", (untaken_bytes, cycle.came_bytes if cycle is not None else 0)
     if cycle is not None and cycle.response_complete and cycle.more_body:
         return "rest", cycle
+    if cycle is None and connection.place is not None and connection.place.for_probes:
+        return "probe", cycle
     if cycle is None or cycle.response_complete:
         return ("next request" if cycle and not connection.bytes_without_progress else "head"), cycle
-    if connection.flow.write_paused:
-        # Many clients send everything before they take anything.
-        return "answer", (connection.transport.get_write_buffer_size(), cycle.came_bytes)
     if not cycle.more_body:
         return None
     if not cycle.response_started:

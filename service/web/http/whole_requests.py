@@ -7,6 +7,8 @@ line, then it is cached for this connection. Only plain heads are: anything unus
 import re
 
 from service.web.http.bodies import Header
+from service.web.http.heads import framing_of
+from service.web.problems import HttpError
 
 HEAD_BYTES_MAX = 4_096
 HEADS_MAX = 4
@@ -70,4 +72,8 @@ class RequestHeads:
             if name in _LEFT_TO_PARSER or (name == b"connection" and value.lower() != b"keep-alive"):
                 return None
             fields.append((name, value))
+        try:
+            framing_of(fields, "1.1")
+        except HttpError:
+            return None
         return path, fields

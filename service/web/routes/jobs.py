@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from service.engine.clock import Clock
 from service.engine.jobs.fit_bodies import UnreadFit
-from service.engine.jobs.jobs import Job
+from service.engine.jobs.job import Job
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenants import TenantJobs
@@ -73,7 +73,7 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
     @access(Role.READ, tenants=True)
     async def show(job_id: JobId) -> Response:
         """How far a job is, or what has come of it."""
-        return Json(describe(jobs.get(job_id), clock.now()))
+        return Json(describe(await jobs.find(job_id), clock.now()))
 
     @routes.delete("/jobs/{job_id}", response_model=JobAnswer)
     @access(Role.ADMIN, tenants=True)

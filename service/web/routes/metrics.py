@@ -1,9 +1,9 @@
 """GET /metrics for Prometheus: everything is read at scrape time, nothing is counted twice for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import nlargest
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
@@ -18,6 +18,7 @@ from prometheus_client.metrics_core import (
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.journal.protocol import Journal
+from service.loop_pauses import LoopPauses
 from service.timings import Timings
 from service.web.access.callers import prefix
 from service.web.access.declarations import access
@@ -25,23 +26,34 @@ from service.web.access.keys import Role
 from service.web.http.traffic import Traffic
 
 
+class Budget(NamedTuple):
+    """Something that is limited in bytes."""
+
+    used: Callable[[], int]
+    bytes_max: int
+
+
 class Collector:
-    """Figures of the busiest loaded models, of the journal and of the requests."""
+    """Figures of the busiest loaded models, of the journal, of the requests and of the event loop."""
 
     def __init__(
         self,
         fleet: Fleet,
         journal: Journal,
         traffic: Traffic,
+        pauses: LoopPauses,
         *,
         models_max: int,
         queue_events_max: int,
+        budgets: dict[str, Budget],
     ) -> None:
         self._fleet = fleet
         self._journal = journal
         self._traffic = traffic
+        self._pauses = pauses
         self._models_max = models_max
         self._queue_events_max = queue_events_max
+        self._budgets = budgets
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -53,8 +65,14 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         yield from self.of_models(list(self._fleet.loaded.values()))
+        damaged = len(self._fleet.set_aside)
+        yield GaugeMetricFamily(
+            "novikoff_models_damaged", "Models known to be damaged and set aside.", damaged
+        )
         yield from self._of_journal()
         yield from self._of_requests()
+        yield from self._of_loop()
+        yield from self._of_budgets()
 
     def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
         pending = sum(len(live.pending) for live in loaded)
@@ -82,6 +100,14 @@ class Collector:
         yield CounterMetricFamily(
             "novikoff_journal_failures", "Group commits that failed.", self._journal.failures
         )
+        yield CounterMetricFamily(
+            "novikoff_journal_checkpoint_failures", "Failures to fold SQLite's log into its file.",
+            self._journal.checkpoint_failures,
+        )  # fmt: skip
+        yield CounterMetricFamily(
+            "novikoff_journal_damage_found", "How often something in the journal was not what was written.",
+            self._journal.damage_found,
+        )  # fmt: skip
         yield GaugeMetricFamily(
             "novikoff_journal_lag_events", "Events known to be in the journal and not yet applied here.",
             self._journal.lag_events,
@@ -102,6 +128,30 @@ class Collector:
         for (method, route, status), timings in self._traffic.timings.items():
             _add(requests, [method, route, str(status)], timings)
         yield requests
+
+    def _of_budgets(self) -> Iterator[Metric]:
+        used = GaugeMetricFamily(
+            "novikoff_budget_bytes", "Bytes in use of what is limited in bytes.", labels=["of"]
+        )
+        most = GaugeMetricFamily("novikoff_budget_bytes_max", "How many may be.", labels=["of"])
+        for name, budget in self._budgets.items():
+            used.add_metric([name], budget.used())
+            most.add_metric([name], budget.bytes_max)
+        yield used
+        yield most
+
+    def _of_loop(self) -> Iterator[Metric]:
+        pauses = HistogramMetricFamily(
+            "novikoff_loop_pause_seconds",
+            "How late the event loop came to its turns, 50 a second.",
+            labels=[],
+        )
+        _add(pauses, [], self._pauses.timings)
+        yield pauses
+        yield GaugeMetricFamily(
+            "novikoff_loop_pause_longest_seconds", "The longest pause of the event loop in the last half minute.",
+            self._pauses.longest_seconds,
+        )  # fmt: skip
 
 
 class TenantCollector:

@@ -2,17 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
 from service.answers import ModelInfo, ModelPage
+from service.engine.fleet.large_models import is_large
 from service.engine.fleet.live import Live
 from service.engine.model.model import Model
+from service.engine.model.settings import ModelLimits
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.engine.transfer.importing import Importing
 from service.engine.transfer.onnx_export import export_onnx
-from service.engine.transfer.transfer import export_model, import_model
-from service.errors import InvalidRequest
+from service.engine.transfer.transfer import export_large, export_model
+from service.errors import InvalidRequest, ModelDamaged
 from service.events import AnyEvent
 from service.journal.protocol import Page
 from service.learning.export import export_sklearn
@@ -21,10 +24,14 @@ from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels, public_id
 from service.web.http.answers import Json, timestamp
+from service.web.http.bodies import JSON, media_type_of
 from service.web.http.queries import KNOWN_ONLY
-from service.web.routes.model_settings import ModelLimits, NewModel
+from service.web.http.slices import SlicedJson
+from service.web.problems import HttpError
+from service.web.routes.model_settings import NewModel
 from service.web.routes.openapi import answers, problems
-from service.web.routes.weights import Largest, WeightsAnswer, weights_of
+from service.web.routes.weights import Largest, WeightsAnswer
+from service.web.routes.weights import answer as weights_answer
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
 Prefix = Annotated[str, Query(alias="model", max_length=128, description="only models whose names begin so")]
@@ -61,11 +68,17 @@ def describe(live: Live) -> dict[str, Any]:
     }
 
 
-def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
+EXPORT_BODY = {
+    "required": True,
+    "content": {JSON.decode(): {"schema": {"type": "object", "description": "what /export has answered"}}},
+}
+
+
+def router(models: TenantModels, limits: ModelLimits, importing: Importing) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
     @routes.post("/models", status_code=201, responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))
-    @access(Role.ADMIN, tenants=True)
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""
         live = await models.create(new.model, new.complete(limits))
@@ -77,20 +90,18 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         """The models by name, page by page."""
         place = None if after is None else (after, after)
         listed = await models.page(Page(prefix, "name", place, limit + 1))
-        lines = [
-            {
-                "model": line.model,
-                "created_at": timestamp(line.created_at),
-                "algorithm": line.settings["learner"]["algorithm"],
-            }
-            for line in listed[:limit]
-            if line.settings is not None
-        ]
-        unreadable = [
-            {"model": line.model, "detail": "its settings are damaged in the list of models"}
-            for line in listed[:limit]
-            if line.settings is None
-        ]
+        lines, unreadable = [], []
+        for line in listed[:limit]:
+            if (why := models.why_unreadable(line)) is not None or line.settings is None:
+                unreadable.append({"model": line.model, "detail": why})
+                continue
+            lines.append(
+                {
+                    "model": line.model,
+                    "created_at": timestamp(line.created_at),
+                    "algorithm": line.settings["learner"]["algorithm"],
+                }
+            )
         more = len(listed) > limit
         following = listed[limit - 1].model if more else None
         return Json({"models": lines, "unreadable": unreadable, "next": following})
@@ -121,23 +132,38 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value."""
-        return Json(weights_of((await models.get(model)).model, largest))
+        return weights_answer((await models.get(model)).model, largest)
 
     @routes.get("/models/{model}/export", responses=problems(404))
     @access(Role.READ, tenants=True)
     async def export(model: ModelName, form: Form = "novikoff") -> Response:
-        """All that a model is, as JSON; or a linear model for scikit-learn (JSON) or ONNX."""
-        exported = (await models.get(model)).model
+        """All that a model is, as JSON; or a linear model for scikit-learn (JSON) or ONNX.
+
+        Of a damaged model it is what is left, and `damaged` says what is missing.
+        """
+        try:
+            exported = (await models.get(model)).model
+        except ModelDamaged:
+            left, missing = await models.salvage(model)
+            return Json({**_export(left, "novikoff"), "damaged": missing})
         if form == "onnx":
             return Response(export_onnx(exported), media_type="application/octet-stream")
+        if form == "novikoff" and is_large(exported):
+            return SlicedJson(await export_large(exported))
         return Json(_export(exported, form))
 
     @routes.put("/models/{model}", status_code=201,
-                responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))  # fmt: skip
+                responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415),
+                openapi_extra={"requestBody": EXPORT_BODY})  # fmt: skip
     @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
-    async def adopt(model: ModelName, export: dict[str, Any]) -> Response:
-        """Make a model from an export: the same predictions to the bit. An existing one is not changed."""
-        live = await models.adopt(model, import_model(export))
+    async def adopt(model: ModelName, request: Request) -> Response:
+        """Make a model from an export: the same predictions to the bit. An existing one is not changed.
+
+        The export is checked as a whole, and what no model of this service can have is refused.
+        """
+        if media_type_of(request.scope["headers"]) != JSON:
+            raise HttpError("unsupported-media-type", f"send the body with content-type: {JSON.decode()}")
+        live = await models.adopt(model, await importing.read(await request.body()))
         return Json(describe(live), 201, {"location": f"/models/{model}"})
 
     @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))

@@ -10,8 +10,8 @@ from fastapi.openapi.utils import get_openapi
 from service.answers import ANSWERS
 from service.web.access.declarations import Access
 from service.web.access.keys import Role
-from service.web.http.endpoint import Endpoint
 from service.web.problems import MEDIA_TYPE, PROBLEMS
+from service.web.routes.endpoint import Endpoint
 
 _REF = "#/components/schemas/{name}"
 

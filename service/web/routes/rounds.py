@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 import msgspec
 
+from service.engine.model.checks import LabelSent, plain_label
 from service.engine.model.labels import Labels
 from service.engine.model.outcomes import BlockOutcome, Round
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN
-from service.engine.rounds.checks import LabelSent, plain_label
-from service.events import Label, Prediction
+from service.engine.rounds.explanation import Answered
+from service.events import Label
 from service.web.access.declarations import ROUND
 from service.web.access.tenants import TenantRounds
 from service.web.http.bodies import Header
-from service.web.http.endpoint import Endpoint
+from service.web.routes.endpoint import Endpoint
 
 # The engine checks names, and only those that it has not seen before; this is for the document.
 Name = Annotated[
@@ -51,6 +52,17 @@ FeaturesSent = (
     ]
 )
 
+Weight = Annotated[
+    float,
+    msgspec.Meta(description="how often the reveal counts", extra_json_schema={"exclusiveMinimum": 0}),
+]
+Probability = Annotated[
+    float | None,
+    msgspec.Meta(
+        description="the chance that the label is right, by an estimate; null before the first reveal"
+    ),
+]
+
 QUICK_PATHS = frozenset({"/predict", "/feedback", "/learn"})
 
 check_label = plain_label
@@ -68,6 +80,7 @@ class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
 class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
     prediction_id: PredictionId
     label: LabelSent
+    weight: Weight = 1.0
 
 
 class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,6 +88,7 @@ class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
     features: FeaturesSent
     label: LabelSent
     id: Name | None = None
+    weight: Weight = 1.0
 
 
 class Contribution(msgspec.Struct):
@@ -89,7 +103,19 @@ class PredictAnswer(msgspec.Struct, omit_defaults=True):
     model: str
     label: Label | None
     score: float
+    probability: Probability
     version: int
+    set: Annotated[
+        list[Label] | msgspec.UnsetType | None,
+        msgspec.Meta(
+            description="of a model with a `coverage`: the labels that are not ruled out; null: any label"
+        ),
+    ] = msgspec.UNSET
+    ask: Annotated[
+        bool | msgspec.UnsetType,
+        msgspec.Meta(description="of a model with `ask`: whether the label is asked for"),
+    ] = msgspec.UNSET
+    ask_probability: float | msgspec.UnsetType = msgspec.UNSET
     explanation: list[Contribution] | None = None
 
 
@@ -107,9 +133,12 @@ class FeedbackAnswer(msgspec.Struct, gc=False):
 
 class LearnAnswer(FeedbackAnswer, gc=False):
     score: float
+    probability: Probability
 
 
-def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> dict[str, Endpoint[Any]]:
+def endpoints(
+    rounds: TenantRounds, *, body_bytes_max: int, inflated_ratio_max: int, items_max: int
+) -> dict[str, Endpoint[Any]]:
     """The three routes by their paths."""
 
     async def predict(body: PredictBody) -> tuple[object, tuple[Header, ...]]:
@@ -122,10 +151,10 @@ def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> d
         """
         if body.min_version:
             await rounds.reach(body.model, body.min_version)
-        prediction, terms = await rounds.predict(body.model, body.features, body.id, body.explain)
-        answer = predict_answer(prediction)
+        served = await rounds.predict(body.model, body.features, body.id, body.explain)
+        answer = predict_answer(served)
         if body.explain:
-            answer.explanation = [Contribution(*term) for term in terms]
+            answer.explanation = [Contribution(*term) for term in served.explanation]
         return answer, ()
 
     async def feedback(body: FeedbackBody) -> tuple[object, tuple[Header, ...]]:
@@ -134,7 +163,7 @@ def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> d
         The model learns it once: a retry gets the first answer again. The answer comes when the reveal is
         durable and applied.
         """
-        done = await rounds.reveal(body.prediction_id, check_label(body.label))
+        done = await rounds.reveal(body.prediction_id, check_label(body.label), body.weight)
         return feedback_answer(done), REPLAYED if done.replayed else ()
 
     async def learn(body: LearnBody) -> tuple[object, tuple[Header, ...]]:
@@ -142,10 +171,17 @@ def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> d
 
         With an `id`, a retry is not learned twice.
         """
-        done = await rounds.learn(body.model, body.features, check_label(body.label), body.id)
+        label = check_label(body.label)
+        done = await rounds.learn(body.model, body.features, label, body.id, body.weight)
         return learn_answer(done), REPLAYED if done.replayed else ()
 
-    endpoint = partial(Endpoint, access=ROUND, body_bytes_max=body_bytes_max, items_max=items_max)
+    endpoint = partial(
+        Endpoint,
+        access=ROUND,
+        body_bytes_max=body_bytes_max,
+        inflated_ratio_max=inflated_ratio_max,
+        items_max=items_max,
+    )
     return {
         "/predict": endpoint(PredictBody, PredictAnswer, predict, statuses=(410,)),
         "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),
@@ -153,9 +189,16 @@ def endpoints(rounds: TenantRounds, *, body_bytes_max: int, items_max: int) -> d
     }
 
 
-def predict_answer(prediction: Prediction) -> PredictAnswer:
-    p = prediction
-    return PredictAnswer(p.prediction_id, p.model, p.served, p.score, p.version)
+def predict_answer(served: Answered) -> PredictAnswer:
+    p, certainty = served.prediction, served.prediction.certainty
+    probability = certainty.probability if certainty is not None else None
+    answer = PredictAnswer(p.prediction_id, p.model, p.served, p.score, probability, p.version)
+    if served.serves_sets:
+        answer.set = served.set
+    if served.ask is not None and certainty is not None and certainty.ask_probability is not None:
+        answer.ask = served.ask
+        answer.ask_probability = certainty.ask_probability
+    return answer
 
 
 def feedback_answer(done: Round) -> FeedbackAnswer:
@@ -170,7 +213,7 @@ def learn_answer(done: Round) -> LearnAnswer:
     o = done.outcome
     return LearnAnswer(
         done.prediction_id, done.model, done.predicted, done.label,
-        o.mistake, o.updated, o.version, o.rounds, o.mistakes, o.score,
+        o.mistake, o.updated, o.version, o.rounds, o.mistakes, o.score, o.probability,
     )  # fmt: skip
 
 
@@ -185,4 +228,5 @@ def block_answers(
     return map(
         LearnAnswer, repeat(None), repeat(model), map(served.__getitem__, o.served), labels,
         o.mistake, o.updated, count(o.version_before + 1), count(o.rounds_before + 1), mistakes, o.scores,
+        o.probabilities,
     )  # fmt: skip

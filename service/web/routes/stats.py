@@ -70,7 +70,7 @@ def report(live: Live, now: int, fields: frozenset[str] = FIELDS) -> dict[str, A
     """All of a model's statistics, or those asked for, in the order of their declaration."""
     known = brief(live)
     if not fields <= known.keys():
-        known |= live.model.report(now)
+        known |= live.report(now)
     return {field: known[field] for field in Stats.__struct_fields__ if field in fields}
 
 

@@ -3,16 +3,23 @@
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import BaseModel, Field
 
 from service.engine.model.model import Model
-from service.learning.vectors import Array
+from service.learning.packing import Kept
+from service.learning.vectors import Array, Indices
+from service.web.http.answers import Json
+from service.web.http.slices import SlicedJson
 from service.web.routes.model_settings import LabelField
 
 Largest = Annotated[
     int | None, Query(ge=1, le=1000, description="only so many, by absolute value, with names")
 ]
+
+
+SLICED_NUMBERS = 16_384
+"""So many weights are answered at once; of more, the text is made as it is sent."""
 
 
 class NamedWeight(BaseModel):
@@ -37,13 +44,29 @@ class WeightsAnswer(BaseModel):
 
 
 def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
+    """The answer, its rows of weights as lists."""
+    content = _weights_of(model, largest)
+    if largest is None:
+        for row in content["classes"]:
+            row["weights"] = row["weights"].part(0, row["weights"].size).tolist()
+    return content
+
+
+def answer(model: Model, largest: int | None) -> Response:
+    """The same as a response: of a large model in slices, with copies of the rows as they are now."""
+    if largest is None and model.features.size() * max(1, len(model.labels.values)) > SLICED_NUMBERS:
+        return SlicedJson(_weights_of(model, None))
+    return Json(weights_of(model, largest))
+
+
+def _weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     names = None
     if largest is None and model.settings["features"]["kind"] == "named":
         names = [model.features.name(i) for i in range(model.bias_is_first, model.features.size())]
     return {
         "model": model.name,
         "version": model.version,
-        "labels": model.labels.values,
+        "labels": list(model.labels.values),
         "names": names,
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
     }
@@ -57,7 +80,26 @@ def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
         bias = float(row[0] if model.bias_is_first else row[-1])
         row = row[1:] if model.bias_is_first else row[:-1]
     if largest is None:
-        return {"weights": row.tolist(), "bias": bias}
-    top = np.argsort(-np.abs(row), kind="stable")[:largest]
-    weights = [{"feature": model.features.name(int(i) + first), "weight": float(row[i])} for i in top]
+        return {"weights": Kept(row), "bias": bias}
+    weights = [
+        {"feature": model.features.name(int(i) + first), "weight": float(row[i])}
+        for i in largest_in(row, largest)
+    ]
     return {"weights": weights, "bias": bias}
+
+
+def largest_in(row: Array, count: int) -> Indices:
+    """The places of the largest by absolute value, the first among equals first.
+
+    >>> largest_in(np.array([0.0, -2.0, 1.0, 2.0, 0.0]), 4).tolist()
+    [1, 3, 2, 0]
+    """
+    places = np.flatnonzero(row)
+    if len(places) < min(count, len(row)):  # zeros are the smallest: the first of them make up the rest
+        places = np.concatenate((places, np.flatnonzero(row[: 2 * count] == 0)))
+    magnitudes = np.abs(row[places])
+    if len(places) > count:
+        least = np.partition(magnitudes, -count)[-count]
+        places, magnitudes = places[magnitudes >= least], magnitudes[magnitudes >= least]
+    top: Indices = places[np.lexsort((places, -magnitudes))[:count]]
+    return top

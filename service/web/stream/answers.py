@@ -3,14 +3,13 @@
 Whole rounds that follow each other are one event for each of their models; before anything that depends on
 them, they are learned. So the learning is the same as one by one.
 
-When the journal has no room for a line, the line waits. If there is none for long, or if an event cannot be written,
-the stream ends there: no line is learned after one that was refused.
+When the journal has no room for a line, the line waits. If there is none for long, if an event cannot be written, or if
+the key of the stream is revoked, the stream ends there: no line is learned after one that was refused.
 """
 
 import asyncio
 from asyncio import Future
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, NamedTuple
@@ -20,11 +19,19 @@ import msgspec
 from service.engine.model.outcomes import BlockOutcome
 from service.engine.rounds.blocks import Begun
 from service.engine.rounds.room import ROOM_SECONDS_MAX, with_room
-from service.errors import InvalidRequest, NovikoffError, Overloaded, TooManyPending, Unavailable
+from service.errors import (
+    InvalidRequest,
+    NovikoffError,
+    Overloaded,
+    TooManyPending,
+    Unauthorized,
+    Unavailable,
+)
 from service.events import Label
 from service.journal.protocol import Appended
+from service.turns import Turns
 from service.web.access.tenants import TenantBlocks, TenantRounds
-from service.web.http.endpoint import document_of
+from service.web.http.inflating import TooInflated
 from service.web.routes.rounds import (
     block_answers,
     check_label,
@@ -35,35 +42,13 @@ from service.web.routes.rounds import (
 from service.web.stream.line import Line
 from service.web.stream.lines import Part
 from service.web.stream.runs import Run, as_one_run
+from service.web.stream.tally import Tally, with_errors
 from service.web.stream.whole_rounds import WholeRounds, one_by_one
 
-ERRORS_TOLD_MAX = 10
-"""How many errors a summary has in full."""
+BETWEEN_TURNS = 32
+"""After how many lines it is seen whether it is the turn of others."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
-
-
-@dataclass(slots=True)
-class Tally:
-    """The counts that `?answers=summary` answers with."""
-
-    lines: int = 0
-    predicted: int = 0
-    revealed: int = 0
-    mistakes: int = 0
-    errors: int = 0
-    first_errors: list[dict[str, Any]] = field(default_factory=list)
-
-    def add_rounds(self, rounds: int, mistakes: int) -> None:
-        self.lines += rounds
-        self.revealed += rounds
-        self.mistakes += mistakes
-
-    def add_error(self, document: dict[str, Any]) -> None:
-        self.lines += 1
-        self.errors += 1
-        if len(self.first_errors) < ERRORS_TOLD_MAX:
-            self.first_errors.append(document)
 
 
 class UnderWay(NamedTuple):
@@ -78,17 +63,26 @@ class StreamAnswers:
     """Answers chunks of lines, one chunk after the other, and counts what came of them."""
 
     def __init__(
-        self, rounds: TenantRounds, blocks: TenantBlocks, *, model: str | None, wanted: bool, ahead: bool
+        self,
+        rounds: TenantRounds,
+        blocks: TenantBlocks,
+        *,
+        model: str | None,
+        wanted: bool,
+        ahead: bool,
+        errors_max: int,
     ) -> None:
         """`model` is that of lines without one; without answers `wanted`, there is only the tally.
 
-        With `ahead`, a chunk may be handed to the journal while the one before is on its way to the disk.
+        With `ahead`, a chunk may be handed to the journal while the one before is on its way to the disk. Past
+        `errors_max` bad lines, those that stand together in a chunk get one answer.
         """
         self._rounds = rounds
         self._blocks = blocks
         self._model = model
         self._wanted = wanted
         self._ahead = ahead
+        self._errors_max = errors_max
         self._under_way: UnderWay | None = None
         self.tally = Tally()
         self.ended_by: NovikoffError | None = None
@@ -157,20 +151,31 @@ class StreamAnswers:
     def _told(self) -> bytes:
         if self.ended_by is not None:
             self._leave_out_refused()
-        for at, error in sorted(self._wrong.items()):
-            document = document_of(error)
-            self._answers[at] = {"error": document}
-            self.tally.add_error(document)
-        return _encode_lines(self._answers) if self._wanted else b""
+        answers = with_errors(self._answers, self._wrong, self.tally, self._errors_max)
+        return _encode_lines(answers) if self._wanted else b""
 
     async def _answer_each(self, lines: Sequence[Line | NovikoffError]) -> None:
+        turns = Turns()
         runs: dict[str, Run] = {}  # not yet learned, by their models
         for at, line in enumerate(lines):
+            if not at % BETWEEN_TURNS:
+                await turns.give()
             try:
+                if isinstance(line, TooInflated | Unauthorized):
+                    await self._learn_all(runs)
+                    self._refuse([at], line)
+                    return
                 if isinstance(line, NovikoffError):
-                    raise line
+                    self._wrong[at] = line
+                    continue
                 model = line.model or self._model
-                if line.features is None or line.label is None or line.id or line.prediction_id:
+                if (
+                    line.features is None
+                    or line.label is None
+                    or line.id
+                    or line.prediction_id
+                    or line.weight is not None
+                ):
                     await self._learn_all(runs)
                     if self.ended_by is not None:
                         return
@@ -186,7 +191,7 @@ class StreamAnswers:
                 run.places.append(at)  # type: ignore[attr-defined]
             except TooManyPending as error:
                 self._wrong[at] = error
-            except Overloaded as error:
+            except (Overloaded, Unauthorized) as error:
                 self._refuse([at], error)
                 return
             except Exception as error:
@@ -194,20 +199,24 @@ class StreamAnswers:
         await self._learn_all(runs)
 
     async def _one(self, line: Line, model: str | None) -> object:
+        weight = 1.0 if line.weight is None else line.weight
         if line.prediction_id is not None:
             if line.label is None or line.features is not None or line.id is not None:
                 raise InvalidRequest.at("prediction_id", "goes with a label, and with nothing else")
-            done = await self._rounds.reveal(line.prediction_id, check_label(line.label))
+            done = await self._rounds.reveal(line.prediction_id, check_label(line.label), weight)
             self.tally.add_rounds(1, done.outcome.mistake)
             return feedback_answer(done)
         if line.features is None:
             raise InvalidRequest.at("features", "is missing")
         if line.label is None:
-            prediction, _ = await self._rounds.predict(_named(model), line.features, line.id)
+            if line.weight is not None:
+                raise InvalidRequest.at("weight", "goes with a label")
+            served = await self._rounds.predict(_named(model), line.features, line.id)
             self.tally.lines += 1
             self.tally.predicted += 1
-            return predict_answer(prediction)
-        done = await self._rounds.learn(_named(model), line.features, check_label(line.label), line.id)
+            return predict_answer(served)
+        label = check_label(line.label)
+        done = await self._rounds.learn(_named(model), line.features, label, line.id, weight)
         self.tally.add_rounds(1, done.outcome.mistake)
         return learn_answer(done)
 
@@ -223,7 +232,7 @@ class StreamAnswers:
                 continue
             try:
                 started = await with_room(partial(self._begun, model, run), seconds_max)
-            except Overloaded as error:
+            except (Overloaded, Unauthorized) as error:
                 self._refuse(run.places, error)
                 continue
             except NovikoffError as error:
@@ -259,7 +268,7 @@ class StreamAnswers:
         try:
             sent = run.features if isinstance(run.features, list) else one_by_one(run.features)
             _, outcome, errors = await with_room(partial(self._blocks.learn, model, sent, run.labels))
-        except Overloaded as error:
+        except (Overloaded, Unauthorized) as error:
             self._refuse(places, error)
             return
         except Exception as error:

@@ -9,7 +9,7 @@ from io import BytesIO
 import numpy as np
 
 from service.engine.decoding import UNDECODABLE
-from service.engine.rounds.checks import LabelSent
+from service.engine.model.checks import LabelSent
 from service.learning.vectors import LARGEST, Array, Rows
 from service.web.stream.line import decoder
 from service.web.stream.whole_rounds import WholeRounds
@@ -73,7 +73,8 @@ def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, Lab
             line = decoder.decode(head + b"]" + tail)
         except UNDECODABLE:
             return None
-        if line.features != [] or line.label is None or line.id is not None or line.prediction_id is not None:
+        others = (line.id, line.prediction_id, line.weight)
+        if line.features != [] or line.label is None or others != (None, None, None):
             return None
         models.add(line.model)
         labels[tail] = line.label

@@ -10,19 +10,21 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from service.errors import InvalidRequest, NovikoffError, Overloaded
+from service.errors import InvalidRequest, NovikoffError, Overloaded, Unauthorized
+from service.web.access.callers import NO_LONGER_VALID, told_of_revocation
 from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace
 from service.web.access.tenants import TenantBlocks, TenantRounds
 from service.web.http.bodies import NDJSON, Receive, Scope, Send, encoding_of, media_type_of, read_body
-from service.web.http.endpoint import JSON, document_of, respond, respond_with
 from service.web.http.inflating import inflating_of
+from service.web.http.responding import JSON, document_of, respond, respond_with, stopped
 from service.web.http.security_headers import NOSNIFF
 from service.web.problems import HttpError
-from service.web.stream.answers import StreamAnswers, Tally
+from service.web.stream.answers import StreamAnswers
 from service.web.stream.arrow import ARROW, batches
 from service.web.stream.held_answers import DiskRoom, HeldAnswers
 from service.web.stream.lines import Lines
+from service.web.stream.tally import Tally
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,6 +50,9 @@ class StreamEndpoint:
         line_bytes_max: int,
         upload_bytes_max: int,
         streams_max: int,
+        errors_max: int,
+        inflated_ratio_max: int,
+        inflated_bytes_max: int,
         answers_room: DiskRoom,
     ) -> None:
         self._rounds = rounds
@@ -55,6 +60,9 @@ class StreamEndpoint:
         self._line_bytes_max = line_bytes_max
         self._upload_bytes_max = upload_bytes_max
         self._streams_max = streams_max
+        self._errors_max = errors_max
+        self._inflated_ratio_max = inflated_ratio_max
+        self._inflated_bytes_max = inflated_bytes_max
         self._answers_room = answers_room
         self._open = 0
 
@@ -78,7 +86,11 @@ class StreamEndpoint:
                 "unsupported-media-type",
                 f"send lines with content-type: {NDJSON.decode()}, or columns with {ARROW.decode()}",
             )
-        inflating_of(encoding_of(scope["headers"]))  # or it is refused before the answer begins
+        inflating = inflating_of(  # or it is refused, before the answer begins
+            encoding_of(scope["headers"]),
+            ratio_max=self._inflated_ratio_max,
+            bytes_max=self._inflated_bytes_max,
+        )
         summary = query.answers == "summary"
         media_type = b"application/json" if summary else NDJSON
         head = {
@@ -88,15 +100,30 @@ class StreamEndpoint:
         }
         # Who is slowed down gets the answers of a chunk before the next one is paid for.
         answers = StreamAnswers(
-            self._rounds, self._blocks, model=query.model, wanted=not summary, ahead=not is_paced()
+            self._rounds,
+            self._blocks,
+            model=query.model,
+            wanted=not summary,
+            ahead=not is_paced(),
+            errors_max=self._errors_max,
         )
-        incoming = Lines(scope, receive, line_bytes_max=self._line_bytes_max, streams_open=lambda: self._open)
+        incoming = Lines(
+            receive,
+            inflating,
+            line_bytes_max=self._line_bytes_max,
+            errors_max=self._errors_max,
+            streams_open=lambda: self._open,
+        )
         held = HeldAnswers(self._answers_room)
         async with incoming:
             await send(head)
             others = [asyncio.create_task(_send_all(send, held))]
             try:
-                ended_by = await _answer_all(incoming, answers, held)
+                try:
+                    with told_of_revocation(lambda: incoming.stop(Unauthorized(NO_LONGER_VALID))):
+                        ended_by = await _answer_all(incoming, answers, held)
+                except asyncio.CancelledError:
+                    ended_by = _counted(stopped(), answers.tally)
                 if ended_by is not None:
                     others.append(asyncio.create_task(incoming.drop(self._upload_bytes_max)))
                 held.end(_last_line(ended_by) if ended_by is not None and not summary else b"")
@@ -115,10 +142,17 @@ class StreamEndpoint:
         """Whole rounds as columns; what came of them is told as a summary. The first bad batch ends it."""
         if query.model is None:
             raise InvalidRequest.at("model", "is missing in the query")
-        body = await read_body(scope, receive, self._upload_bytes_max, frozenset({ARROW}))
+        body = await read_body(
+            scope,
+            receive,
+            self._upload_bytes_max,
+            frozenset({ARROW}),
+            inflated_ratio_max=self._inflated_ratio_max,
+        )
         tally = Tally()
+        blocks = batches(body, query.label, bytes_max=self._upload_bytes_max)
         try:
-            async for outcome in self._blocks.learn_arrays(query.model, batches(body, query.label)):
+            async for outcome in self._blocks.learn_arrays(query.model, blocks):
                 tally.add_rounds(len(outcome), sum(outcome.mistake))
                 await pace(len(outcome))
         except NovikoffError as error:

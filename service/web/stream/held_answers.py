@@ -43,18 +43,18 @@ class DiskRoom:
         """Without a `directory`, the system's for temporary files is used."""
         self.bytes_max = bytes_max
         self._directory = directory
-        self._used = 0
+        self.used_bytes = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream-answers")
 
     def take(self, size: int) -> bool:
         """Reserve so many bytes; False if there are not as many left."""
-        if self._used + size > self.bytes_max:
+        if self.used_bytes + size > self.bytes_max:
             return False
-        self._used += size
+        self.used_bytes += size
         return True
 
     def give_back(self, size: int) -> None:
-        self._used -= size
+        self.used_bytes -= size
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *args))

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from service.engine.rounds.checks import LabelSent
+from service.engine.model.checks import LabelSent
 from service.web.routes.rounds import FeaturesSent
 
 
@@ -15,6 +15,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     prediction_id: str | None = None
     label: LabelSent | None = None
     id: str | None = None
+    weight: float | None = None
 
 
 decoder = msgspec.json.Decoder(Line)

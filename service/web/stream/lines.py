@@ -2,13 +2,16 @@
 
 import asyncio
 from asyncio import Future
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from service.engine.decoding import UNDECODABLE, raise_problem
-from service.errors import NovikoffError
-from service.web.http.bodies import Receive, Scope, encoding_of
-from service.web.http.inflating import inflated, inflating_of
+from service.errors import MalformedJson, NovikoffError
+from service.turns import Turns
+from service.web.http.bodies import Receive
+from service.web.http.inflating import Inflating, inflated
 from service.web.problems import HttpError
 from service.web.stream.dense_lines import dense_lines
 from service.web.stream.line import Line, decoder, lines_in
@@ -21,7 +24,13 @@ AHEAD_BYTES_MAX = 524_288
 streams share the bytes: one stream needs them to be fast, many have enough to do with less."""
 
 AT_ONCE_BYTES = 65_536
-"""How much text is decoded at once."""
+AT_ONCE_BYTES_MIN = 4_096
+AT_ONCE_LINES = 1_000
+"""How much text is decoded at once, less if many streams are open; and how many lines of it, where each becomes
+objects of its own: of short texts and numbers up to sixteen times as large as their text."""
+
+UNTOLD = MalformedJson("the line is not JSON, or not of the right form")
+"""For lines of which it is not told what is wrong with each: to find that out takes ten times as long as to decode."""
 
 Part = list[Line | NovikoffError] | WholeRounds
 """Decoded lines. In the place of a line that cannot be decoded stands the error that answers it."""
@@ -31,13 +40,22 @@ class Lines:
     """Decodes the body of a request as it comes; use it as a context and `take` until there is nothing."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, *, line_bytes_max: int, streams_open: Callable[[], int]
+        self,
+        receive: Receive,
+        inflating: Inflating | None,
+        *,
+        line_bytes_max: int,
+        errors_max: int,
+        streams_open: Callable[[], int],
     ) -> None:
+        """`errors_max`: of how many lines that cannot be decoded it is told what is wrong with them."""
         self._streams_open = streams_open
         self._receive = receive
-        self._parts = _body(scope, receive)
+        self._parts = _body(receive, inflating)
         self._line_bytes_max = line_bytes_max
+        self._errors_left = errors_max
         self._named = NamedLines()
+        self._turns = Turns()
         self._is_skipping = False  # the rest of a line that was too long
         self._waiting: list[Part] = []
         self._waiting_bytes = 0
@@ -75,6 +93,12 @@ class Lines:
         self._taken.set()
         return _as_one(parts)
 
+    def stop(self, error: NovikoffError) -> None:
+        """Read no more; after the lines that were decoded already comes this error."""
+        self._reading.cancel()
+        self._waiting.append([error])
+        self._came.set()
+
     async def drop(self, bytes_max: int) -> None:
         """Read and ignore the rest of the body, so that a client that sends everything first gets to reading."""
         self._reading.cancel()
@@ -97,6 +121,7 @@ class Lines:
 
     async def _read_part(self, rest: bytes, data: bytes) -> bytes:
         """Decode the lines that end in this part; returns the beginning of the line that does not."""
+        self._turns.restart()
         whole, newline, tail = data.rpartition(b"\n")
         if not newline:
             rest = rest + data if not self._is_skipping else b""
@@ -115,18 +140,26 @@ class Lines:
     async def _add(self, data: bytes) -> None:
         """Decode whole lines, some at a time; one by one only if they are not all good."""
         start = 0
+        at_once = min(AT_ONCE_BYTES, max(AT_ONCE_BYTES_MIN, AHEAD_BYTES_MAX // self._streams_open()))
         while start < len(data):
-            end = data.rfind(b"\n", start, start + AT_ONCE_BYTES) if len(data) - start > AT_ONCE_BYTES else -1
+            end = data.rfind(b"\n", start, start + at_once) if len(data) - start > at_once else -1
             if end < 0:
                 end = len(data)
-            await self._put(self._part(data[start:end]), end - start)
+            await self._decode(data[start:end])
             start = end + 1
 
-    def _part(self, data: bytes) -> Part:
+    async def _decode(self, data: bytes) -> None:
+        rounds = dense_lines(data) or self._named.read(data) if len(data) <= self._line_bytes_max else None
+        if rounds is not None:
+            await self._put(rounds, len(data))
+        elif not data.isspace():
+            for some in _by_lines(data, AT_ONCE_LINES):
+                await self._put(self._lines_of(some), len(some))
+                await self._turns.give()
+        await self._turns.give()
+
+    def _lines_of(self, data: bytes) -> Part:
         if len(data) <= self._line_bytes_max:
-            rounds = dense_lines(data) or self._named.read(data)
-            if rounds is not None:
-                return rounds
             lines = _decoded_at_once(data)
             if lines:
                 self._named.expect(lines)
@@ -144,6 +177,7 @@ class Lines:
         while self._is_far_ahead():
             self._taken.clear()
             await self._taken.wait()
+            self._turns.restart()
 
     def _is_far_ahead(self) -> bool:
         bytes_max = AHEAD_BYTES_MAX // self._streams_open()
@@ -155,6 +189,9 @@ class Lines:
         try:
             return decoder.decode(line)
         except UNDECODABLE as error:
+            if self._errors_left <= 0:
+                return UNTOLD
+            self._errors_left -= 1
             try:
                 raise_problem(error)
             except NovikoffError as problem:
@@ -178,13 +215,28 @@ def _decoded_at_once(data: bytes) -> list[Line] | None:
     return lines if lines_in(data) == len(lines) else None
 
 
+def _by_lines(data: bytes, lines_max: int) -> Iterator[bytes]:
+    """The same in pieces of at most so many lines.
+
+    >>> list(_by_lines(b"a\\nb\\nc", 2)), list(_by_lines(b"a\\nb", 2))
+    ([b'a\\nb', b'c'], [b'a\\nb'])
+    """
+    start = 0
+    if lines_in(data) > lines_max:
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+        for end in ends[lines_max - 1 :: lines_max].tolist():
+            yield data[start:end]
+            start = end + 1
+    if start < len(data):
+        yield data[start:]
+
+
 def _too_long(line_bytes_max: int) -> HttpError:
     return HttpError("body-too-large", f"a line may have {line_bytes_max} bytes at most")
 
 
-async def _body(scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+async def _body(receive: Receive, inflating: Inflating | None) -> AsyncIterator[bytes]:
     """The parts of the body as they come, inflated if they are deflated, never much at once."""
-    inflating = inflating_of(encoding_of(scope["headers"]))
     pieces = _pieces(receive)
     async for part in pieces if inflating is None else inflated(pieces, inflating):
         yield part

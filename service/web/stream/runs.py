@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from service.engine.rounds.checks import LABEL_ABS_MAX
+from service.engine.model.labels import LABEL_ABS_MAX
 from service.events import Label
 from service.learning.vectors import Rows
 from service.web.routes.rounds import FeaturesSent
@@ -31,10 +31,11 @@ def as_one_run(lines: Part, stream_model: str | None) -> tuple[str, Run] | None:
         try:
             models = {line.model for line in given}
             ids = {line.id for line in given} | {line.prediction_id for line in given}
+            weights = {line.weight for line in given}
         except AttributeError:  # there are errors among them
             return None
         features = [line.features for line in given]
-        if len(models) > 1 or ids != {None} or None in features:
+        if len(models) > 1 or ids != {None} or weights != {None} or None in features:
             return None
         model, labels = models.pop(), [line.label for line in given]
     model = model or stream_model

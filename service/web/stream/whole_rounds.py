@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.engine.rounds.checks import LabelSent
+from service.engine.model.checks import LabelSent
 from service.learning.vectors import Rows
 from service.web.routes.rounds import FeaturesSent
 from service.web.stream.line import Line

@@ -1,6 +1,7 @@
 """How keys come to a service and go again, and that neither it nor a command tells one."""
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 from service.web.access.keys import make_key
 from tests.forking import run
 from tests.holders import Holder, assert_no_secret_in, good, refusal
+from tests.raw_http import chunk, connect, read_until, stream_head
 from tests.running import Service
 from tests.waiting import eventually
 
@@ -42,6 +44,32 @@ def test_keys_come_and_go_with_their_file(start: Start, tmp_path: Path) -> None:
     service.stop()
     assert sum("the keys were read again keys=2" in line for line in service.log) == 1
     assert_no_secret_in("".join(service.log), old, new, inline)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+@pytest.mark.parametrize("mounted", ["keys", "."])
+def test_a_file_that_is_replaced_behind_a_mount_of_its_own_is_told_of(tmp_path: Path, mounted: str) -> None:
+    """As in a container: of a directory that is mounted the new file is seen, of a mounted file it cannot be."""
+    old, new = Holder("old", "read"), Holder("new", "read")
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir(), inside.mkdir()
+    for directory in (outside, inside):
+        (directory / "keys").write_text(old.line)
+    mount = f"mount --bind {outside / mounted} {inside / mounted}"
+    service = Service(tmp_path / "data", api_keys_file=inside / "keys")
+    service.program = ("unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh", *service.program)
+    service.start(cold=True)
+    try:
+        old.at(service), new.at(service)
+        replace(outside / "keys", new.line)
+        if mounted == "keys":
+            eventually(lambda: any("mount its directory" in line for line in service.log))
+            assert (old.get("/stats").status_code, new.get("/stats").status_code) == (200, 401)
+        else:
+            eventually(lambda: new.get("/stats").status_code == 200)
+            assert old.get("/stats").status_code == 401
+    finally:
+        service.close()
 
 
 @pytest.mark.parametrize("broken", ["", "nonsense", "{plain}", "{line}\n{line}", "x:root:sha256:" + "0" * 64])
@@ -87,11 +115,36 @@ def test_what_was_opened_with_a_key_ends_when_the_key_does(start: Start, tmp_pat
         answer = gone.client.post("/stream", content=lines(), headers=headers)
         first, *others = map(json.loads, answer.text.splitlines())
         assert first["rounds"] == 1
-        assert [line["error"]["code"] for line in others] == ["unauthorized"] * 2
+        (last,) = others
+        assert last["error"]["code"] == "unauthorized" and last["ended"] is True
+        assert "1 lines were taken, and no more" in last["error"]["detail"]
         for _ in frames:
             pass  # it ends
         assert next(lasting.iter_lines()) == "retry: 2000"
     assert good(kept.get("/stats/m"))["rounds"]["revealed"] == 1
+
+
+@pytest.mark.parametrize("answers", ["all", "summary"])
+def test_a_stream_that_is_silent_ends_with_its_key(start: Start, tmp_path: Path, answers: str) -> None:
+    """And gives its place to another."""
+    gone, kept = Holder("gone", "write"), Holder("kept", "write")
+    path = tmp_path / "keys"
+    path.write_text(f"{gone.line}\n{kept.line}")
+    service = start(api_keys_file=path, streams_max=1)
+    kept.at(service)
+    key = f"x-api-key: {gone.secret}\r\n\r\n".encode()
+    round_ = b'{"model": "m", "features": [1.0], "label": 1}\n'
+    with connect(service) as connection:
+        connection.sendall(
+            stream_head(f"/stream?answers={answers}").removesuffix(b"\r\n") + key + chunk(round_)
+        )
+        eventually(lambda: kept.get("/stats/m").status_code == 200)
+        replace(path, kept.line)
+        received = read_until(connection, b"\r\n0\r\n\r\n")
+        assert b'"unauthorized"' in received and b'"ended":' in received
+        assert received.count(b'"unauthorized"') == 1
+        connection.sendall(chunk(round_))
+    assert good(kept.stream(round_))["rounds"] == 2
 
 
 def test_refusals_are_told_once_a_second_without_what_was_sent(start: Start) -> None:
@@ -146,6 +199,9 @@ def test_without_keys_other_machines_are_let_in_only_if_told(tmp_path: Path) -> 
         (("--host", "::"), {}),
         ((), {"host": "0.0.0.0"}),
         ((), {"host": ""}),
+        (("--host", "0.0.0.0"), {"published": "8000"}),
+        (("--host", "0.0.0.0"), {"published": "0.0.0.0:8000"}),
+        (("--host", "127.0.0.1"), {"published": "192.0.2.7:8000"}),
         (("--host", "0.0.0.0", "--allow-anonymous", "--no-allow-anonymous"), {}),
         (("--host", "0.0.0.0", "--no-allow-anonymous"), {"allow_anonymous": "true"}),
     ):
@@ -160,7 +216,13 @@ def test_who_may_come_in_is_told_at_the_start(start: Start, tmp_path: Path) -> N
     local = start(tmp_path / "local")
     keyed = start(tmp_path / "keyed", host="0.0.0.0", api_keys=holder.line)
     anybody = start(tmp_path / "anybody", host="0.0.0.0", allow_anonymous=True)
-    for service, access in ((local, '"this machine"'), (keyed, "keys"), (anybody, "everybody")):
+    contained = start(tmp_path / "contained", host="0.0.0.0", published="127.0.0.1:9000")
+    for service, access in (
+        (local, '"this machine"'),
+        (contained, '"this machine"'),
+        (keyed, "keys"),
+        (anybody, "everybody"),
+    ):
         service.stop()
         assert f" access={access} " in service.log[0]
         warned = any("whoever can reach the service may do everything" in line for line in service.log)

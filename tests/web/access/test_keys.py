@@ -12,7 +12,7 @@ import pytest
 
 from service.app import create_app
 from service.settings import Settings
-from service.web.access.declarations import access
+from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from tests.holders import Holder, assert_no_secret_in, good, lines_of, refusal
 from tests.pages import ROOT, rows_of, section
@@ -29,7 +29,7 @@ def roles() -> dict[str, Role]:
 
 
 ROUTES = roles()
-FILLED = {"{model}": "m", "{job_id}": "j", "{name}": "app.js"}
+FILLED = {"{model}": "m", "{job_id}": "j", "{name}": "app.js", "{asset}": "swagger-ui.css"}
 
 
 class Guarded:
@@ -226,3 +226,15 @@ def test_the_openapi_document_asks_for_keys_only_where_there_are_some(
     assert set(asking["components"]["securitySchemes"]) == {"bearer", "header"}
     assert asking["paths"]["/stats"]["get"]["security"] and "security" not in asking["paths"]["/livez"]["get"]
     assert "securitySchemes" not in service.get("/openapi.json")["components"]
+
+
+def test_a_route_takes_a_body_if_and_only_if_it_is_described_with_one(tmp_path: Path) -> None:
+    """What comes to the others is passed over unread."""
+    app = create_app(Settings(data=tmp_path))
+    described = {
+        f"{method.upper()} {path}"
+        for path, methods in app.openapi()["paths"].items()
+        for method, operation in methods.items()
+        if "requestBody" in operation
+    }
+    assert described == {of for of, what in app.route_table.declared.items() if what.body is not Body.NONE}

@@ -93,7 +93,9 @@ def test_identity_is_no_encoding(service: Service, name: str) -> None:
 
 
 def test_the_limit_is_for_what_the_gzip_stands_for(start: Start) -> None:
-    service = start(body_bytes_max=10_000, upload_bytes_max=100_000, line_bytes_max=10_000)
+    service = start(
+        body_bytes_max=10_000, upload_bytes_max=100_000, line_bytes_max=10_000, inflated_ratio_max=2_000
+    )
     small = gzip.compress(b"[" + b" " * 10_000_000 + b"]")
     assert len(small) < 10_000
     for path in ("/predict", "/models", "/models/m/fit"):

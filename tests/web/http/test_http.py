@@ -150,3 +150,112 @@ def test_what_has_no_end_is_cut_off(service: Service, beginning: bytes) -> None:
         assert set(statuses(rest_of(connection))) <= {400, 431}
     assert memory_bytes(service) - before < 32 * 2**20
     assert service.client.get("/livez").status_code == 200
+
+
+# What RFC 9112 asks for
+
+
+def get(path: bytes = b"/livez", *fields: bytes, version: bytes = b"1.1") -> bytes:
+    return b"GET %b HTTP/%b\r\n%b\r\n" % (path, version, b"".join(field + b"\r\n" for field in fields))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        get(),
+        get(b"/livez", b"host: localhost", b"host: localhost"),
+        get(b"/livez", b"host: localhost", b"Host: other"),
+        get(b"/livez", b"host: a b"),
+        get(b"/livez", b"host: a/b"),
+        get(b"/livez", b"host: localhost:80x"),
+        get(b"/livez", b"host: [::1"),
+        get(b"/livez", b"host: a", b"host: b", version=b"1.0"),
+        b"POST /learn HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+        b"POST /learn HTTP/1.1\r\nhost: a\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+        get(b"http://user:word@localhost/livez", b"host: localhost"),
+        get(b"/livez", b"host: localhost", b"x: a", b" folded"),
+    ],
+)
+def test_a_request_has_one_host(service: Service, head: bytes) -> None:
+    answers = said(service, head + get(b"/smuggled", b"host: localhost", b"connection: close"))
+    assert statuses(answers) == [400] and b'"code":"malformed-http"' in answers
+
+
+def test_http_1_0_needs_no_host(service: Service) -> None:
+    assert statuses(said(service, get(version=b"1.0"))) == [200]
+
+
+def test_an_address_with_a_host_counts_for_more_than_the_header(service: Service) -> None:
+    """As proxies send it; the header that goes with it is not looked at."""
+    assert statuses(said(service, get(b"http://localhost/livez", b"host: evil.example", CLOSE.strip()))) == [
+        200
+    ]
+    assert statuses(said(service, get(b"http://[::1]:80/stats?limit=1", b"host: x", CLOSE.strip()))) == [200]
+    assert statuses(said(service, get(b"http://localhost", b"host: x", CLOSE.strip()))) == [200]
+    assert statuses(said(service, get(b"http://evil.example/stats", HOST.strip(), CLOSE.strip()))) == [403]
+
+
+@pytest.mark.parametrize(
+    ("coding", "status"),
+    [(b"gzip, chunked", 501), (b"gzip\r\ntransfer-encoding: chunked", 501), (b"identity, chunked", 501),
+     (b"chunked, chunked", 400), (b"chunked, gzip", 400), (b"gzip", 400), (b"", 400)],
+)  # fmt: skip
+def test_a_transfer_encoding_that_is_not_known_is_refused(
+    service: Service, coding: bytes, status: int
+) -> None:
+    sent = POST + b"transfer-encoding: " + coding + b"\r\n\r\n0\r\n\r\n" + SMUGGLED
+    answers = said(service, sent)
+    assert statuses(answers) == [status] and b"connection: close" in answers
+
+
+def test_http_1_0_has_no_transfer_encodings(service: Service) -> None:
+    sent = POST.replace(b"1.1", b"1.0") + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+    assert statuses(said(service, sent)) == [400]
+
+
+UPGRADE = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n"
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 40])
+def test_an_upgrade_that_is_refused_is_a_request_like_any_other(
+    service: Service, name: str, cut: int
+) -> None:
+    """Some clients ask for HTTP/2 with their first request, whatever its body; the body is not another request."""
+    body = b'{"model": "%s", "features": [1.0], "label": 1}' % name.encode()
+    last = get(b"/nothing", HOST.strip(), CLOSE.strip())
+    plain = b"GET /livez HTTP/1.1\r\n" + HOST + UPGRADE + b"\r\n"
+    whole = POST.replace(b"/predict", b"/learn") + UPGRADE + b"content-length: %d\r\n\r\n" % len(body) + body
+    chunked = (
+        POST.replace(b"/predict", b"/learn") + UPGRADE + b"transfer-encoding: chunked\r\n\r\n"
+        b"%x\r\n%b\r\n0\r\nx: y\r\n\r\n" % (len(body), body)
+    )
+    smuggling = POST + UPGRADE + b"content-length: %d\r\n\r\n" % len(SMUGGLED) + SMUGGLED
+    sent = plain + whole + chunked + smuggling + whole + last
+    parts = [sent[at : at + cut] for at in range(0, len(sent), cut)] if cut else [sent]
+    answers = said(service, *parts)
+    assert statuses(answers) == [200, 200, 200, 400, 200, 404]
+    assert b"/smuggled" not in answers
+    assert service.stats(name)["rounds"]["revealed"] == 3
+
+
+def test_100_continue_never_comes_before_an_earlier_answer(service: Service, name: str) -> None:
+    """Neither before those of requests sent ahead, nor to HTTP/1.0, nor if nobody asked for it."""
+    body = b'{"model": "%s", "features": [1.0], "label": 1}' % name.encode()
+    learn = POST.replace(b"/predict", b"/learn") + b"content-length: %d\r\n" % len(body)
+    expecting = learn + b"expect: 100-continue\r\n\r\n"
+    for ahead in (learn + b"\r\n" + body, b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n"):
+        with connect(service) as connection:
+            connection.sendall(ahead * 3 + expecting)
+            received = b""
+            while b" 100 Continue\r\n\r\n" not in received:
+                received += connection.recv(65_536)
+            assert statuses(received) == [200, 200, 200, 100]
+            connection.sendall(body + get(b"/nothing", HOST.strip(), CLOSE.strip()))
+            assert statuses(rest_of(connection)) == [200, 404]
+    answers = said(service, expecting.replace(b"1.1", b"1.0") + body)
+    assert statuses(answers) == [200]
+
+
+def test_a_redirect_does_not_repeat_the_host(service: Service) -> None:
+    answer = said(service, get(b"/stats/?limit=3", b"host: app.localhost:99", CLOSE.strip()))
+    assert statuses(answer) == [307] and b"\r\nlocation: /stats?limit=3\r\n" in answer

@@ -25,7 +25,6 @@ EXTENDED: tuple[tuple[type, type], ...] = (
 )
 RELIED_UPON = (
     HttpToolsProtocol._start_asgi_task,
-    HttpToolsProtocol.connection_lost,
     RequestResponseCycle.run_asgi,
     FlowControl,
     ServerState,
@@ -34,7 +33,6 @@ DIGESTS = {
     "FlowControl": "126debcdaa89",
     "HttpToolsProtocol.__init__": "4f0899941034",
     "HttpToolsProtocol._start_asgi_task": "9c08c2571ae9",
-    "HttpToolsProtocol._unsupported_upgrade_warning": "55bbd2762b18",
     "HttpToolsProtocol.connection_lost": "c91a4c9bf2e2",
     "HttpToolsProtocol.connection_made": "6efb565ff3d3",
     "HttpToolsProtocol.data_received": "010a7ae59a5d",
@@ -43,7 +41,8 @@ DIGESTS = {
     "HttpToolsProtocol.on_message_begin": "96d377fdc7c2",
     "HttpToolsProtocol.on_message_complete": "1fbad42dc31f",
     "HttpToolsProtocol.on_response_complete": "64e254f28e38",
-    "HttpToolsProtocol.send_400_response": "ae5a4a3782b6",
+    "HttpToolsProtocol.pause_writing": "17a8fd215d96",
+    "HttpToolsProtocol.resume_writing": "7844bbaa8cce",
     "HttpToolsProtocol.shutdown": "d7351fa33f00",
     "RequestResponseCycle.__init__": "4d2f220910c3",
     "RequestResponseCycle.receive": "8124ae006be7",

@@ -4,10 +4,12 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.forking import run
 from tests.holders import Holder, good
 from tests.running import Service, problem_of
 
@@ -46,6 +48,17 @@ def test_the_policy_of_docs_lets_its_own_script_run(service: Service) -> None:
     (script,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"'sha256-{digest}'" in answer.headers["content-security-policy"]
+
+
+def test_docs_load_nothing_from_elsewhere(service: Service) -> None:
+    answer = service.client.get("/docs")
+    assert "://" not in answer.headers["content-security-policy"]
+    loaded = re.findall(r'(?:src|href)="([^"]*)"', answer.text)
+    assert "docs/swagger-ui-bundle.js" in loaded
+    for path in loaded:
+        assert "://" not in path
+        assert service.client.get(f"/{path}").status_code == 200, path
+    assert service.client.get("/docs/core.py").status_code == 404
 
 
 def test_what_is_sent_never_comes_back_as_a_page(service: Service) -> None:
@@ -157,13 +170,56 @@ def test_a_site_cannot_pass_for_this_machine(service: Service, name: str) -> Non
         assert service.client.get("/stats", headers={"host": host}).status_code == 200
 
 
-def test_with_keys_or_if_told_any_name_will_do(start: Start) -> None:
+def test_with_keys_any_name_will_do(start: Start) -> None:
     holder = Holder("a", "read")
     keyed = start(api_keys=holder.line)
     named = {"host": "novikoff.example.org"}
     assert httpx.get(f"{keyed.url}/stats", headers=holder.headers | named).status_code == 200
-    keyed.stop()
-    anybody = start(allow_anonymous=True)
-    assert anybody.client.get("/stats", headers=named).status_code == 200
-    reset = anybody.client.post("/models/m/reset", headers={"origin": EVIL})
+
+
+def reached_as(service: Service, host: str, **headers: str) -> int:
+    answer = service.client.get("/stats", headers={"host": host, **headers})
+    assert answer.status_code == 200 or problem_of(answer) == (403, "forbidden")
+    return answer.status_code
+
+
+def test_a_site_cannot_pass_for_a_service_that_lets_everybody_in(start: Start) -> None:
+    """Whoever can reach it may use it, but a page in the browser of one who can is somebody else."""
+    service = start(allow_anonymous=True)
+    for host in ("evil.example", "novikoff", "evil.10.0.0.1", "10.0.0.1.evil.example", ""):
+        assert reached_as(service, host) == 403, host
+    page = service.client.get("/", headers={"host": "evil.example"})
+    assert problem_of(page) == (403, "forbidden")
+    # A page can make its name lead to an address, but an address is nobody's name.
+    for host in ("localhost", "10.1.2.3:8000", "192.168.0.1", "[2001:db8::1]:80", "127.0.0.1:", "0.0.0.0"):
+        assert reached_as(service, host) == 200, host
+    reset = service.client.post("/models/m/reset", headers={"origin": EVIL})
     assert problem_of(reset) == (403, "forbidden")
+
+
+def test_the_names_of_a_service_are_a_setting(start: Start) -> None:
+    service = start(allow_anonymous=True, allowed_hosts="novikoff, *.Example.org,balancer")
+    for host in ("novikoff:8000", "NOVIKOFF", "balancer", "a.example.org", "a.b.example.org:1", "localhost"):
+        assert reached_as(service, host) == 200, host
+    for host in ("example.org", "evilexample.org", "novikoff.evil.example", "xnovikoff", "a..example.org"):
+        assert reached_as(service, host) == 403, host
+    service.stop()
+    anyhow = start(allowed_hosts="*")
+    assert reached_as(anyhow, "evil.example") == 200
+    anyhow.stop()
+    holder = Holder("a", "read")
+    keyed = start(api_keys=holder.line, allowed_hosts="novikoff")
+    assert (
+        reached_as(keyed, "novikoff", **holder.headers)
+        == reached_as(keyed, "10.0.0.1", **holder.headers)
+        == 200
+    )
+    assert reached_as(keyed, "evil.example", **holder.headers) == 403
+
+
+@pytest.mark.parametrize(
+    "names", ["http://novikoff", "novikoff:8000", "*example.org", "a.*.org", "a/b", "a..b"]
+)
+def test_what_is_no_name_keeps_the_service_from_starting(tmp_path: Path, names: str) -> None:
+    ended = run("serve", "--port", "0", "--data", str(tmp_path / "data"), allowed_hosts=names)
+    assert ended.returncode == 2 and "NOVIKOFF_ALLOWED_HOSTS: " in ended.stderr

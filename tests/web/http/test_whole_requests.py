@@ -63,7 +63,7 @@ def assert_read_as_parsed(data: bytes) -> bool:
     [
         PLAIN + b"Content-Length: 2\r\n\r\n{}",
         PLAIN.replace(b"/learn", b"/predict") + b"content-length: 2\r\nX-Any: a b  c\r\n\r\n{}",
-        b"POST /learn HTTP/1.1\r\nCONTENT-LENGTH: 0\r\n\r\n",
+        b"POST /learn HTTP/1.1\r\nCONTENT-LENGTH: 0\r\nHOST: [::1]:80\r\n\r\n",
         PLAIN + b"connection: Keep-Alive\r\ncontent-length: 4\r\nauthorization: Bearer k\r\n\r\n\r\n\r\n",
     ],
 )
@@ -74,6 +74,9 @@ def test_a_plain_request_is_read_as_the_parser_reads_it(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
+        b"POST /learn HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}",
+        PLAIN + b"host: here\r\ncontent-length: 2\r\n\r\n{}",
+        PLAIN.replace(b"here", b"he re") + b"content-length: 2\r\n\r\n{}",
         PLAIN + b"content-length: 3\r\n\r\n{}",
         PLAIN + b"content-length: 1\r\n\r\n{}",
         PLAIN + b"content-length: 02\r\n\r\n{}",

@@ -9,7 +9,9 @@ import pytest
 from service.errors import InvalidSettings
 from service.learning.statistics.confusion import CLASSES_MAX
 from service.settings import load_settings
+from tests.memory import peak_bytes
 from tests.running import Service, problem_of
+from tests.sending import at_once
 
 Start = Callable[..., Service]
 
@@ -48,6 +50,32 @@ def test_classes_that_are_new_in_one_fit_or_one_stream_count_together(start: Sta
     assert [line.get("error", {}).get("code") for line in told] == [None, None, "unknown-label"]
 
 
+def test_classes_that_are_new_at_the_same_moment_count_together(start: Start) -> None:
+    service = start(classes_max=3, weights_max=4_000)
+    full = {
+        "learner": {"algorithm": "arow", "covariance": "full"},
+        "features": {"dimension": 29},
+    }  # 900 a class
+    pairs = {"multiclass": "one_vs_one", "features": {"dimension": 4_000 // 3}}
+    for name, settings in (("few", {}), ("full", {**full, "labels": None}), ("pairs", pairs)):
+        service.create(name, **{"labels": None, "features": {"dimension": 1}, **settings})
+        features = [1.0] * service.get(f"/models/{name}")["dimension"]
+        rounds = [{"model": name, "features": features, "label": f"label {at}"} for at in range(40)]
+        answers = at_once([(service, "/learn", each) for each in rounds])
+        refused = [problem_of(answer) for answer in answers if answer.status_code != 200]
+        assert refused == [(422, "unknown-label")] * 37
+        assert len(service.stats(name)["classes"]) == 3
+    service.create("served", labels=None, features={"dimension": 1})
+    waiting = [service.predict("served", [1.0])["prediction_id"] for _ in range(40)]
+    reveals = [{"prediction_id": one, "label": f"label {at}"} for at, one in enumerate(waiting)]
+    answers = at_once([(service, "/feedback", each) for each in reveals])
+    assert [answer.status_code for answer in answers].count(200) == 3
+    taken = service.stats("served")["classes"]
+    for one in waiting:  # whose own labels were refused
+        service.client.post("/feedback", json={"prediction_id": one, "label": taken[0]["label"]})
+    assert service.stats("served")["rounds"]["pending"] == 0
+
+
 @pytest.mark.parametrize(
     ("settings", "fits"),
     [
@@ -83,6 +111,32 @@ def test_weights_are_all_numbers_of_all_learners_also_once_the_first_example_tel
     service.learn("first", [1.0] * fits, label)
 
 
+@pytest.mark.parametrize(
+    ("settings", "fits"),  # 100 numbers a class or pair of them; AROW has 200
+    [({}, 40), ({"multiclass": "one_vs_one"}, 9), ({"learner": {"algorithm": "arow"}}, 20)],
+)
+def test_a_fit_that_brings_both_dimension_and_classes_is_held_to_the_limit(
+    start: Start, settings: dict[str, Any], fits: int
+) -> None:
+    service = start(weights_max=4_000)
+    service.create("m", labels=None, **settings)
+    examples = [{"features": [float(at)] * 100, "label": at} for at in range(fits + 1)]
+    answer = service.client.post("/models/m/fit", json={"algorithm": "online", "examples": examples})
+    assert problem_of(answer) == (422, "invalid-request")
+    assert answer.json()["errors"][0]["field"] == f"examples[{fits}].label"
+
+
+def test_the_projection_of_fourier_features_counts(start: Start) -> None:
+    service = start(weights_max=4_000)
+    fourier = {"fourier": {"features": 100}}
+    service.create("fits", features={"dimension": 39, **fourier})
+    too_many = {"model": "x", "features": {"dimension": 40, **fourier}}
+    assert service.refused("/models", too_many) == (422, "invalid-request")
+    service.create("later", features=fourier)
+    assert service.refused("/learn", {"model": "later", "features": [1.0] * 40, "label": 1})[0] == 422
+    service.learn("later", [1.0] * 39, 1)
+
+
 def test_a_pair_of_classes_counts_where_classes_appear(start: Start) -> None:
     service = start(weights_max=60)
     service.create("m", labels=None, multiclass="one_vs_one", features={"dimension": 10})
@@ -90,3 +144,27 @@ def test_a_pair_of_classes_counts_where_classes_appear(start: Start) -> None:
         service.learn("m", [1.0] * 10, label)
     fifth = {"model": "m", "features": [1.0] * 10, "label": "e"}
     assert service.refused("/learn", fifth) == (422, "unknown-label")
+
+
+def test_means_and_variances_count_too(start: Start) -> None:
+    service = start(weights_max=1_000)
+    for kind, size in (({"kind": "hashed", "bits": 8}, 256), ({"kind": "dense", "dimension": 334}, 334)):
+        service.create(f"plain-{size}", features=kind)
+        scaled = {"model": f"scaled-{size}", "features": {**kind, "standardize": True}}
+        assert service.refused("/models", scaled) == (422, "invalid-request")
+    service.create("fits", features={"kind": "dense", "dimension": 333, "standardize": True})
+    service.create("later", features={"kind": "dense", "standardize": True})
+    assert service.refused("/learn", {"model": "later", "features": [1.0] * 334, "label": 1})[0] == 422
+    service.learn("later", [1.0] * 333, 1)
+
+
+def test_full_covariances_of_many_labels_take_no_more_memory_than_weights_max_says(start: Start) -> None:
+    weights_max = 4_000_000
+    service = start(weights_max=weights_max)
+    before = peak_bytes(service.process.pid)
+    full = {"learner": {"algorithm": "arow", "covariance": "full"}, "labels": [f"{k}" for k in range(300)]}
+    too_large = {"model": "m", **full, "features": {"kind": "dense", "dimension": 120}}
+    assert service.refused("/models", too_large) == (422, "invalid-request")
+    service.create("m", **full, features={"kind": "dense", "dimension": 110})
+    service.learn("m", [1.0] * 110, "7")
+    assert peak_bytes(service.process.pid) - before < 4 * 8 * weights_max

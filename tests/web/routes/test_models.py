@@ -32,6 +32,10 @@ def test_a_model_is_made_as_asked_and_never_changed(service: Service, name: str)
         "weights_max": 33_554_432,
         "protocol": "delayed",
         "declared_margin": None,
+        "confidence": 0.95,
+        "coverage": None,
+        "ask": None,
+        "class_weights": None,
     }
     assert service.get(f"/models/{name}") == made
     assert problem_of(service.client.post("/models", json={"model": name})) == (409, "model-exists")

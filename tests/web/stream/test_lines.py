@@ -16,7 +16,9 @@ async def most_taken_at_once(streams_open: int) -> tuple[int, int]:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": LINE * LINES, "more_body": False}
 
-    incoming = Lines({"headers": []}, receive, line_bytes_max=65_536, streams_open=lambda: streams_open)
+    incoming = Lines(
+        receive, None, line_bytes_max=65_536, errors_max=1_000, streams_open=lambda: streams_open
+    )
     most = total = 0
     async with incoming:
         while part := await incoming.take():

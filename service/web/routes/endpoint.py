@@ -7,25 +7,18 @@ FastAPI route that does nothing takes longer than predicting does.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from service.engine.decoding import UNDECODABLE, raise_problem
-from service.errors import InvalidRequest, NovikoffError
+from service.errors import InvalidRequest
 from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
 from service.web.http.bodies import Header, Receive, Scope, Send, read_body
-from service.web.http.security_headers import NOSNIFF
-from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
+from service.web.http.responding import JSON, NO_HEADERS, as_problem, document_of, respond
 
 Body = TypeVar("Body")
-
-JSON: Header = (b"content-type", b"application/json")
-PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
-
-
-NO_HEADERS: tuple[Header, ...] = ()
 
 ITEMS_UNKNOWN = "unknown field `items`"
 """What the decoder says of a request that is several in one."""
@@ -50,6 +43,7 @@ class Endpoint(Generic[Body]):
         *,
         access: Access,
         body_bytes_max: int,
+        inflated_ratio_max: int,
         items_max: int,
         statuses: tuple[int, ...] = (),
         replays: bool = False,
@@ -65,6 +59,7 @@ class Endpoint(Generic[Body]):
         self._encode = msgspec.json.Encoder().encode
         self._handle = handle
         self._body_bytes_max = body_bytes_max
+        self._inflated_ratio_max = inflated_ratio_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer a request; the status that it was answered with."""
@@ -73,7 +68,9 @@ class Endpoint(Generic[Body]):
         headers: tuple[Header, ...]
         answer: object
         try:
-            body = await read_body(scope, receive, self._body_bytes_max)
+            body = await read_body(
+                scope, receive, self._body_bytes_max, inflated_ratio_max=self._inflated_ratio_max
+            )
             try:
                 request = self._decode(body)
             except UNDECODABLE as error:
@@ -131,32 +128,3 @@ class Endpoint(Generic[Body]):
 
 async def _failed(error: Exception, item: msgspec.Raw) -> object:
     return {"error": document_of(error, bytes(item))}
-
-
-async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
-    length = (b"content-length", b"%d" % len(content))
-    await send({"type": "http.response.start", "status": status, "headers": (*headers, NOSNIFF, length)})
-    await send({"type": "http.response.body", "body": content})
-
-
-async def respond_with(send: Send, error: Exception) -> int:
-    """Tell a client of an error; the status."""
-    status, headers, content = as_problem(error)
-    await respond(send, status, headers, content)
-    return status
-
-
-def as_problem(error: Exception, sent: bytes = b"") -> tuple[int, tuple[Header, ...], bytes]:
-    """The status, the headers and the content that tell a client of an error."""
-    document = document_of(error, sent)
-    status = document["status"]
-    more = ((name.encode(), value.encode()) for name, value in headers_of(status).items())
-    own = error.headers if isinstance(error, HttpError) else NO_HEADERS
-    return status, (PROBLEM, *more, *own), msgspec.json.encode(document)
-
-
-def document_of(error: Exception, sent: bytes = b"") -> dict[str, Any]:
-    """The problem document of any error; what was `sent` is for the log, if the log may have it."""
-    if isinstance(error, NovikoffError):
-        return problem_document(error.code, error.detail, error.fields)
-    return problem_document(*internal_error(error, sent))

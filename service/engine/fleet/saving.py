@@ -1,0 +1,75 @@
+"""Saving snapshots of models: a large state is copied on the event loop and encoded beside it."""
+
+import asyncio
+from asyncio import Task
+from collections.abc import Callable
+from contextlib import suppress
+
+from service.background import run_once
+from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.live import Live
+from service.engine.fleet.memory_use import MemoryUse
+from service.errors import Overloaded
+from service.journal.protocol import Journal, Snapshot
+from service.turns import Turns
+
+SAVED_AT_ONCE = 1_000
+
+
+class Saving:
+    """Hands snapshots to the journal, those of one model in their order."""
+
+    def __init__(self, journal: Journal, memory: MemoryUse, *, every_events: int) -> None:
+        self._journal = journal
+        self._memory = memory
+        self._every_events = every_events
+        self._tasks: set[Task[None]] = set()
+
+    def save_if_due(self, live: Live) -> None:
+        if live.is_snapshot_due(self._every_events) and live.saving is None:
+            self.save(live)
+
+    def save(self, live: Live) -> None:
+        """Save a snapshot of the model as it is now, of which none is being encoded."""
+        self._memory.add_outcomes(-len(live.outcomes))
+        if not is_large(live.model):
+            self._journal.save_snapshot(live.begin_snapshot()())
+            return
+        live.saving = live.outcomes
+        live.pins += 1  # so that it is not loaded anew from the snapshot before
+        task = run_once("encoding a snapshot", self._encode(live, live.begin_snapshot()))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def save_outcomes(self, models: list[Live]) -> None:
+        """Save models until half of the room for outcomes is free, those with the most first."""
+        for live in sorted(models, key=lambda live: len(live.outcomes), reverse=True):
+            if self._memory.outcomes_bytes <= self._memory.outcomes_bytes_max // 2:
+                return
+            if live.saving is None:
+                self.save(live)
+
+    async def save_all(self, models: list[Live]) -> None:
+        """Save those that have changed since their last snapshot, as fast as the journal takes them."""
+        await self._settle()
+        changed = [live for live in models if live.since_snapshot]
+        turns = Turns()
+        for start in range(0, len(changed), SAVED_AT_ONCE):
+            for live in changed[start : start + SAVED_AT_ONCE]:
+                self.save(live)
+                await self._settle()  # one copy of a large state at a time
+                await turns.give()
+            with suppress(Overloaded):  # without these snapshots the next start replays more events
+                await self._journal.settle()
+
+    async def _encode(self, live: Live, encoded: Callable[[], Snapshot]) -> None:
+        try:
+            self._journal.save_snapshot(await beside_the_loop(encoded))
+        finally:
+            live.saving = None
+            live.pins -= 1
+
+    async def _settle(self) -> None:
+        """Wait until the journal has been given all snapshots that were begun."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)

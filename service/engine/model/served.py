@@ -1,0 +1,51 @@
+"""What a prediction was served with, and what is known of it when its label is revealed."""
+
+from typing import Any, NamedTuple
+
+from service.events import Certainty
+from service.learning.statistics import Standing
+
+NO_STANDING: Standing = (0.0, 0.0, None)
+"""That of a prediction without a label, since no class was known."""
+
+
+class Served(NamedTuple):
+    """A prediction: its class, -1 for none, its score, and how sure the model is of it."""
+
+    chosen: int
+    score: float
+    certainty: Certainty
+
+
+class Seen(NamedTuple):
+    """What was true when a prediction was served whose label is revealed now."""
+
+    at: int
+    """When it was served."""
+    certainty: Certainty | None
+    """None if a version made it that did not know of it."""
+    stale_updates: int = 0
+    """How many updates came between prediction and reveal."""
+    stale_weight: float = 0.0
+    """What these weigh together."""
+    delay: int = 0
+    """How many reveals came between."""
+    was_asked: bool | None = None
+    """Whether its label was asked for; None if that was not the question."""
+    before_reset: bool = False
+    """Whether a reset came between."""
+
+
+class Unlabelled(NamedTuple):
+    """What the predictions were served with that still wait for their labels."""
+
+    predictions: int
+    with_probability: int
+    probabilities: float
+    """The sum of their probabilities."""
+    unasked: int
+    """Those of them whose labels were not asked for."""
+
+    def report(self) -> dict[str, Any]:
+        expected = 1.0 - self.probabilities / self.with_probability if self.with_probability else None
+        return {"predictions": self.predictions, "expected_error_rate": expected}

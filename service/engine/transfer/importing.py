@@ -1,0 +1,122 @@
+"""Reading the body of an import: a small one here, a large one in a process of its own.
+
+An export of 64 MB takes seconds to read and check, and a body that only looks like one may take many times its size.
+In a process it takes neither the loop's time nor this one's memory, and its memory is limited.
+"""
+
+import asyncio
+import resource
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import msgspec
+
+from service.child_processes import command_of
+from service.engine.clock import Clock
+from service.engine.decoding import UNDECODABLE, raise_problem
+from service.engine.model.settings import ModelLimits
+from service.engine.transfer.transfer import Imported, import_model
+from service.errors import FieldError, InvalidExport, MalformedJson, RequestError
+
+READ_HERE_BYTES_MAX = 65_536
+"""Larger bodies are read by a process. Reading so much takes a few milliseconds."""
+
+PROCESSES_MAX = 2
+"""How many bodies are read at the same time; others wait for their turn."""
+
+MEMORY_BASE_BYTES = 134_217_728
+MEMORY_TIMES_BODY = 12
+"""What a process may take beside the interpreter. As Python objects, numbers take eight times their text, or less."""
+
+
+class Task(msgspec.Struct):
+    body: bytes
+    limits: ModelLimits
+    now: int
+
+
+class Report(msgspec.Struct):
+    """The model, or why there is none."""
+
+    settings: dict[str, object] | None = None
+    state: bytes = b""
+    code: str = ""
+    detail: str = ""
+    fields: tuple[FieldError, ...] = ()
+
+
+class Importing:
+    """Turns the bodies of imports into models."""
+
+    def __init__(self, limits: ModelLimits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._turns = asyncio.Semaphore(PROCESSES_MAX)
+
+    async def read(self, body: bytes) -> Imported:
+        """The model of an export; InvalidExport or MalformedJson if there is something wrong with it."""
+        task = Task(body, self._limits, self._clock.now())
+        if len(body) <= READ_HERE_BYTES_MAX:
+            report = read(task)
+        else:
+            async with self._turns:
+                report = await _read_elsewhere(task)
+        if report.settings is None:
+            error = MalformedJson if report.code == MalformedJson.code else InvalidExport
+            raise error(report.detail, report.fields)
+        return Imported(report.settings, report.state)
+
+
+def read(task: Task) -> Report:
+    try:
+        try:
+            export = msgspec.json.decode(task.body)
+        except UNDECODABLE as error:
+            raise_problem(error)
+        imported = import_model(export, task.limits, task.now)
+    except RequestError as error:
+        return Report(code=error.code, detail=error.detail, fields=error.fields)
+    except MemoryError:
+        return _refused("it takes more memory than an export of its size does")
+    return Report(imported.settings, imported.state)
+
+
+def _refused(why: str) -> Report:
+    return Report(code=InvalidExport.code, detail=why)
+
+
+async def _read_elsewhere(task: Task) -> Report:
+    process = await asyncio.create_subprocess_exec(
+        *command_of("service.engine.transfer.importing"), stdin=PIPE, stdout=PIPE
+    )
+    try:
+        answer, _ = await process.communicate(msgspec.msgpack.encode(task))
+        return msgspec.msgpack.decode(answer, type=Report)
+    except msgspec.MsgspecError:  # it ended without a word: killed, by the system perhaps
+        return _refused("it takes more memory than an export of its size does")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _limit_memory(body_bytes: int) -> None:
+    used = next(
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmData:")
+    )
+    most = used + MEMORY_BASE_BYTES + MEMORY_TIMES_BODY * body_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def main() -> None:
+    task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Task)
+    if sys.platform == "linux":
+        _limit_memory(len(task.body))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(read(task)))
+
+
+if __name__ == "__main__":
+    main()

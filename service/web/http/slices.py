@@ -1,0 +1,67 @@
+"""Large JSON answers in slices: never the whole text in memory, and others have their turns meanwhile."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+from fastapi.responses import StreamingResponse
+
+from service.learning.packing import Kept
+from service.turns import Turns
+
+SLICE_NUMBERS = 4_096
+
+_encode = msgspec.json.Encoder().encode
+
+
+class SlicedJson(StreamingResponse):
+    """A JSON answer that is encoded as it is sent. Nobody may change its content meanwhile."""
+
+    def __init__(self, content: Any) -> None:
+        super().__init__(_in_turns(content), media_type="application/json")
+
+
+async def _in_turns(content: Any) -> AsyncIterator[bytes]:
+    turns = Turns()
+    for part in json_slices(content):
+        yield part
+        await turns.give()
+
+
+def json_slices(value: Any) -> Iterator[bytes]:
+    """The JSON of a value in parts; arrays and kept rows in it are lists of numbers.
+
+    >>> b"".join(json_slices({"w": [Kept(np.array([0.5, 0.0]))], "n": {}, "i": np.arange(3)}))
+    b'{"w":[[0.5,0.0]],"n":{},"i":[0,1,2]}'
+    """
+    if isinstance(value, Kept | np.ndarray):
+        yield from _numbers(value if isinstance(value, Kept) else Kept(value, as_is=True))
+    elif isinstance(value, dict):
+        yield from _joined(
+            b"{", ((b",%s:" % _encode(key), part) for key, part in value.items()), b"}", bool(value)
+        )
+    elif isinstance(value, list) and any(isinstance(part, dict | Kept | np.ndarray) for part in value):
+        yield from _joined(b"[", ((b",", part) for part in value), b"]", True)
+    else:
+        yield _encode(value)
+
+
+def _joined(
+    opening: bytes, parts: Iterator[tuple[bytes, Any]], closing: bytes, some: bool
+) -> Iterator[bytes]:
+    yield opening
+    before = 1 if some else 0  # the first comma is left out
+    for lead, part in parts:
+        yield lead[before:]
+        before = 0
+        yield from json_slices(part)
+    yield closing
+
+
+def _numbers(kept: Kept) -> Iterator[bytes]:
+    yield b"["
+    for start in range(0, kept.size, SLICE_NUMBERS):
+        text = _encode(kept.part(start, min(start + SLICE_NUMBERS, kept.size)).tolist())
+        yield (b"," if start else b"") + text[1:-1]
+    yield b"]"

@@ -1,0 +1,270 @@
+"""Hostile requests against a real service: its memory stays below 512 MB, and /livez answers within a second.
+
+python -m tests.fuzz.resources --minutes 60 sends them for so long, then tells what was sent and the peaks.
+"""
+
+import argparse
+import gzip
+import io
+import json
+import random
+import re
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+
+from tests.memory import peak_bytes
+from tests.running import NO_TLS, Service
+
+MEMORY_BYTES_MAX = 512_000_000
+LIVEZ_SECONDS_MAX = 1.0
+WORKERS = 8
+
+SETTINGS: dict[str, object] = {
+    "models_loaded_bytes_max": 50_000_000,
+    "pending_bytes_max": 50_000_000,
+    "outcomes_bytes_max": 5_000_000,
+    "stream_answers_bytes_max": 50_000_000,
+    "weights_max": 1_000_000,
+    "upload_bytes_max": 8_000_000,
+    "fit_memory_bytes_max": 500_000_000,
+    "connections_max": 200,
+    "streams_max": 8,
+    "request_timeout_seconds": 5,
+}
+"""Of a service for a small machine."""
+
+NDJSON = {"content-type": "application/x-ndjson"}
+GZIP = {"content-encoding": "gzip"}
+JSON = {"content-type": "application/json"}
+ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+
+
+class Attacker:
+    """Sends one thing after the other; answers do not matter, as long as they come or the connection ends."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._client = httpx.Client(base_url=url, timeout=30, verify=NO_TLS)
+        address = httpx.URL(url)
+        self._address = (address.host, address.port or 80)
+        self._held: list[socket.socket] = []
+        self.sent: Counter[str] = Counter()
+        self.statuses: Counter[int] = Counter()
+
+    def attack(self) -> None:
+        kind = self._random.choice(KINDS)
+        self.sent[kind.__name__.strip("_")] += 1
+        with suppress(httpx.HTTPError, OSError):
+            kind(self)
+
+    def close(self) -> None:
+        for held in self._held:
+            held.close()
+        self._client.close()
+
+    def _post(self, path: str, body: bytes, headers: dict[str, str]) -> None:
+        with self._client.stream("POST", path, content=body, headers=headers) as answer:
+            self.statuses[answer.status_code] += 1
+            for _ in answer.iter_raw():
+                pass
+
+    def _name(self) -> str:
+        return f"m{self._random.randrange(20_000)}"
+
+    # What is sent
+
+    def _bomb(self) -> None:
+        line = self._random.choice(
+            (b"\n", b"1\n", b"{}\n", b'{"features":[1]}\n', b'{"model":"b","features":[1,2]}\n',
+             b'{"model":"b","features":[1,2],"label":1}\n', b"[" * 500 + b"\n", b" " * 5_000 + b"\n")
+        )  # fmt: skip
+        body = gzip.compress(line * (self._random.choice((300_000, 3_000_000)) // len(line)))
+        self._post("/stream", body, NDJSON | GZIP)
+
+    def _bomb_of_a_body(self) -> None:
+        self._post("/predict", gzip.compress(b"[" + b"0," * 2_000_000), JSON | GZIP)
+
+    def _deep(self) -> None:
+        depth = self._random.choice((100, 10_000, 200_000))
+        body = b'{"model":"d","features":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+        self._post(self._random.choice(("/predict", "/learn", "/models", "/stream")), body, JSON)
+
+    def _slow_body(self) -> None:
+        held = socket.create_connection(self._address, timeout=30)
+        held.sendall(
+            b"POST /predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            b"content-length: 1000000\r\n\r\n" + b" " * self._random.randrange(900_000)
+        )
+        self._hold(held)
+
+    def _half_open(self) -> None:
+        held = socket.create_connection(self._address, timeout=30)
+        held.sendall(b"GET /livez HTTP/1.1\r\nhost: local"[: self._random.randrange(1, 30)])
+        self._hold(held)
+
+    def _pipeline(self) -> None:
+        held = socket.create_connection(self._address, timeout=2)
+        with suppress(OSError):
+            held.sendall(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n" * 20_000)
+        self._hold(held)
+
+    def _feed(self) -> None:
+        held = socket.create_connection(self._address, timeout=2)
+        held.sendall(b"GET /feed HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        self._hold(held)
+
+    def _hold(self, held: socket.socket) -> None:
+        self._held.append(held)
+        while len(self._held) > 15:
+            self._held.pop(0).close()
+
+    def _small_models(self) -> None:
+        lines = (json.dumps({"model": self._name(), "features": [1.0], "label": 1}) for _ in range(500))
+        self._post("/stream", "\n".join(lines).encode(), NDJSON)
+
+    def _large_predictions(self) -> None:
+        line = json.dumps({"model": f"large-{self._random.randrange(50)}", "features": [1.5] * 5_000})
+        self._post("/stream?answers=summary", f"{line}\n".encode() * 60, NDJSON)
+
+    def _large_names(self) -> None:
+        names = {f"{at}" + "n" * self._random.randrange(2_000): 1.0 for at in range(100)}
+        body = json.dumps({"model": f"names-{self._random.randrange(50)}", "features": names, "label": 1})
+        self._post("/learn", body.encode(), JSON)
+
+    def _columns(self) -> None:
+        rows, width = self._random.choice(((4_000_000, 1), (200_000, 64), (2, 3_000), (1_000, 16)))
+        if width > 64:
+            batch = pa.record_batch({f"c{at}": [1.0] * rows for at in range(width)} | {"label": [1] * rows})
+        else:
+            values = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * width)), width)
+            batch = pa.record_batch({"features": values, "label": pa.array(np.ones(rows, np.int64))})
+        body = io.BytesIO()
+        options = pa.ipc.IpcWriteOptions(compression=self._random.choice(("zstd", "lz4")))
+        with pa.ipc.new_stream(body, batch.schema, options=options) as stream:
+            stream.write(batch)
+        self._post(f"/stream?model=columns-{width}", body.getvalue(), ARROW)
+
+    def _upload(self) -> None:
+        body = b'{"examples": [' + b"[]," * 2_000_000 + b"[]]}"
+        self._post(f"/models/{self._name()}/fit", body, JSON)
+
+    def _reading(self) -> None:
+        path = self._random.choice(
+            ("/stats", "/models", "/metrics", "/stats?sort=rounds", "/docs", "/openapi.json")
+        )
+        self.statuses[self._client.get(path).status_code] += 1
+
+
+KINDS: list[Callable[[Attacker], None]] = [
+    Attacker._bomb, Attacker._bomb_of_a_body, Attacker._deep, Attacker._slow_body, Attacker._half_open,
+    Attacker._pipeline, Attacker._feed, Attacker._small_models, Attacker._large_predictions,
+    Attacker._large_names, Attacker._columns, Attacker._upload, Attacker._reading,
+]  # fmt: skip
+
+
+class Watcher:
+    """Asks for /livez again and again; how long the longest answer took."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.longest_seconds = 0.0
+        self.asked = 0
+
+    def look(self) -> None:
+        with httpx.Client(base_url=self._url, timeout=60, verify=NO_TLS) as client:
+            began = time.perf_counter()
+            with suppress(httpx.HTTPStatusError):
+                client.get("/livez")
+        self.longest_seconds = max(self.longest_seconds, time.perf_counter() - began)
+        self.asked += 1
+
+
+class Siege:
+    """Attackers at a service, each in a thread, until `stop`; `check` tells what has gone wrong."""
+
+    def __init__(self, service: Service, seed: int) -> None:
+        self.service = service
+        self.watcher = Watcher(service.url)
+        self._attackers = [Attacker(service.url, seed + at) for at in range(WORKERS)]
+
+    def run(self, until: Callable[[int], bool]) -> None:
+        """`until`: whether so many attacks of an attacker are enough."""
+
+        def attack(attacker: Attacker) -> None:
+            while not until(attacker.sent.total()) and self.service.process.poll() is None:
+                attacker.attack()
+
+        threads = [threading.Thread(target=attack, args=(attacker,)) for attacker in self._attackers]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads) and self.service.process.poll() is None:
+            with suppress(httpx.HTTPError):
+                self.watcher.look()
+            time.sleep(0.05)
+        for thread in threads:
+            thread.join()
+        for attacker in self._attackers:
+            attacker.close()
+
+    def wrong(self) -> list[str]:
+        """What must not be, whatever was sent."""
+        if self.service.process.poll() is not None:
+            return ["the service has ended", *self.service.log[-20:]]
+        peak = peak_bytes(self.service.process.pid)
+        unforeseen = [line for line in self.service.log if "unforeseen" in line or "ASGI" in line]
+        statuses = sum((attacker.statuses for attacker in self._attackers), Counter())
+        return [
+            *unforeseen[:5],
+            *([f"{statuses[500]} answers of 500"] if statuses[500] else []),
+            *([f"{peak / 1e6:.0f} MB of memory"] if peak > MEMORY_BYTES_MAX else []),
+        ]
+
+    def account(self) -> str:
+        sent = sum((attacker.sent for attacker in self._attackers), Counter())
+        statuses = sum((attacker.statuses for attacker in self._attackers), Counter())
+        peak = peak_bytes(self.service.process.pid) if self.service.process.poll() is None else 0
+        lines = [f"  {count:8} {kind.replace('_', ' ')}" for kind, count in sent.most_common()]
+        answers = ", ".join(f"{count} of {status}" for status, count in sorted(statuses.items()))
+        return "\n".join(
+            (
+                f"{sent.total()} attacks:", *lines, f"answers: {answers}",
+                f"memory at its peak: {peak / 1e6:.0f} MB",
+                f"/livez: asked {self.watcher.asked} times, at most {self.watcher.longest_seconds:.3f} s",
+            )
+        )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="novikoff-siege-") as directory:
+        service = Service(Path(directory) / "data", **SETTINGS).start(cold=True)
+        siege = Siege(service, arguments.seed)
+        ends = time.monotonic() + 60 * arguments.minutes
+        siege.run(lambda _: time.monotonic() > ends)
+        wrong = siege.wrong()
+        if siege.watcher.longest_seconds > LIVEZ_SECONDS_MAX:
+            wrong.append(f"/livez took {siege.watcher.longest_seconds:.2f} seconds")
+        print(f"seed {arguments.seed}\n{siege.account()}")
+        pauses = re.findall(r"the event loop was held for .*", "".join(service.log))
+        print("\n".join(pauses[:10]))
+        service.close()
+    if wrong:
+        sys.exit("\n".join(["wrong:", *wrong]))
+
+
+if __name__ == "__main__":
+    main()

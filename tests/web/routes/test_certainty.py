@@ -1,0 +1,192 @@
+"""How sure it is, over HTTP: probabilities, sets, asking for labels, weights."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.running import Service
+
+OVER_EVERY_JOURNAL = True
+
+
+def example(rng: random.Random, classes: int = 2) -> tuple[list[float], int]:
+    truth = rng.randrange(classes)
+    return [rng.gauss(2.0 * (truth == at), 1.0) for at in range(classes)], truth
+
+
+def test_a_probability_is_null_before_the_first_reveal_and_a_number_after(
+    service: Service, name: str
+) -> None:
+    first = service.predict(name, [1.0, 2.0])
+    assert first["probability"] is None
+    assert not first.keys() & {"set", "ask", "ask_probability"}
+    assert service.stats(name)["unlabelled"] == {"predictions": 1, "expected_error_rate": None}
+    service.reveal(first["prediction_id"], -1)
+    second = service.predict(name, [1.0, 2.0], id=f"{name}-p")
+    assert 0.0 < second["probability"] < 1.0
+    assert service.predict(name, [1.0, 2.0], id=f"{name}-p") == second
+    stats = service.stats(name)
+    assert stats["unlabelled"]["expected_error_rate"] == pytest.approx(1 - second["probability"])
+    learned = service.learn(name, [1.0, 2.0], 1, id=f"{name}-l")
+    assert learned["probability"] == second["probability"]
+    assert service.learn(name, [1.0, 2.0], 1, id=f"{name}-l") == learned
+    service.assert_replay_equals_live(name)
+
+
+def test_everything_at_once_survives_kills_and_restarts_to_the_bit(start: Callable[..., Service]) -> None:
+    service = start(snapshot_every_events=20)
+    rng = random.Random(5)
+    service.create(
+        "m",
+        labels=["a", "b", "c"],
+        coverage=0.8,
+        ask={"b": 0.5},
+        confidence=0.9,
+        class_weights={"a": 2.0},
+    )
+    service.create("auto", ask="auto", coverage=0.9, declared_margin=0.01)
+    waiting: list[tuple[str, Any]] = []
+    for number in range(150):
+        features, truth = example(rng, 3)
+        served = service.predict("m", features, id=f"p{number}")
+        assert served == service.predict("m", features, id=f"p{number}"), "a retry is answered as before"
+        assert set(served["set"]) <= {"a", "b", "c"}
+        assert 1 / 64 <= served["ask_probability"] <= 1
+        if served["ask"]:
+            waiting.append((f"p{number}", "abc"[truth]))
+        features, truth = example(rng)
+        service.learn("auto", features, [-1, 1][truth], weight=rng.choice([1.0, 0.5]))
+        while len(waiting) > 10:
+            service.reveal(*waiting.pop(0), weight=rng.choice([1.0, 3.0]))
+        if number in (60, 110):
+            before = {model: service.get(f"/models/{model}/export") for model in ("m", "auto")}
+            service.kill()
+            service.start()
+            assert {model: service.get(f"/models/{model}/export") for model in ("m", "auto")} == before
+    for model in ("m", "auto"):
+        service.assert_replay_equals_live(model)
+    stats = service.stats("m")
+    assert stats["sets"]["rounds"] == stats["rounds"]["revealed"]
+    assert abs(stats["sets"]["coverage"] - 0.8) <= stats["sets"]["distance_max"]
+    assert stats["ask"]["asked"] == stats["rounds"]["revealed"]
+    assert stats["error_rate_interval"]["confidence"] == 0.9
+    assert stats["ask"]["bound"]["verdict"] == "not_applicable"
+    assert stats["weighted_error_rate"] != stats["error_rate"]
+    bound = service.stats("auto")["ask"]["bound"]
+    assert bound["verdict"] == "not_applicable" and "weigh 1" in bound["why"]
+
+
+def test_a_model_that_asks_has_a_bound_on_its_expected_mistakes(service: Service, name: str) -> None:
+    service.create(name, ask="auto", declared_margin=0.5, bias=False)
+    for at in range(40):
+        service.learn(name, [1.0, 0.1 * (at % 3)] if at % 2 else [-1.0, 0.1], 1 if at % 2 else -1)
+    ask = service.stats(name)["ask"]
+    assert ask["bound"]["verdict"] == "within"
+    assert ask["bound"]["expected_mistakes"] == pytest.approx(service.stats(name)["bound"]["mistake_bound"])
+    assert (
+        service.predict(name, [9.0, 0.0])["ask_probability"]
+        < service.predict(name, [0.1, 0.0])["ask_probability"]
+    )
+
+
+def test_weights_are_learned_and_a_retry_with_another_is_a_conflict(service: Service, name: str) -> None:
+    waiting = service.predict(name, [1.0, 2.0])["prediction_id"]
+    service.reveal(waiting, -1, weight=2.5)
+    assert service.get(f"/models/{name}/weights")["classes"][0]["weights"] == [-2.5, -5.0]
+    assert service.reveal(waiting, -1, weight=2.5)["rounds"] == 1
+    assert service.refused("/feedback", {"prediction_id": waiting, "label": -1}) == (409, "feedback-conflict")
+    service.learn(name, [-1.0, 0.0], 1, id=f"{name}-x", weight=0.5)
+    again = {"model": name, "features": [-1.0, 0.0], "label": 1, "id": f"{name}-x"}
+    assert service.refused("/learn", again) == (409, "feedback-conflict")
+    lines = [{"features": [1.0, 0.0], "label": -1, "weight": 4}, {"features": [1.0, 0.0], "label": -1}]
+    assert [line["label"] for line in service.stream(lines, model=name)] == [-1, -1]
+    stats = service.stats(name)
+    assert stats["rounds"]["revealed"] == 4
+    assert stats["weighted_error_rate"] == pytest.approx(2.5 / (2.5 + 0.5 + 4 + 1))
+    service.assert_replay_equals_live(name)
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1e308, 1_000_001, "2", None])
+def test_a_weight_that_is_none_is_refused(service: Service, name: str, weight: Any) -> None:
+    whole = {"model": name, "features": [1.0], "label": 1, "weight": weight}
+    answer = service.client.post("/learn", json=whole)
+    assert answer.status_code == 422 and "weight" in answer.text
+    (line,) = service.stream([{"features": [1.0], "label": 1, "weight": weight or 0}], model=name)
+    assert line["error"]["status"] == 422
+
+
+def test_a_prediction_has_no_weight(service: Service, name: str) -> None:
+    (line,) = service.stream([{"features": [1.0], "weight": 2}], model=name)
+    assert line["error"]["errors"][0]["field"] == "weight"
+
+
+def test_class_weights_move_recall_as_asked(service: Service, name: str) -> None:
+    """The classes overlap: whoever weighs more is recognised more often, at the cost of the other."""
+    recalls = []
+    for at, weights in enumerate((None, {"1": 20.0})):
+        model = f"{name}-{at}"
+        service.create(model, learner={"algorithm": "arow"}, class_weights=weights)
+        rng = random.Random(3)
+        lines = []
+        for _ in range(600):
+            truth = rng.choice([-1, 1])
+            lines.append({"features": [rng.gauss(0.5 * truth, 1.0)], "label": truth})
+        service.stream(lines, model=model)
+        recalls.append([figures["recall"] for figures in service.stats(model)["classes"]])
+        service.assert_replay_equals_live(model)
+    assert recalls[1][1] > recalls[0][1] + 0.1
+    assert recalls[1][0] < recalls[0][0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"coverage": 0}, "coverage"),
+        ({"coverage": 1}, "coverage"),
+        ({"coverage": 1.5}, "coverage"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"confidence": 0.1}, "confidence"),
+        ({"ask": {"b": 0}}, "ask.b"),
+        ({"ask": {"b": -1.0}}, "ask.b"),
+        ({"ask": {"b": "x"}}, "ask.b"),
+        ({"ask": {"c": 1}}, "ask"),
+        ({"ask": {}}, "ask"),
+        ({"ask": "always"}, "ask"),
+        ({"class_weights": {"1": 0}}, "class_weights.1"),
+        ({"class_weights": {"1": 1e9}}, "class_weights.1"),
+        ({"class_weights": {"spam": 2}}, "class_weights.spam"),
+        ({"labels": [1, "1"], "class_weights": {"1": 2}}, "class_weights.1"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused(
+    service: Service, name: str, settings: dict[str, Any], field: str
+) -> None:
+    answer = service.client.post("/models", json={"model": name, **settings})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"].startswith(field)
+
+
+def test_asking_is_allowed_without_the_theorem_and_says_why_it_does_not_apply(
+    service: Service, name: str
+) -> None:
+    service.create(name, learner={"algorithm": "arow"}, ask="auto")
+    assert service.predict(name, [1.0])["ask_probability"] == 1.0, "nothing is known yet"
+    for at in range(20):
+        service.learn(name, [float(at % 2), 1.0][:1], 1 if at % 2 else -1)
+    assert service.predict(name, [1.0])["ask_probability"] < 1.0
+    bound = service.stats(name)["ask"]["bound"]
+    assert bound["verdict"] == "not_applicable" and "perceptron" in bound["why"]
+
+
+def test_a_set_of_a_model_whose_classes_appear_may_rule_out_nothing(service: Service, name: str) -> None:
+    service.create(name, labels=None, coverage=0.99)
+    sets = []
+    for at in range(40):
+        sets.append(service.predict(name, [1.0, float(at)])["set"])
+        service.learn(name, [1.0, float(at)], f"label {at}")
+    assert sets[0] == []
+    assert None in sets, "labels that are new each time cannot be ruled out"
+    assert service.stats(name)["sets"]["coverage"] > 0.3
