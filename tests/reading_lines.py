@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.errors import NovikoffError
-from service.web.http.endpoint import document_of
+from service.web.http.responding import document_of
 from service.web.stream import lines
 from service.web.stream.lines import Lines
 from service.web.stream.named_lines import NamedLines
@@ -33,7 +33,7 @@ def read(body: bytes, *, as_arrays: bool, sizes: list[int]) -> list[Any]:
     async def take_all() -> list[Any]:
         taken: list[Any] = []
         async with Lines(
-            {"headers": []}, receive, line_bytes_max=LINE_BYTES_MAX, streams_open=lambda: 1
+            receive, None, line_bytes_max=LINE_BYTES_MAX, errors_max=1_000, streams_open=lambda: 1
         ) as incoming:
             while part := await incoming.take():
                 taken += part.lines() if isinstance(part, WholeRounds) else part

@@ -80,8 +80,9 @@ class Service:
 
     @property
     def writer_pid(self) -> int:
-        """The process that writes the journal."""
-        (child,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        """The process that writes the journal; fits and imports have some, too."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        (child,) = (c for c in children if b"writer_process" in Path(f"/proc/{c}/cmdline").read_bytes())
         return int(child)
 
     def stop(self) -> int:
@@ -117,8 +118,18 @@ class Service:
     def predict(self, model: str, features: Any, **more: Any) -> dict[str, Any]:
         return self.post("/predict", {"model": model, "features": features, **more})
 
-    def reveal(self, prediction_id: str, label: Any) -> dict[str, Any]:
-        return self.post("/feedback", {"prediction_id": prediction_id, "label": label})
+    def reveal(self, prediction_id: str, label: Any, **more: Any) -> dict[str, Any]:
+        return self.post("/feedback", {"prediction_id": prediction_id, "label": label, **more})
+
+    def stream(self, lines: list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
+        """The answers to lines of a stream."""
+        answer = self.client.post(
+            f"/stream?model={model}",
+            content=b"".join(msgspec.json.encode(line) + b"\n" for line in lines),
+            headers={"content-type": "application/x-ndjson"},
+        )
+        assert answer.status_code == 200, answer.text
+        return [msgspec.json.decode(line) for line in answer.content.splitlines()]
 
     def learn(self, model: str, features: Any, label: Any, **more: Any) -> dict[str, Any]:
         return self.post("/learn", {"model": model, "features": features, "label": label, **more})

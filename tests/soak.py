@@ -4,13 +4,17 @@ Every round has an id, so it counts once however often it is sent; what was not 
 restart. In the end the rounds that were acknowledged and the rounds that are counted have to be the same. Beside
 that, other models are deleted and made again all the time, under requests that come twice at once.
 
+With `--kills 100` it goes on until there were so many kills, one right after the other.
+
 With `--replicas 3` the same on three replicas over a cluster of three NATS servers: requests go to any of them, and
 in the end all of them have to tell the same.
 """
 
 import argparse
 import asyncio
+import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -25,6 +29,7 @@ import httpx
 import msgspec
 
 from tests.mortals import Mortals
+from tests.moving import move_models
 from tests.nats_servers import NatsCluster
 from tests.running import Service
 from tests.waiting import eventually_async
@@ -35,6 +40,7 @@ MORTALS = [f"mortal-{number}" for number in range(4)]
 MODELS = [f"soak-{number}" for number in range(8)]
 REPORT_SECONDS = 10.0
 BETWEEN_RESTARTS_SECONDS = (5.0, 15.0)
+BETWEEN_KILLS_ROUNDS = (5, 150)
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
@@ -59,7 +65,7 @@ class Client:
 
     async def run(self) -> None:
         while not self._soak.over:
-            kind = self._chance.choices(["round", "learn", "stream", "stats"], [6, 4, 1, 1])[0]
+            kind = self._chance.choices(["round", "learn", "items", "stream", "stats"], [6, 4, 1, 1, 1])[0]
             await getattr(self, f"_{kind}")(self._chance.choice(MODELS))
 
     def _example(self) -> tuple[list[float], int]:
@@ -83,6 +89,15 @@ class Client:
         await self._send("learn", "/learn", body)
         self._soak.account.acknowledged[model] += 1
 
+    async def _items(self, model: str) -> None:
+        examples = [(next(self._ids), *self._example()) for _ in range(10)]
+        items = [{"model": model, "id": i, "features": x, "label": y} for i, x, y in examples]
+        while True:
+            answer = await self._send("items", "/learn", {"items": items})
+            if all("rounds" in item for item in answer.json()["items"]):
+                break
+        self._soak.account.acknowledged[model] += len(items)
+
     async def _stream(self, model: str) -> None:
         examples = [(next(self._ids), *self._example()) for _ in range(50)]
         lines = [{"id": i, "features": features, "label": label} for i, features, label in examples]
@@ -102,10 +117,13 @@ class Client:
 
 
 class Soak:
-    def __init__(self, data: Path, minutes: float, cluster: NatsCluster | None, replicas: int) -> None:
+    def __init__(
+        self, data: Path, minutes: float, kills: int | None, cluster: NatsCluster | None, replicas: int
+    ) -> None:
         self.account = Account()
         self.over = False
         self._ends_at = time.monotonic() + 60 * minutes
+        self._kills = kills
         settings = cluster.settings("soak") if cluster is not None else {}
         self._services = [
             Service(data, snapshot_every_events=200, models_loaded_max=5, pending_max=100_000, **settings)
@@ -155,9 +173,9 @@ class Soak:
             clients = [asyncio.create_task(Client(self, number).run()) for number in range(CLIENTS)]
             clients += [asyncio.create_task(self._mortals(number)) for number in range(MORTAL_CLIENTS)]
             reports = asyncio.create_task(self._report())
-            while time.monotonic() < self._ends_at and not any(client.done() for client in clients):
-                await asyncio.wait(clients, timeout=self._chance.uniform(*BETWEEN_RESTARTS_SECONDS),
-                                   return_when=asyncio.FIRST_EXCEPTION)  # fmt: skip
+            clients.append(asyncio.create_task(move_models(self, MODELS[0])))
+            while not self._is_time_to_end() and not any(client.done() for client in clients):
+                await self._live_for_a_while(clients)
                 await self._restart()
             self.over = True
             await asyncio.gather(*clients)
@@ -171,17 +189,35 @@ class Soak:
             for service in self._services:
                 service.close()
 
+    async def _live_for_a_while(self, clients: list[asyncio.Task[None]]) -> None:
+        """So many seconds or, if kills are counted, so many rounds."""
+        if self._kills is None:
+            seconds = self._chance.uniform(*BETWEEN_RESTARTS_SECONDS)
+            await asyncio.wait(clients, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+            return
+        acknowledged = self.account.acknowledged
+        enough = acknowledged.total() + self._chance.randint(*BETWEEN_KILLS_ROUNDS)
+        while acknowledged.total() < enough and not any(client.done() for client in clients):
+            await asyncio.sleep(self._chance.uniform(0.0, 0.01))
+
+    def _is_time_to_end(self) -> bool:
+        if self._kills is not None:
+            return self.account.restarts["kill"] >= self._kills
+        return time.monotonic() >= self._ends_at
+
     async def _start(self, number: int) -> None:
         service = self._services[number]
         await asyncio.to_thread(service.start, cold=True)
         self._running[number] = httpx.AsyncClient(base_url=service.url, timeout=60)
 
     async def _restart(self) -> None:
-        how = self._chance.choice(["kill", "kill", "stop"])
+        how = self._chance.choice(["kill", "kill", "stop"] if self._kills is None else ["kill"])
         number = self._chance.randrange(len(self._services))
         self.account.restarts[how] += 1
         http = self._running.pop(number)
         if how == "kill":
+            if self._kills is not None and self._chance.random() < 0.2:
+                os.kill(self._services[number].writer_pid, signal.SIGKILL)  # which ends the service, too
             await asyncio.to_thread(self._services[number].kill)
         else:
             status = await asyncio.to_thread(self._services[number].stop)
@@ -237,19 +273,20 @@ def _revealed(service: Service, model: str) -> int:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=10.0)
+    options.add_argument("--kills", type=int, help="end after so many kills, instead of minutes")
     options.add_argument(
         "--replicas", type=int, default=1, help="more than one: on a cluster of NATS servers"
     )
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="novikoff-soak-") as directory:
-        balances = asyncio.run(run(Path(directory), chosen.minutes, chosen.replicas))
+        balances = asyncio.run(run(Path(directory), chosen.minutes, chosen.kills, chosen.replicas))
     sys.exit(0 if balances else 1)
 
 
-async def run(directory: Path, minutes: float, replicas: int) -> bool:
+async def run(directory: Path, minutes: float, kills: int | None, replicas: int) -> bool:
     cluster = NatsCluster(directory / "nats").start() if replicas > 1 else None
     try:
-        return await Soak(directory / "data", minutes, cluster, replicas).run()
+        return await Soak(directory / "data", minutes, kills, cluster, replicas).run()
     finally:
         if cluster is not None:
             cluster.close()

@@ -130,8 +130,8 @@ def test_the_services_that_the_documents_start_start_and_stop(tmp_path: Path) ->
 
 
 def test_the_make_targets_that_the_documents_name_exist() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
-        named = set(re.findall(r"(?:^|`)make ([a-z]+)", page.read_text(), re.MULTILINE))
+        named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE))
         assert named <= targets, page.name
     assert {"serve", "test"} <= set(re.findall(r"^make ([a-z]+)", README, re.MULTILINE))

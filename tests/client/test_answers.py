@@ -64,7 +64,7 @@ def assert_fits(schema: Any, struct: Any, where: str) -> None:
         assert types.NoneType not in theirs or types.NoneType in ours or name == "explanation", (
             f"{where}.{name}"
         )
-        for each in theirs - ONLY_IF_ASKED - {types.NoneType}:
+        for each in theirs - ONLY_IF_ASKED - {types.NoneType, msgspec.UnsetType}:
             if not each.__module__.startswith("service."):
                 assert ours & ({each} | READ_AS.get(each, set())), f"{where}.{name}: {each}"
                 continue

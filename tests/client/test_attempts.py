@@ -12,7 +12,7 @@ from service.client.problems import Refused, Unreachable
 
 def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
     now = 0.0
-    attempts = Attempts(calls.feedback("p", 1), retry_seconds=20.0, clock=lambda: now)
+    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0, clock=lambda: now)
     pauses: list[float] = []
     with pytest.raises(Unreachable):
         while True:
@@ -25,7 +25,7 @@ def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
 
 
 def test_a_pause_is_at_least_what_the_service_asked_for() -> None:
-    attempts = Attempts(calls.feedback("p", 1), retry_seconds=20.0)
+    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0)
     paused = attempts.answered(httpx.Response(503, headers={"retry-after": "7"}))
     assert isinstance(paused, Pause) and paused.seconds == 7.0
     with pytest.raises(Refused):
@@ -40,7 +40,7 @@ def test_a_call_that_was_never_sent_is_repeated_even_if_it_is_not_safe_to_repeat
 
 
 def test_what_the_client_did_wrong_is_not_repeated() -> None:
-    attempts = Attempts(calls.feedback("p", 1), retry_seconds=20.0)
+    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0)
     for status in (400, 401, 404, 409, 410, 422, 500):
         with pytest.raises(Refused) as refused:
             attempts.answered(httpx.Response(status, json={"code": "c", "detail": "d"}))

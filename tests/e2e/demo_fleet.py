@@ -22,7 +22,7 @@ def make_demo_fleet(service: Service) -> None:
     """Text with late labels, a declared margin that holds, one that does not, drift, several classes, users."""
     random = np.random.default_rng(7)
     named = {"kind": "named", "text": ["subject"]}
-    service.create("spam-filter", labels=["ham", "spam"], features=named)
+    service.create("spam-filter", labels=["ham", "spam"], features=named, coverage=0.9)
     service.create("fraud-eu", labels=["fine", "fraud"], declared_margin=0.1)
     service.create("fraud-us", labels=["fine", "fraud"], declared_margin=0.4)
     service.create("conversion", labels=["leaves", "buys"])

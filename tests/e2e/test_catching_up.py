@@ -6,6 +6,7 @@ from contextlib import closing
 
 import msgspec
 
+from service.journal.sqlite.sealing import SEAL_MODEL, add_functions
 from tests.running import Service
 
 MODELS = 3_000
@@ -40,7 +41,9 @@ def test_a_stop_while_it_catches_up_is_a_good_one(start: Callable[..., Service])
     assert service.stop() == 0
     with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection:
         connection.execute("UPDATE summarised SET through = 0")
+        add_functions(connection)
         connection.execute("UPDATE model SET revealed = 0")
+        connection.execute(SEAL_MODEL)
         connection.execute("DELETE FROM snapshot")
         connection.commit()
     service.start()

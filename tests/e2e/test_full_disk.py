@@ -70,6 +70,11 @@ def test_a_disk_that_fills_up_loses_nothing_and_a_retry_counts_once(
     acknowledged = number
     served = service.stats("m")["rounds"]["revealed"]
     assert served == acknowledged
+    for path in ("/stats", "/stats?sort=rounds"):  # reading needs no room
+        page = service.get(path)
+        assert page["totals"]["rounds"]["revealed"] == acknowledged
+        assert [line["rounds"]["revealed"] for line in page["models"]] == [acknowledged]
+    assert len(service.get("/models")["models"]) == 1
     service.kill()
     refused = restart_or_refusal(service)
     ballast.unlink()
@@ -106,7 +111,7 @@ def test_a_directory_that_may_only_be_read_is_named(disk: Path, start_there: Cal
         capture_output=True, text=True, timeout=60, env={**os.environ},
     )  # fmt: skip
     assert refused.returncode == 2
-    assert f"{disk / 'data'} cannot be written: Read-only file system" in refused.stderr
+    assert f"{disk / 'data' / 'lock'} cannot be written: Read-only file system" in refused.stderr
     assert "Traceback" not in refused.stderr
     subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
     service.start()

@@ -18,6 +18,7 @@ import pytest
 from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.schema import SCHEMA_VERSION
 from tests.commands.running import novikoff
+from tests.journal.sqlite.older_schema import make_schema_4
 from tests.running import NO_TLS, Service
 from tests.waiting import eventually
 
@@ -87,6 +88,7 @@ def test_kills_amid_snapshots_and_trims_lose_nothing(start: Callable[..., Servic
 def make_old(data: Path, copies: int) -> None:
     """What schema 1 would have left: no seals; and so many snapshots that a migration takes a while."""
     with closing(sqlite3.connect(data / "journal.sqlite")) as connection:
+        make_schema_4(connection)
         for table, column in (("snapshot", "state"), ("outcome", "body")):
             connection.execute(
                 f"UPDATE {table} SET {column} = substr({column}, 1, length({column}) - {SEAL_BYTES})"

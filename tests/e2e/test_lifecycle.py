@@ -14,7 +14,9 @@ import pytest
 from msgspec import structs
 
 from service.journal.codec import decode_event, encode
+from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.schema import SCHEMA_VERSION
+from service.journal.sqlite.sealing import SEAL_MODEL, add_functions
 from tests.forking import environment
 from tests.running import Service, problem_of
 
@@ -52,6 +54,12 @@ def test_sigterm_finishes_what_is_under_way_and_exits_with_0(start: Callable[...
     service.start()
     assert service.stats("m")["rounds"]["revealed"] >= acknowledged
     service.assert_replay_equals_live("m")
+
+
+def test_what_kubernetes_sets_for_a_service_of_our_name_is_told_apart(tmp_path: Path) -> None:
+    links = {"port": "tcp://10.0.0.7:80", "service_host": "10.0.0.7", "port_80_tcp_proto": "tcp"}
+    refused = novikoff("serve", "--data", str(tmp_path), **links)
+    assert refused.returncode == 2 and "enableServiceLinks: false" in refused.stderr, refused
 
 
 def test_a_second_process_cannot_use_the_same_directory(start: Callable[..., Service]) -> None:
@@ -146,9 +154,14 @@ def test_a_clock_that_goes_back_does_not_void_predictions(start: Callable[..., S
     connection = sqlite3.connect(service.data / "journal.sqlite")
     seq, body = connection.execute("SELECT seq, body FROM event ORDER BY seq DESC LIMIT 1").fetchone()
     future = (time.time_ns() // 1000) + 3_600_000_000
-    event = structs.replace(decode_event(body), at=future)
-    connection.execute("UPDATE event SET body = ? WHERE seq = ?", (encode(event), seq))
+    event = structs.replace(decode_event(body[:-SEAL_BYTES]), at=future)
+    add_functions(connection)
+    connection.execute(
+        "UPDATE event SET body = seal_event(?, seq, model, prediction_id, previous) WHERE seq = ?",
+        (encode(event), seq),
+    )
     connection.execute("UPDATE model SET voided_through = ?", (future,))
+    connection.execute(SEAL_MODEL)
     connection.commit()
     connection.close()
     service.start()

@@ -103,9 +103,14 @@ def test_grafana_is_given_the_prometheus_and_the_dashboard_of_the_compose_file()
     (provider,) = load(KIT / "grafana" / "provisioning" / "dashboards" / "novikoff.yml")["providers"]
     mounted = dict(volume.split(":")[:2] for volume in services["grafana"]["volumes"])
     assert mounted["./monitoring/grafana/dashboards"] == provider["options"]["path"]
-    assert load(KIT / "prometheus.yml")["scrape_configs"][0]["static_configs"][0]["targets"] == [
-        "novikoff:8000"
+    mounted = dict(volume.rsplit(":", 2)[:2] for volume in services["prometheus"]["volumes"])
+    assert mounted["${TARGETS:-./monitoring/targets.yml}"] == "/etc/prometheus/targets.yml"
+    assert load(KIT / "prometheus.yml")["scrape_configs"][0]["file_sd_configs"] == [
+        {"files": ["targets.yml"]}
     ]
+    for file in ("targets.yml", "targets-cluster.yml"):
+        ((*asked,),) = [one["targets"] for one in load(KIT / file)]
+        assert asked and all(address.removesuffix(":8000") in services for address in asked)
 
 
 @pytest.mark.parametrize("name", ["prometheus", "grafana"])
@@ -202,8 +207,8 @@ def prometheus(watched: Service, tmp_path: Path) -> Iterator[httpx.Client]:
     """A Prometheus with our configuration, only faster, over that service."""
     binary = program("prometheus")
     target = f"127.0.0.1:{watched.client.base_url.port}"
-    text = (KIT / "prometheus.yml").read_text().replace("novikoff:8000", target).replace("15s", "1s")
-    (tmp_path / "prometheus.yml").write_text(text)
+    (tmp_path / "prometheus.yml").write_text((KIT / "prometheus.yml").read_text().replace("15s", "1s"))
+    (tmp_path / "targets.yml").write_text((KIT / "targets.yml").read_text().replace("novikoff:8000", target))
     shutil.copy(KIT / "alerts.yml", tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"

@@ -110,7 +110,7 @@ def test_of_two_services_the_one_that_has_the_lock_goes_on(
 def test_a_number_that_somebody_else_has_given_ends_the_service(running: Service) -> None:
     """What it has learned is not what the journal says: only a fresh start can tell."""
     with closing(sqlite3.connect(running.data / "journal.sqlite")) as connection:
-        connection.execute("INSERT INTO event SELECT max(seq) + 1, max(model), NULL, x'00' FROM event")
+        connection.execute("INSERT INTO event SELECT max(seq) + 1, max(model), NULL, x'00', 0 FROM event")
         connection.commit()
     with pytest.raises(httpx.TransportError):
         running.learn(**ROUND)
@@ -133,3 +133,13 @@ def test_a_model_is_not_read_from_a_file_that_has_taken_the_place(start: Callabl
     (other.data / "journal.sqlite").rename(service.data / "journal.sqlite")
     for _ in range(8):
         assert service.client.get("/stats/theirs").status_code in (404, 503)
+
+
+def test_the_process_that_writes_has_its_locks_as_long_as_it_runs(start: Callable[..., Service]) -> None:
+    """SQLite's shared memory is made anew by whoever finds it without a lock, while others use it."""
+    service = start()
+    service.learn("m", [1.0], 1)
+    inode = (service.data / "journal.sqlite-shm").stat().st_ino
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    holders = {words[4] for words in locks if words[1] == "POSIX" and words[5].endswith(f":{inode}")}
+    assert str(service.writer_pid) in holders

@@ -8,104 +8,25 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from decimal import ROUND_HALF_UP, Decimal
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from service.web.dashboard import FILES
 from tests.e2e.demo_fleet import make_demo_fleet
+from tests.e2e.pages import Open, card, expect, percent, state, tile
 from tests.e2e.test_damage import turn_over_bits
+from tests.e2e.test_set_aside import append_damaged_round
 from tests.holders import Holder, good, lines_of
-from tests.missing import missing
 from tests.running import Service
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-WAIT_SECONDS = 20
 CURL = Path(__file__).parent.parent / "curl.py"
 PICTURES = Path(__file__).parent.parent.parent / "docs" / "images"
 MARKUP = '<img src="x" onerror="alert(1)"><b>bold</b>'
 
 Start = Callable[..., Service]
-Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    try:
-        from playwright.sync_api import expect, sync_playwright
-    except ImportError:
-        missing("the page is tested with playwright: pip install playwright")
-    if not CHROMIUM.exists():
-        missing(f"the page is tested with {CHROMIUM}: apt-get install chromium")
-    expect.set_options(timeout=WAIT_SECONDS * 1000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[Open]:
-    """Opens a page at an address of a service. In the end, no page may have complained on its console."""
-    pages: list[Any] = []
-    complaints: list[str] = []
-
-    def open_one(service: Service, address: str = "#/", width: int = 1280, **options: Any) -> Any:
-        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-        page.set_default_timeout(WAIT_SECONDS * 1000)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "console",
-            lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None,
-        )
-        page.on("dialog", lambda dialog: complaints.append(f"alert: {dialog.message}"))
-        page.complaints = complaints
-        pages.append(page)
-        page.goto(f"{service.url}/{address}")
-        return page
-
-    yield open_one
-    for page in pages:
-        page.close()
-    assert complaints == []
-
-
-def expect(locator: Any) -> Any:
-    from playwright.sync_api import expect
-
-    return expect(locator)
-
-
-def tile(page: Any, name: str) -> Any:
-    return page.locator(".tile", has=page.locator(f'dt:text-is("{name}")')).locator(".value")
-
-
-def card(page: Any, title: str) -> Any:
-    return page.get_by_role("region", name=title)
-
-
-def percent(ratio: float | None) -> str:
-    """As the page writes it: JavaScript rounds halves up, Python to even."""
-    if ratio is None:
-        return "–"
-    return f"{Decimal(100 * ratio).quantize(Decimal('0.01'), ROUND_HALF_UP)}%"
-
-
-def state(page: Any) -> Any:
-    return page.locator("#live")
 
 
 # What is served
@@ -280,6 +201,27 @@ def test_a_model_that_cannot_be_read_is_named_beside_the_others(start: Start, op
     expect(page.locator("tbody a")).to_have_text(["other"])
     expect(page.locator(".unreadable li")).to_contain_text("the snapshots of m are damaged")
     expect(tile(page, "Models")).to_have_text("2")
+
+
+def test_a_model_that_is_set_aside_is_named_with_the_reason_also_on_its_own_page(
+    start: Start, open_page: Open
+) -> None:
+    service = start()
+    for name in ("ill", "well"):
+        service.learn(name, [1.0, 2.0], 1)
+    service.stop()
+    # In a thread, since the browser has an event loop of its own in this one.
+    damage = threading.Thread(target=append_damaged_round, args=(service.data, "ill"))
+    damage.start()
+    damage.join()
+    service.start()
+    reason = service.client.get("/stats/ill").json()["detail"]
+    page = open_page(service)
+    expect(page.locator("tbody a")).to_have_text(["well"])
+    expect(page.locator(".unreadable li")).to_contain_text(reason)
+    page = open_page(service, "#/models/ill")
+    expect(page.locator("main")).to_contain_text(reason)
+    page.complaints.clear()  # of the browser, about the 503
 
 
 def test_two_thousand_models_are_searched_sorted_and_paged(start: Start, open_page: Open) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.memory_use import MemoryUse
 from service.events import ModelCreated, RoundLearned
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
@@ -16,7 +18,12 @@ from tests.running import Service
 
 async def write_history(directory: Path, events: int) -> None:
     journal = sqlite_at(directory, events_kept_max=1_000_000)
-    fleet = Fleet(journal, loaded_max=10, snapshot_every_events=1000)
+    fleet = Fleet(
+        journal,
+        Clock(),
+        memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
+        snapshot_every_events=1000,
+    )
     await journal.open(fleet.apply)
     settings = ModelSettings(features={"dimension": 2}).complete(ModelLimits(100, 100, 100, 10**8))
     life = (await journal.append(ModelCreated("m", 1, settings))).seq

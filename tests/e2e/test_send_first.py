@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from tests.e2e.test_page import ARGUMENTS, CHROMIUM
+from tests.e2e.pages import ARGUMENTS, CHROMIUM
 from tests.missing import missing
 from tests.raw_http import chunk, connect, read_until, stream_head
 from tests.running import Service
@@ -140,5 +140,5 @@ def test_answers_wait_in_no_file_that_is_left_behind(start: Start) -> None:
     service = start()
     service.client.post("/stream?model=m", content=BODY, headers=NDJSON)
     assert {path.name.split("-")[0] for path in service.data.iterdir()} <= {
-        "identity", "journal.sqlite", "lock",
+        "acknowledged", "identity", "journal.sqlite", "lock",
     }, sorted(service.data.iterdir())  # fmt: skip

@@ -1,5 +1,6 @@
 """A disk that takes its time: the process that writes the journal is stopped, and later goes on."""
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -56,6 +57,50 @@ def test_a_disk_that_stalls_is_told_at_once_and_those_who_wait_get_their_answers
     )
     assert service.stats("m")["rounds"]["revealed"] == 3 + len(accepted)
     service.assert_replay_equals_live("m")
+
+
+def figure(service: Service, name: str) -> float:
+    """Of /metrics."""
+    lines = service.client.get("/metrics").text.splitlines()
+    (value,) = [line.split()[1] for line in lines if line.startswith(f"{name} ")]
+    return float(value)
+
+
+def test_a_stop_tells_everybody_who_waits_for_a_disk_that_hangs(start: Callable[..., Service]) -> None:
+    service = start(shutdown_seconds=1, durability_of_predictions="strict")
+    service.learn("m", [1.0], 1)
+    waiting = service.predict("m", [1.0])["prediction_id"]
+    asked: list[tuple[str, dict[str, object] | None]] = [
+        ("/learn", ROUND),
+        ("/predict", {"model": "m", "features": [1.0]}),
+        ("/feedback", {"prediction_id": waiting, "label": 1}),
+        ("/stream", {**ROUND, "id": "line"}),
+        ("/models", {"model": "other"}),
+        ("/models/m/reset", {}),
+        ("/stats", None),
+    ]
+    with ThreadPoolExecutor(len(asked)) as pool, stalled(service.writer_pid):
+
+        def ask(path: str, body: dict[str, object] | None) -> httpx.Response:
+            if body is None:
+                return service.client.get(path)
+            media = "application/x-ndjson" if path == "/stream" else "application/json"
+            return service.client.post(path, json=body, headers={"content-type": media})
+
+        answers = [pool.submit(ask, *one) for one in asked]
+        eventually(lambda: figure(service, "novikoff_journal_queue_events") >= 6)
+        service.process.terminate()
+        assert service.process.wait(PATIENCE_SECONDS) == 1
+        for (path, _), answer in zip(asked, answers, strict=True):
+            if path == "/stream":  # whose answer had begun
+                last = json.loads(answer.result().text)
+                assert last["ended"] and last["error"]["code"] == "outcome-unknown"
+            else:
+                assert problem_of(answer.result()) == (503, "outcome-unknown"), path
+    service.kill()
+    assert "Traceback" not in "".join(service.log) and "ASGI" not in "".join(service.log)
+    service.start()
+    assert service.stats("m")["rounds"]["revealed"] >= 1
 
 
 def test_a_stop_does_not_wait_for_ever_for_a_disk_that_hangs(start: Callable[..., Service]) -> None:

@@ -45,16 +45,18 @@ def assert_lists_go_on_without_m(service: Service) -> None:
         (damaged,) = page["unreadable"]
         assert damaged["model"] == "m" and damaged["detail"]
         assert page["totals"]["models"] == 2 and page["totals"]["rounds"]["revealed"] == 2 * ROUNDS
-    assert [line["model"] for line in service.get("/models")["models"]] == ["m", "other"]
+    listed = service.get("/models")
+    assert [line["model"] for line in listed["models"]] == ["other"]
+    assert [each["model"] for each in listed["unreadable"]] == ["m"]
     metrics = service.client.get("/metrics")
     assert metrics.status_code == 200 and 'novikoff_model_revealed_total{model="other"}' in metrics.text
-    assert problem_of(service.client.get("/feed?model=m")) == (503, "journal-unavailable")
+    assert problem_of(service.client.get("/feed?model=m")) == (503, "model-damaged")
     with service.client.stream("GET", "/feed") as stream:
         data = next(line for line in stream.iter_lines() if line.startswith("data: "))
     assert '"other"' in data and '"m"' not in data
     with Client(service.url) as client:
         assert [each.model for each in client.fleet().unreadable] == ["m"]
-        assert [line.model for line in client.list_models()] == ["m", "other"]
+        assert [line.model for line in client.list_models()] == ["other"]
     told = novikoff("top", "--once", "--url", service.url)
     assert told.status == 0 and "m cannot be read: " in told.out, told
 
@@ -90,8 +92,10 @@ def test_damaged_settings_in_the_list_of_models_harm_no_other_line(kept: Kept, s
     page = service.get("/models")
     assert [line["model"] for line in page["models"]] == ["other"]
     assert [line["model"] for line in page["unreadable"]] == ["m"]
-    # The settings of the model itself are in its events and snapshots.
-    assert [line["model"] for line in service.get("/stats")["models"]] == ["m", "other"]
+    page = service.get("/stats")
+    assert [line["model"] for line in page["models"]] == ["other"]
+    assert [line["model"] for line in page["unreadable"]] == ["m"]
+    assert service.client.delete("/models/m").status_code == 204
 
 
 def test_a_feed_of_a_model_that_becomes_unreadable_ends_and_says_why_when_asked_again(
@@ -106,5 +110,5 @@ def test_a_feed_of_a_model_that_becomes_unreadable_ends_and_says_why_when_asked_
         turn_over_bits(service.data, "snapshot", "state", "true")
         service.learn("other", [1.0], 1)  # there is room for one in memory
         assert not [line for line in lines if line.startswith("data: ")]
-    assert problem_of(service.client.get("/feed?model=m")) == (503, "journal-unavailable")
+    assert problem_of(service.client.get("/feed?model=m")) == (503, "model-damaged")
     assert not [line for line in service.log if "unforeseen" in line or "Traceback" in line]

@@ -11,7 +11,7 @@ from service.journal.codec import STATE_VERSION
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.subjects import Subjects
-from service.journal.seals import seal, unseal
+from service.journal.sqlite.sealing import seal_snapshot, unseal_snapshot
 from tests.running import Service, problem_of
 
 OVER_EVERY_JOURNAL = True
@@ -29,9 +29,13 @@ def rewrite_snapshots(service: Service, model: str, rewrite: Callable[[bytes], b
         asyncio.run(_rewrite_in_cluster(service.settings, rewrite))
         return
     with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection:
-        connection.create_function("rewritten", 1, lambda sealed: seal(rewrite(unseal(sealed))))
+        connection.create_function(
+            "rewritten",
+            3,
+            lambda sealed, *place: seal_snapshot(rewrite(unseal_snapshot(sealed, *place)), *place),
+        )
         changed = connection.execute(
-            "UPDATE snapshot SET state = rewritten(state)"
+            "UPDATE snapshot SET state = rewritten(state, model, seq)"
             " WHERE model = (SELECT id FROM model WHERE name = ?)",
             (model,),
         ).rowcount
@@ -68,7 +72,7 @@ def test_a_model_that_cannot_be_read_can_be_deleted_and_made_again(
     rewrite_snapshots(service, "m", REWRITTEN[how])
     service.start()
     answer = service.client.get("/stats/m")
-    assert problem_of(answer) == (503, "journal-unavailable") and WORDS[how] in answer.json()["detail"]
+    assert problem_of(answer) == (503, "model-damaged") and WORDS[how] in answer.json()["detail"]
     assert service.client.delete("/models/m").status_code == 204
     assert problem_of(service.client.get("/stats/m")) == (404, "unknown-model")
     assert problem_of(service.client.delete("/models/m")) == (404, "unknown-model")

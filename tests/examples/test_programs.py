@@ -57,3 +57,19 @@ def test_the_change_is_found_and_learned(service: Service) -> None:
     assert number(r" 500  (\S+)", said) > 0.5 > 2 * number(r" 800  (\S+)", said)
     stats = service.stats("example-late-labels")
     assert stats["rounds"]["revealed"] == 800 and stats["rounds"]["pending"] == 0
+
+
+def test_asking_saves_labels_and_costs_little(service: Service) -> None:
+    """Which labels are asked for is chance, by the id and by when the model was made: the figures differ a little."""
+    said = output_of("labelling_loop.py", service)
+    assert "5000 pages" in said and "5000 labels" in said
+    labels = number(r"asked for: +(\d+) labels", said)
+    assert 1000 < labels < 3500
+    error = number(r"asked for: .*error (\S+)", said)
+    assert error < number(r"every label: .*error (\S+)", said) + 0.02
+    estimate = number(r"estimate of that error: (\S+)", said)
+    assert estimate == pytest.approx(error, abs=0.05)
+    assert number(r"\((\S+) to", said) <= error <= number(r"to (\S+)\)", said)
+    stats = service.stats("example-labelling-asking")
+    assert stats["ask"]["asked"] == stats["rounds"]["revealed"] == labels
+    assert stats["rounds"]["predicted"] == 5000 and stats["ask"]["predictions"] == 5000

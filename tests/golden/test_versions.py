@@ -35,5 +35,8 @@ def test_a_state_of_a_newer_version_is_refused_by_its_name() -> None:
 
 
 def test_a_statistic_that_an_older_state_lacks_begins_anew_and_the_others_go_on() -> None:
-    stepped = state_steps.step_up(1, {"statistics": {"revealed": 5}})["statistics"]
-    assert stepped == {**Statistics().state(), "revealed": 5}
+    stepped = state_steps.step_up(1, {"settings": {}, "statistics": {"revealed": 5, "mistakes": 2}})[
+        "statistics"
+    ]
+    expected = {"revealed": 5, "mistakes": 2, "interval": [5, 2, 0.0]}
+    assert stepped == {**Statistics().state(), **expected}

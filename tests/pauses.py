@@ -1,0 +1,71 @@
+"""The application called in this very loop, to see for how long it keeps the loop to itself."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+from service.app import create_app
+from service.settings import Settings
+from service.web.application import Application
+
+
+class Turns:
+    """Measures the longest slice of work between two turns of the loop, in CPU time: others may load the machine."""
+
+    def __init__(self) -> None:
+        self.longest_seconds = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            began = thread_time()
+            await asyncio.sleep(0)
+            self.longest_seconds = max(self.longest_seconds, thread_time() - began)
+
+
+class InLoop:
+    """A service without sockets; `turns` are watched while it answers."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def post(
+        self, path: str, parts: Iterable[bytes], *headers: tuple[bytes, bytes], query: str = ""
+    ) -> tuple[int, bytes, Turns]:
+        messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        waiting = iter([*messages, {"type": "http.request", "body": b"", "more_body": False}])
+        status, told = 0, bytearray()
+
+        async def receive() -> dict[str, Any]:
+            return next(waiting)
+
+        async def send(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            told.extend(message.get("body", b""))
+
+        scope = {
+            "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "root_path": "",
+            "query_string": query.encode(), "headers": list(headers), "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        turns = Turns()
+        watching = asyncio.create_task(turns.watch())
+        await self._app(scope, receive, send)
+        watching.cancel()
+        return status, bytes(told), turns
+
+
+@asynccontextmanager
+async def in_loop(data: Path, **settings: Any) -> AsyncIterator[InLoop]:
+    """A service with a journal of its own in this loop."""
+    app = create_app(Settings(data=data, **settings), guarded=False)
+    gc.collect()
+    gc.freeze()  # or what the tests have imported is looked through meanwhile
+    try:
+        async with app.router.lifespan_context(app):
+            yield InLoop(app)
+    finally:
+        gc.unfreeze()
