@@ -111,6 +111,7 @@ def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]
             status = process.wait(60)
         finally:
             process.kill()
+            process.wait(60)
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
