@@ -13,38 +13,41 @@ from service.journal.seals import Damaged, digest, seal, unseal
 
 
 def seal_event(body: bytes, seq: int, life: int, prediction_id: str | None, previous: int) -> bytes:
-    return seal(body, ("event", seq, life, prediction_id, previous))
+    return seal(body, f"event {seq} {life} {previous} {prediction_id}")
 
 
 def unseal_event(sealed: bytes, seq: int, life: int, prediction_id: str | None, previous: int) -> bytes:
-    return _unseal(f"event {seq}", sealed, ("event", seq, life, prediction_id, previous))
+    return _unseal(f"event {seq}", sealed, f"event {seq} {life} {previous} {prediction_id}")
 
 
 def seal_pending(body: bytes, prediction_id: str, life: int, at: int) -> bytes:
-    return seal(body, ("pending", prediction_id, life, at))
+    return seal(body, f"pending {life} {at} {prediction_id}")
 
 
 def unseal_pending(sealed: bytes, prediction_id: str, life: int, at: int) -> bytes:
-    return _unseal(f"the waiting prediction {prediction_id!r}", sealed, ("pending", prediction_id, life, at))
+    return _unseal(
+        f"the waiting prediction {prediction_id!r}", sealed, f"pending {life} {at} {prediction_id}"
+    )
 
 
 def seal_snapshot(state: bytes, life: int, seq: int) -> bytes:
-    return seal(state, ("snapshot", life, seq))
+    return seal(state, f"snapshot {life} {seq}")
 
 
 def unseal_snapshot(sealed: bytes, life: int, seq: int) -> bytes:
-    return _unseal(f"the snapshot after event {seq}", sealed, ("snapshot", life, seq))
+    return _unseal(f"the snapshot after event {seq}", sealed, f"snapshot {life} {seq}")
 
 
 def seal_outcomes(body: bytes, life: int, through: int, version: int) -> bytes:
-    return seal(body, ("outcome", life, through, version))
+    return seal(body, f"outcome {life} {through} {version}")
 
 
 def unseal_outcomes(sealed: bytes, life: int, through: int, version: int) -> bytes:
-    return _unseal(f"the page of outcomes up to event {through}", sealed, ("outcome", life, through, version))
+    what = f"the page of outcomes up to event {through}"
+    return _unseal(what, sealed, f"outcome {life} {through} {version}")
 
 
-def _unseal(what: str, sealed: bytes, place: tuple[object, ...]) -> bytes:
+def _unseal(what: str, sealed: bytes, place: str) -> bytes:
     try:
         return unseal(sealed, place)
     except Damaged as error:
@@ -59,7 +62,7 @@ MODEL_COLUMNS = (
 
 
 def model_digest(*columns: Any) -> bytes:
-    return digest(b"", ("model", *columns))
+    return digest(b"", repr(("model", *columns)))
 
 
 def check_model(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -70,7 +73,7 @@ def check_model(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def journal_digest(identity: str, numbered: int) -> bytes:
-    return digest(b"", ("journal", identity, numbered))
+    return digest(b"", repr(("journal", identity, numbered)))
 
 
 def add_functions(connection: sqlite3.Connection) -> None:

@@ -2,12 +2,13 @@
 
 import sqlite3
 
-from service.journal.seals import SEAL_BYTES, seal
+from service.journal.seals import SEAL_BYTES
+from service.journal.sqlite.migrations import seal_derived
 
 
 def make_schema_4(connection: sqlite3.Connection) -> None:
     connection.create_function("bare", 1, lambda sealed: sealed[:-SEAL_BYTES])
-    connection.create_function("seal", 1, seal)
+    connection.create_function("seal", 1, seal_derived)
     for statement in (
         "UPDATE event SET body = bare(body)",
         "UPDATE pending SET body = bare(body)",
