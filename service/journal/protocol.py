@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from service.events import AnyEvent, Prediction
 from service.timings import Timings
 
@@ -29,9 +31,8 @@ Answer = Callable[[bytes], Awaitable[bytes]]
 """The answer to a question of another replica; see `Journal.ask`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The answer to an append."""
+class Appended(msgspec.Struct, frozen=True):
+    """The answer to an append. There is one for every reveal, so it must be cheap."""
 
     seq: int
     """The event's sequence number; of a repetition, that of the event which is there already."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from service.engine.model.model import Model
@@ -39,7 +40,7 @@ def run(model: Model, rounds: list[tuple[Any, int]], at: int) -> list[Any]:
         if model.features.dimension is None:
             model.apply(DimensionFixed("m", at, len(example)))
         event = RoundLearned("m", at, None, label, model.features.encode(example))
-        outcomes.append(model.apply(event)._replace(version=0))  # type: ignore[union-attr]
+        outcomes.append(msgspec.structs.replace(model.apply(event), version=0))  # type: ignore[type-var]
     return outcomes
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from service.engine.engine import Engine
 from service.engine.fleet.live import Live
 from service.engine.model.checks import Sent
@@ -236,7 +238,10 @@ class Checks:
             if not self._plan.events_kept_max:
                 continue  # nothing is promised to those who send it again
             again = await self._engine.rounds.reveal(prediction.prediction_id, label)
-            demand(again == revealed._replace(replayed=True), f"{again.prediction_id} was learned again")
+            demand(
+                again == replace(revealed, replayed=True),
+                f"{again.prediction_id} was learned again",
+            )
         for prediction in self._some(list(self._waiting(number, life, voided=True))):
             try:
                 await self._engine.rounds.reveal(prediction.prediction_id, label)

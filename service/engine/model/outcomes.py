@@ -6,16 +6,16 @@ from array import array
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, count
 from math import isnan, nan
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from service.engine.model.labels import Labels
 from service.events import Label
 
 
-class Outcome(NamedTuple):
-    """What a revealed round did, and the model's counts after it."""
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What a revealed round did, and the model's counts after it. There is one for every round, so it must be cheap."""
 
     served: int
     """The number of the class that was served, -1 for none."""
@@ -107,7 +107,7 @@ class BlockOutcome:
         )
 
 
-class Round(NamedTuple):
+class Round(msgspec.Struct, frozen=True):
     """A finished round as its client sees it; `replayed` if it was finished before this request."""
 
     prediction_id: str | None
@@ -118,7 +118,7 @@ class Round(NamedTuple):
     replayed: bool
 
 
-COLUMNS = 1 + len(Outcome._fields)
+COLUMNS = 1 + len(Outcome.__struct_fields__)
 OUTCOME_BYTES = 8 * COLUMNS
 OLD_COLUMNS = 8
 """How many numbers a row had when there were no probabilities, and no mark in front of the rows."""
@@ -155,7 +155,19 @@ class OutcomeLog:
     def add(self, seq: int, outcome: Outcome) -> None:
         # Every number is an integer below 2**53 or a double already, so doubles hold them all exactly.
         probability = outcome.probability
-        self._rows.extend((seq, *outcome[:-1], nan if probability is None else probability))
+        self._rows.extend(
+            (
+                seq,
+                outcome.served,
+                outcome.score,
+                outcome.mistake,
+                outcome.updated,
+                outcome.version,
+                outcome.rounds,
+                outcome.mistakes,
+                nan if probability is None else probability,
+            )
+        )
 
     def find(self, seq: int) -> Outcome | None:
         """The outcome of one event.

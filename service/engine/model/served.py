@@ -2,22 +2,20 @@
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from service.events import Certainty
-from service.learning.statistics import Standing
+from service.learning.statistics.calibration import Standing
 
 NO_STANDING: Standing = (0.0, 0.0, None)
 """That of a prediction without a label, since no class was known."""
 
 
-class Served(NamedTuple):
-    """A prediction: its class, -1 for none, its score, and how sure the model is of it."""
-
-    chosen: int
-    score: float
-    certainty: Certainty
+Served = tuple[int, float, Certainty]
+"""A prediction: its class, -1 for none, its score, and how sure the model is of it."""
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """What was true when a prediction was served whose label is revealed now."""
 
     at: int

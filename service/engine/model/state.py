@@ -15,7 +15,8 @@ from service.learning.certainty.asking import Asking
 from service.learning.certainty.sets import Sets
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
-from service.learning.statistics import Standing, Statistics
+from service.learning.statistics import Statistics
+from service.learning.statistics.calibration import Standing
 from service.learning.vectors import Vector, Vectors
 
 AnyVector = TypeVar("AnyVector", Vector, Vectors)
@@ -111,7 +112,7 @@ class ModelState:
     def serve(self, z: Vector) -> Served:
         """What a prediction for a vector is, now; changes nothing."""
         chosen, score, gap = self.classifier.decide(z)
-        standing = self.statistics.standing(gap) if chosen >= 0 else NO_STANDING
+        standing = self.statistics.calibration.standing(gap) if chosen >= 0 else NO_STANDING
         certainty = Certainty(
             *standing,
             self.bound.weight if self.bound is not None else 0.0,
@@ -120,7 +121,7 @@ class ModelState:
             else None,
             self.asking.probability(gap) if self.asking else None,
         )
-        return Served(chosen, score, certainty)
+        return chosen, score, certainty
 
     def whole_round(self, example: Any, label: Label, at: int, weight: float = 1.0) -> Outcome:
         """Predict by the weights as they are, and learn the label at once. For `apply` only."""

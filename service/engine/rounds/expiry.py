@@ -60,7 +60,8 @@ class Expiry:
         self._making_room: Task[int] | None = None
 
     def is_due(self, prediction_at: int, now: int) -> bool:
-        return prediction_at < self._clock.ago(now, self._ttl_us)
+        # What is not old enough by the times themselves is not after any jump of the clock, either.
+        return prediction_at < now - self._ttl_us and prediction_at < self._clock.ago(now, self._ttl_us)
 
     def drop_excess(self, live: Live) -> None:
         """Give up a model's oldest predictions until it has `pending_max`, but none that is in use."""

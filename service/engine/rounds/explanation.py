@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from service.engine.model.model import Model
@@ -17,7 +18,7 @@ class Term(NamedTuple):
     product: float
 
 
-class Answered(NamedTuple):
+class Answered(msgspec.Struct, frozen=True):
     """A prediction, and what is told with it."""
 
     prediction: Prediction

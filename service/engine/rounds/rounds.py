@@ -124,7 +124,8 @@ class Rounds:
         self, prediction_id: str, label: Label, weight: float = 1.0, *, prefix: str = ""
     ) -> Round:
         """Learn the true label of a prediction, once; only of models whose names begin with `prefix`."""
-        self._check_weight(weight)
+        if weight != 1.0:
+            self._check_weight(weight)
         if not self._locks.try_acquire(prediction_id):
             await self._locks.acquire(prediction_id)
         try:
@@ -170,7 +171,8 @@ class Rounds:
         self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float = 1.0
     ) -> Round:
         """Predict and reveal at once. With an id, a retry is not learned twice."""
-        self._check_weight(weight)
+        if weight != 1.0:
+            self._check_weight(weight)
         if prediction_id is None:
             return await self._learn(name, sent, label, None, weight)
         check_id(prediction_id)

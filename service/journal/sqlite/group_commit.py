@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+
+import msgspec
 
 from service.child_processes import command_of
 from service.errors import Overloaded
@@ -55,7 +56,7 @@ PROBE_SECONDS = 1.0
 """How often it is tried whether the disk works again."""
 
 
-class Item(NamedTuple):
+class Item(msgspec.Struct, frozen=True):
     """A record, who waits for it, the event in it, and the prediction that need not be written with it."""
 
     record: Record
@@ -94,13 +95,15 @@ class Answers(asyncio.Protocol):
 class GroupCommit:
     """Sends groups of records to the writing process, and hands what became of them to `done`, one after the other.
 
-    `done` works in steps, between which the event loop may turn to others.
+    `done` yields when the event loop should turn to others, and goes on in its next turn.
 
     Groups and the records in them keep the order in which they were submitted, but for predictions that
     nobody waits for: those may come a little later than what follows them.
     """
 
-    def __init__(self, done: Callable[[list[Item], Written], Iterator[None]], *, queue_max: int) -> None:
+    def __init__(
+        self, done: Callable[[list[Item], Written, Turns], Iterator[None]], *, queue_max: int
+    ) -> None:
         self._done = done
         self.queue_max = queue_max
         self._held: dict[str, Numbered] = {}
@@ -109,6 +112,7 @@ class GroupCommit:
         self._being_applied: list[Numbered] = []
         self._answered: deque[bytes] = deque()
         self._applying: Iterator[None] | None = None
+        self._turns = Turns()
         self._flushing: asyncio.Handle | None = None
         self._releasing: asyncio.Handle | None = None
         self._settling: list[tuple[int, Future[None]]] = []
@@ -226,15 +230,14 @@ class GroupCommit:
 
     def _go_on(self) -> None:
         """Apply what is on disk, group by group; when a slice is over, go on in the next turn of the loop."""
-        turns = Turns()
+        self._turns.restart()
         try:
             while self._applying is not None or self._answered:
                 if self._applying is None:
                     self._applying = self._finish(decode_written(self._answered.popleft()))
                 for _ in self._applying:
-                    if turns.is_over:
-                        self._loop.call_soon(self._go_on)
-                        return
+                    self._loop.call_soon(self._go_on)
+                    return
                 self._applying = None
         except Exception as error:
             log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
@@ -257,7 +260,7 @@ class GroupCommit:
         self._look_for_trouble(written)
         if self._queue and self._flushing is None:
             self._flush()
-        yield from self._done(group, written)
+        yield from self._done(group, written, self._turns)
         self._being_applied = []
         self._settle_those_done()
 

@@ -61,6 +61,7 @@ from service.journal.sqlite.scrubbing import Scrub
 from service.journal.sqlite.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
+from service.turns import Turns
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -304,13 +305,15 @@ class SqliteJournal(Unshared):
         self.damage_found += 1
         log.error("the journal is damaged: %s", what)
 
-    def _committed(self, group: list[Item], written: Written) -> Iterator[None]:
-        """Apply a durable group in its order and answer those who wait; or tell them that it failed. In steps."""
+    def _committed(self, group: list[Item], written: Written, turns: Turns) -> Iterator[None]:
+        """Apply a durable group in its order and answer those who wait; or tell them that it failed."""
         if written.failure is not None:
             self._failed(group, written.failure, in_doubt=written.is_in_doubt)
             return
-        for (_, future, event, _), (status, seq) in zip(group, written.results, strict=True):
-            yield
+        for item, (status, seq) in zip(group, written.results, strict=True):
+            future, event = item.future, item.event
+            if turns.is_over:
+                yield
             try:
                 applied = self._apply(seq, event) if event is not None and status == NEW else None
             except ModelDamaged as error:
@@ -335,7 +338,8 @@ class SqliteJournal(Unshared):
             if in_doubt
             else JournalUnavailable(f"the journal cannot be written: {why}")
         )
-        for record, future, _, instead_of in group:
+        for item in group:
+            record, future, instead_of = item.record, item.future, item.instead_of
             if isinstance(record, PendingRecord) and future is None:
                 self._keep_later(record)
             elif future is not None and not future.done():

@@ -20,7 +20,11 @@ def logistic(x: float) -> float:
     >>> logistic(0.0), round(logistic(2.0), 6), round(logistic(-1e9), 9)
     (0.5, 0.880797, 1.13e-07)
     """
-    return _logistic(min(max(x, -STEEPEST), STEEPEST))  # type: ignore[no-any-return]
+    if x > STEEPEST:  # by comparisons: `min` and `max` take as long as all the rest
+        x = STEEPEST
+    elif x < -STEEPEST:
+        x = -STEEPEST
+    return _logistic(x)  # type: ignore[no-any-return]
 
 
 def logistic_of_all(x: Array) -> Array:

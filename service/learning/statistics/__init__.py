@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from service.learning import saved
-from service.learning.statistics.calibration import Calibration
+from service.learning.statistics.calibration import Calibration, Standing
 from service.learning.statistics.confusion import Confusion
 from service.learning.statistics.curve import Curve
 from service.learning.statistics.delay import Delay
@@ -39,11 +39,6 @@ STATISTICS: dict[str, type[Statistic]] = {
     "weighted": WeightedError,
 }
 """Every statistic by the name that it has as an attribute of `Statistics` and in a model's state."""
-
-
-Standing = tuple[float, float, float | None]
-"""How far ahead the class of a prediction was when it was served: how far its score was above the second-best, the same
-between 0 and 1 relative to the usual gap, and the chance that it is right. `calibration.py` tells more."""
 
 
 class Statistics:
@@ -157,11 +152,6 @@ class Statistics:
     def drift_state(self) -> str:
         """`stable`, `warning` or `drift`."""
         return self.drift.state_at(self.revealed)
-
-    def standing(self, gap: float) -> Standing:
-        """That of a prediction with this gap between its best scores, now."""
-        lead = self.calibration.lead(gap)
-        return gap, lead, self.calibration.probability(lead)
 
     def report(self, now_us: int, classes: int, confidence: float = 0.95) -> dict[str, Any]:
         """What `/stats` says, as of `now_us`, for a model that knows this many classes, by their indices."""

@@ -61,6 +61,10 @@ LIMITS = {
     EXPONENT: (-float(saved.COUNT_MAX), 0.0),
 }
 """What the numbers can be at most; the others have `saved.WEIGHT_MAX`."""
+Standing = tuple[float, float, float | None]
+"""How far ahead the class of a prediction was when it was served: how far its score was above the second-best, its
+lead, and the chance that it is right, None before the first reveal."""
+
 NO_SUMS = array("d", [0.0] * (GAPS + 1 - G_SLOPE))
 
 
@@ -75,20 +79,29 @@ def batch_size(seen: int) -> int:
     return 256 if seen <= 16_384 else 1024
 
 
+def _end_after(seen: int) -> int:
+    """The first reveal after this one that ends a group or a batch.
+
+    >>> [_end_after(seen) for seen in (0, 1, 32, 39, 40, 256, 287, 5000)]
+    [1, 2, 40, 40, 48, 288, 288, 5024]
+    """
+    size = min(GROUP, batch_size(seen + 1))
+    return seen - seen % size + size
+
+
 class Calibration:
     """Turns leads into probabilities, learns from reveals how, and counts what came of those that were served.
 
     >>> calibration = Calibration()
-    >>> calibration.probability(calibration.lead(1.0)) is None
-    True
+    >>> calibration.standing(1.0)
+    (1.0, 1.0, None)
     >>> for gap, right in [(1.0, True), (0.1, False), (2.0, True), (0.2, False)] * 20:
-    ...     lead = calibration.lead(gap)
-    ...     calibration.observe(gap, lead, calibration.probability(lead), right)
-    >>> [round(calibration.probability(calibration.lead(gap)), 2) for gap in (0.1, 2.0)]
+    ...     calibration.observe(*calibration.standing(gap), right)
+    >>> [round(calibration.standing(gap)[2], 2) for gap in (0.1, 2.0)]
     [0.04, 0.99]
     """
 
-    __slots__ = ("_cells", "_numbers")
+    __slots__ = ("_cells", "_due", "_numbers")
 
     DEFINITIONS: ClassVar[Mapping[str, str]] = {
         "calibration.rounds": "The reveals whose label was served with a `probability`.",
@@ -102,24 +115,28 @@ class Calibration:
     def __init__(self) -> None:
         self._numbers: array[float] | None = None  # made with the first reveal: many models are young
         self._cells: array[int] = no_cells()
+        self._due = 1
+        """With which reveal the current group or batch ends, whichever ends first."""
 
-    def lead(self, gap: float) -> float:
-        """How far the best class is ahead: 0 for a tie, one half for the usual gap, and never more than 1."""
-        return gap / (gap + self.usual_gap) if gap > 0.0 else 0.0
+    def standing(self, gap: float) -> Standing:
+        """That of a prediction with this gap between its best scores, now.
+
+        The lead says how far the best class is ahead: 0 for a tie, one half for the usual gap, and never more than 1.
+        """
+        n = self._numbers
+        if n is None:
+            return gap, 1.0 if gap > 0.0 else 0.0, None
+        lead = gap / (gap + n[SCALE]) if gap > 0.0 else 0.0
+        return gap, lead, logistic(n[SLOPE] * (STEEPNESS * lead) + n[OFFSET])
 
     def leads(self, behind: Array) -> Array:
-        """The same for each of several gaps: how far each class is behind the best."""
+        """The leads of several gaps: how far each class is behind the best."""
         return np.divide(behind, behind + self.usual_gap, out=np.zeros(len(behind)), where=behind > 0.0)
 
     @property
     def usual_gap(self) -> float:
         """The mean gap of the reveals, later ones weighing more; 0 before the first."""
         return self._numbers[SCALE] if self._numbers else 0.0
-
-    def probability(self, lead: float) -> float | None:
-        """The chance that the best class is the true one, by an estimate; None before the first reveal."""
-        n = self._numbers
-        return None if n is None else logistic(n[SLOPE] * (STEEPNESS * lead) + n[OFFSET])
 
     def observe(
         self, gap: float, lead: float, probability: float | None, right: bool, is_late: bool = True
@@ -147,7 +164,9 @@ class Calibration:
         n[H_BOTH] += slope * gradient
         n[H_OFFSET] += gradient * gradient
         n[GAPS] += gap
-        self._advance(n, 1)
+        n[SEEN] = seen = n[SEEN] + 1.0
+        if seen >= self._due:
+            self._complete(n, int(seen))
 
     def observe_rows(self, block: RevealedBlock) -> None:
         right = ~block.mistaken
@@ -160,10 +179,9 @@ class Calibration:
             gaps = block.gaps[done : done + many]
             if n is None or many < 8:  # few are faster one by one
                 for gap, is_right in zip(gaps.tolist(), right[done : done + many].tolist(), strict=True):
-                    lead = self.lead(gap)
-                    probability = self.probability(lead)
-                    block.probabilities.append(probability)
-                    self.observe(gap, lead, probability, is_right, is_late=False)
+                    standing = self.standing(gap)
+                    block.probabilities.append(standing[2])
+                    self.observe(*standing, is_right, is_late=False)
             else:
                 block.probabilities.extend(self._observe_batch(n, gaps, right[done : done + many]))
             done += many
@@ -202,13 +220,13 @@ class Calibration:
         for product in products:
             n[OF_GROUP] = product
             rounds = min(GROUP - first, left)
-            self._advance(n, rounds)
+            n[SEEN] += rounds
+            if n[SEEN] >= self._due:
+                self._complete(n, int(n[SEEN]))
             left, first = left - rounds, 0
 
-    def _advance(self, n: array[float], rounds: int) -> None:
-        """Count reveals, and finish the group and the batch if they are complete."""
-        n[SEEN] += rounds
-        seen = int(n[SEEN])
+    def _complete(self, n: array[float], seen: int) -> None:
+        """End the group, the batch or both that are complete with this reveal."""
         if not seen % GROUP:
             n[PRODUCT], exponent = frexp(n[PRODUCT] * n[OF_GROUP])
             n[EXPONENT] += exponent
@@ -216,6 +234,7 @@ class Calibration:
         size = batch_size(seen)
         if not seen % size:
             self._step(n, seen, size)
+        self._due = _end_after(seen)
 
     def _step(self, n: array[float], seen: int, size: int) -> None:
         """End a batch: one Newton step of θ by its gradients, and its gaps become part of the usual gap."""
@@ -266,6 +285,7 @@ class Calibration:
             for at, number in enumerate(saved.items(numbers, len(START))):
                 saved.real(number, f"[0][{at}]", *LIMITS.get(at, (-saved.WEIGHT_MAX, saved.WEIGHT_MAX)))
             calibration._numbers = array("d", numbers)
+            calibration._due = _end_after(int(numbers[SEEN]))
         calibration._cells = restore_cells(cells, "[1]", 2 * BINS, 2 * BINS)
         return calibration
 

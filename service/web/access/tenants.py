@@ -81,7 +81,7 @@ class TenantRounds:
         with _with_public_ids(key):
             done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms)
         public = _public_id(key, done.prediction.prediction_id)
-        return done._replace(prediction=structs.replace(done.prediction, prediction_id=public))
+        return structs.replace(done, prediction=structs.replace(done.prediction, prediction_id=public))
 
     async def _learn(
         self, key: Key, name: str, sent: Sent, label: Label, chosen: str | None, weight: float
@@ -89,7 +89,7 @@ class TenantRounds:
         check_own(name)
         with _with_public_ids(key):
             done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight)
-        return done._replace(prediction_id=_public_id(key, done.prediction_id))
+        return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
     async def _reveal(self, key: Key, prediction_id: str, label: Label, weight: float) -> Round:
         """The id may be chosen by the caller, made by the service, or chosen by a caller with an unrestricted key."""
@@ -108,7 +108,7 @@ class TenantRounds:
                     done = await self._rounds.reveal(prediction_id, label, weight, prefix=key.prefix)
                 except UnknownPrediction:
                     raise error from None
-        return done._replace(prediction_id=_public_id(key, done.prediction_id))
+        return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
 
 class TenantBlocks:

@@ -28,6 +28,7 @@ from service.journal.sqlite.records import (
     Written,
 )
 from service.journal.sqlite.schema import open_writer
+from service.turns import Turns
 from tests.waiting import eventually_async
 
 Groups = list[tuple[list[Item], Written]]
@@ -37,9 +38,9 @@ Groups = list[tuple[list[Item], Written]]
 async def writer_at(path: Path, groups: Groups, *, queue_max: int = 10_000) -> AsyncIterator[GroupCommit]:
     open_writer(path, "power").close()
 
-    def done(group: list[Item], written: Written) -> Iterator[None]:
+    def done(group: list[Item], written: Written, _: Turns) -> Iterator[None]:
         groups.append((group, written))
-        yield
+        yield from ()
 
     writer = GroupCommit(done, queue_max=queue_max)
     lock = os.open(path.parent / "lock", os.O_RDWR | os.O_CREAT)

@@ -49,8 +49,7 @@ def test_the_report_is_that_of_the_probabilities_that_were_served():
     for _ in range(500):
         gap = float(rng.exponential())
         right = bool(rng.random() < gap / (1 + gap))
-        lead = calibration.lead(gap)
-        probability = calibration.probability(lead)
+        _, lead, probability = calibration.standing(gap)
         calibration.observe(gap, lead, probability, right, is_late=False)
         if probability is not None:
             kept.append((probability, right))
@@ -88,8 +87,7 @@ def test_nothing_becomes_infinite_and_what_is_saved_can_be_opened(name, size):
     for number in range(4500):
         gap, right = STREAMS[name](rng, number)
         gap = min(gap * size, 1e275)
-        lead = calibration.lead(gap)
-        probability = calibration.probability(lead)
+        _, lead, probability = calibration.standing(gap)
         if probability is not None:
             assert logistic(-STEEPEST) <= probability <= logistic(STEEPEST)
         calibration.observe(gap, lead, probability, right, is_late=bool(number % 2))
@@ -113,9 +111,9 @@ def test_probabilities_do_not_depend_on_the_scale_of_the_scores():
         calibration, probabilities = Calibration(), []
         for _ in range(1000):
             gap = float(rng.exponential())
-            lead = calibration.lead(gap * size)
-            probabilities.append(calibration.probability(lead))
-            calibration.observe(gap * size, lead, probabilities[-1], bool(rng.random() < gap))
+            standing = calibration.standing(gap * size)
+            probabilities.append(standing[2])
+            calibration.observe(*standing, bool(rng.random() < gap))
         served_at.append(probabilities)
     assert served_at[0] == served_at[1] == served_at[2]
 
@@ -143,9 +141,9 @@ def test_blocks_across_the_limits_of_batches_are_as_one_by_one_to_the_bit(start,
         done += block
         expected = []
         for gap, is_right in zip(gaps_now.tolist(), right_now.tolist(), strict=True):
-            lead = alone.lead(gap)
-            expected.append(alone.probability(lead))
-            alone.observe(gap, lead, expected[-1], is_right, is_late=False)
+            standing = alone.standing(gap)
+            expected.append(standing[2])
+            alone.observe(*standing, is_right, is_late=False)
         whole = RevealedBlock(
             right_now, right_now, ~right_now, np.cumsum(~right_now), done - block, 0, gaps_now
         )
@@ -165,17 +163,18 @@ def test_a_matrix_that_rounding_has_made_singular_still_gives_a_step():
     """What 2^38 rounds with one lead leave: A is the start plus n times the same square, which has no inverse."""
     calibration = Calibration()
     for number in range(4096):
-        lead = calibration.lead(1.0)
-        calibration.observe(1.0, lead, calibration.probability(lead), number % 2 == 0)
+        calibration.observe(*calibration.standing(1.0), number % 2 == 0)
     state = calibration.state()
     rounds = 2.0**38
     state[0][numbers.A_SLOPE], state[0][numbers.A_BOTH] = 4 * rounds, 2 * rounds
     state[0][numbers.A_OFFSET] = rounds
     calibration = Calibration.restore(state)
-    before = calibration.probability(0.5)
+    (gap, lead, before) = calibration.standing(1.0)  # the usual gap, so the lead is one half
+    assert lead == 0.5 and before is not None
     for _ in range(512):
-        calibration.observe(1.0, 0.5, calibration.probability(0.5), False)
-    assert 0.0 < calibration.probability(0.5) <= before
+        calibration.observe(*calibration.standing(gap), False)
+    after = calibration.standing(gap)[2]
+    assert after is not None and 0.0 < after <= before
     assert all(isfinite(value) for value in calibration.state()[0])
 
 
@@ -201,8 +200,7 @@ def test_a_matrix_that_rounding_has_made_singular_still_gives_a_step():
 def test_numbers_that_no_stream_leads_to_are_refused_by_their_place(at, value):
     calibration = Calibration()
     for number in range(100):
-        lead = calibration.lead(1.0)
-        calibration.observe(1.0, lead, calibration.probability(lead), number % 3 > 0)
+        calibration.observe(*calibration.standing(1.0), number % 3 > 0)
     state = calibration.state()
     state[0][at] = value
     with pytest.raises(saved.BadState) as error:

@@ -144,7 +144,7 @@ def test_blocks_of_any_size_leave_each_statistic_as_one_by_one_would(classes, er
         gaps = np.array([rng.choice([0.0, rng.random(), 10 * rng.random()]) for _ in range(size)])
         rises, probabilities = [], []
         for truth, answer, gap in zip(truths.tolist(), served.tolist(), gaps.tolist(), strict=True):
-            standing = alone.standing(gap)
+            standing = alone.calibration.standing(gap)
             probabilities.append(standing[2])
             if alone.observe(
                 truth,
@@ -249,7 +249,7 @@ def test_a_young_model_takes_about_2_2_kilobytes():
                 predicted_at_us=at_us - 7_000_000,
                 updated=wrong,
                 stale_updates=0,
-                standing=statistics.standing(gap),
+                standing=statistics.calibration.standing(gap),
             )
             bound.observe(x, -1, updated=wrong, score=0.1, stale_updates=0)
         kept[2 * count], kept[2 * count + 1] = statistics, bound
