@@ -29,7 +29,7 @@ from service.errors import (
 )
 from service.events import Label
 from service.journal.protocol import Appended
-from service.turns import Turns
+from service.turns import Turns, gather_in_turns
 from service.web.access.tenants import TenantBlocks, TenantRounds
 from service.web.http.inflating import TooInflated
 from service.web.routes.rounds import (
@@ -244,7 +244,7 @@ class StreamAnswers:
                 begun.append((model, run, started))
         runs.clear()
         if slow:
-            await asyncio.gather(*slow)
+            await gather_in_turns(slow)
         for each in begun:
             await self._finish(*each)
 
