@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from service.engine.decoding import UNDECODABLE, raise_problem
-from service.errors import MalformedJson, NovikoffError
+from service.errors import MalformedJson, NovikoffError, kept
 from service.turns import Turns
 from service.web.http.bodies import Receive
 from service.web.http.inflating import Inflating, inflated
@@ -200,7 +200,7 @@ class Lines:
             try:
                 raise_problem(error)
             except NovikoffError as problem:
-                return problem
+                return kept(problem)
 
 
 def _as_one(parts: list[Part]) -> Part:
