@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
+from service.engine.fleet.shares import Tenants
 from service.engine.jobs.fit_process import FitLimits
 from service.engine.model.settings import ModelLimits
 from service.engine.transfer.importing import Importing
@@ -109,7 +110,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     models_seen = TenantModels(engine.models)
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
-    answers_room = _answers_room(settings)
+    answers_room = _answers_room(settings, engine.fleet.tenants)
     collector = metrics.Collector(
         engine.fleet,
         journal,
@@ -134,6 +135,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         line_bytes_max=settings.line_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
         streams_max=settings.streams_max,
+        tenants=engine.fleet.tenants,
         errors_max=settings.stream_errors_max,
         inflated_ratio_max=settings.inflated_ratio_max,
         inflated_bytes_max=settings.inflated_bytes_max,
@@ -175,10 +177,10 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     return app
 
 
-def _answers_room(settings: Settings) -> DiskRoom:
+def _answers_room(settings: Settings, tenants: Tenants) -> DiskRoom:
     """On the disk of the journal, if that is here: the system's directory may be in memory."""
     directory = settings.data if settings.journal == "sqlite" else None
-    return DiskRoom(settings.stream_answers_bytes_max, directory)
+    return DiskRoom(settings.stream_answers_bytes_max, directory, tenants)
 
 
 async def _close(engine: Engine, journal: Journal, seconds: float) -> None:

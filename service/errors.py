@@ -41,7 +41,7 @@ NovikoffError
 
 import copyreg
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,20 @@ class NovikoffError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle and copy: all attributes as they are, whatever the constructor of a subclass asks for."""
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def kept(error: E) -> E:
+    """An error of ours to be kept until it is answered, without the frames that it came through.
+
+    These hold on to all that was in them, the place where the error is kept too: only a garbage collection would free
+    them, and one of thousands of bad lines holds everybody up. Errors that nobody foresaw keep them for the log.
+    """
+    if isinstance(error, NovikoffError):
+        error.__traceback__ = error.__context__ = None
+    return error
 
 
 class RequestError(NovikoffError):

@@ -2,8 +2,8 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -47,15 +47,45 @@ class InLoop:
             status = message.get("status", status)
             told.extend(message.get("body", b""))
 
-        scope = {
-            "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "root_path": "",
-            "query_string": query.encode(), "headers": list(headers), "client": ("127.0.0.1", 1),
-        }  # fmt: skip
-        turns = Turns()
-        watching = asyncio.create_task(turns.watch())
-        await self._app(scope, receive, send)
-        watching.cancel()
+        with watched() as turns:
+            await self._app(_scope("POST", path, query, *headers), receive, send)
         return status, bytes(told), turns
+
+    async def get(self, path: str, query: str = "", until: bytes | None = None) -> bytes:
+        """The body of the answer; of one that has no end, up to where `until` is in it."""
+        told = bytearray()
+        enough = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await enough.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            assert message.get("status", 200) == 200
+            told.extend(message.get("body", b""))
+            if until is not None and until in told:
+                enough.set()
+
+        await self._app(_scope("GET", path, query), receive, send)
+        return bytes(told)
+
+
+def _scope(method: str, path: str, query: str, *headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    return {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(), "root_path": "",
+        "query_string": query.encode(), "headers": list(headers), "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+
+
+@contextmanager
+def watched() -> Iterator[Turns]:
+    """The turns of the loop meanwhile."""
+    turns = Turns()
+    watching = asyncio.create_task(turns.watch())
+    try:
+        yield turns
+    finally:
+        watching.cancel()
 
 
 @asynccontextmanager

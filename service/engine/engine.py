@@ -8,6 +8,7 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
+from service.engine.fleet.shares import Tenants
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.fit_process import FitLimits
 from service.engine.jobs.jobs import Jobs
@@ -56,19 +57,18 @@ class Engine:
         """`clock`: another than that of the journal, for tests. `tenants`: what the names of their models begin with, a
         prefix of another one before it."""
         self._journal = journal
-        self._tenants = tenants
         self.is_open = False
         self.clock = clock or Clock(journal.time_us, is_shared=journal.is_shared)
         self.fleet = Fleet(
             journal,
             self.clock,
             memory=MemoryUse(
+                tenants=Tenants(tenants),
                 models_max=rules.models_loaded_max,
                 models_bytes_max=rules.models_loaded_bytes_max,
                 outcomes_bytes_max=rules.outcomes_bytes_max,
             ),
             snapshot_every_events=rules.snapshot_every_events,
-            tenants=tenants,
         )
         self.models = Models(
             journal,
@@ -103,23 +103,27 @@ class Engine:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
         self.fleet.newest_event_at_start = await self._journal.open(apply)
         self.clock.start_after(self.fleet.newest_event_at_start)
-        before = await self._journal.totals("")
-        self.fleet.model_count.start(before.models)
-        # In a shared journal each replica counts and expires only the predictions that it has served.
-        if not self._journal.is_shared:
-            await self._count_waiting(before.pending)
+        await self._count()
         await self.jobs.open()
         self._housekeeping = Housekeeping(self._journal, self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True
 
-    async def _count_waiting(self, in_all: int) -> None:
-        """Count the predictions that wait, of each tenant and of nobody in particular."""
-        waiting = self.fleet.waiting
-        for prefix in self._tenants():
-            if waiting.tenant_of(prefix) == prefix:  # or it is within that of another
-                waiting.count_unloaded(prefix, (await self._journal.totals(prefix)).pending)
-        waiting.count_unloaded("", in_all - waiting.unloaded)
+    async def _count(self) -> None:
+        """Count the models and the predictions that wait, of each tenant and of nobody in particular."""
+        in_all = await self._journal.totals("")
+        models, pending = in_all.models, in_all.pending
+        for tenant in self.fleet.tenants.all():
+            of_one = await self._journal.totals(tenant)
+            self._count_of(tenant, of_one.models, of_one.pending)
+            models, pending = models - of_one.models, pending - of_one.pending
+        self._count_of("", models, pending)
+
+    def _count_of(self, tenant: str, models: int, pending: int) -> None:
+        self.fleet.model_count.start(tenant, models)
+        # In a shared journal each replica counts and expires only the predictions that it has served.
+        if not self._journal.is_shared:
+            self.fleet.waiting.count_unloaded(tenant, pending)
 
     def _apply_of_others(self, seq: int, event: AnyEvent) -> Any:
         """Apply an event that another replica may have timed; the clock here does not fall behind it."""

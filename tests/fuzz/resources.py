@@ -7,6 +7,7 @@ import argparse
 import gzip
 import io
 import json
+import os
 import random
 import re
 import socket
@@ -23,6 +24,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
+from tests.fuzz.watcher import Watcher
 from tests.memory import peak_bytes
 from tests.running import NO_TLS, Service
 
@@ -41,6 +43,7 @@ SETTINGS: dict[str, object] = {
     "connections_max": 200,
     "streams_max": 8,
     "request_timeout_seconds": 5,
+    "loop_pause_seconds_max": 0.25,
 }
 """Of a service for a small machine."""
 
@@ -173,23 +176,6 @@ KINDS: list[Callable[[Attacker], None]] = [
 ]  # fmt: skip
 
 
-class Watcher:
-    """Asks for /livez again and again; how long the longest answer took."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self.longest_seconds = 0.0
-        self.asked = 0
-
-    def look(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=60, verify=NO_TLS) as client:
-            began = time.perf_counter()
-            with suppress(httpx.HTTPStatusError):
-                client.get("/livez")
-        self.longest_seconds = max(self.longest_seconds, time.perf_counter() - began)
-        self.asked += 1
-
-
 class Siege:
     """Attackers at a service, each in a thread, until `stop`; `check` tells what has gone wrong."""
 
@@ -208,12 +194,9 @@ class Siege:
         threads = [threading.Thread(target=attack, args=(attacker,)) for attacker in self._attackers]
         for thread in threads:
             thread.start()
-        while any(thread.is_alive() for thread in threads) and self.service.process.poll() is None:
-            with suppress(httpx.HTTPError):
-                self.watcher.look()
-            time.sleep(0.05)
         for thread in threads:
             thread.join()
+        self.watcher.stop()
         for attacker in self._attackers:
             attacker.close()
 
@@ -253,6 +236,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="novikoff-siege-") as directory:
         service = Service(Path(directory) / "data", **SETTINGS).start(cold=True)
         siege = Siege(service, arguments.seed)
+        os.nice(5)  # for the attackers' threads: they are to load the service, and not to take its core away
         ends = time.monotonic() + 60 * arguments.minutes
         siege.run(lambda _: time.monotonic() > ends)
         wrong = siege.wrong()

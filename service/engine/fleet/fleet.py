@@ -4,7 +4,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
@@ -54,18 +54,20 @@ class Fleet:
         *,
         memory: MemoryUse,
         snapshot_every_events: int,
-        tenants: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._journal = journal
         self._clock = clock
         self.memory = memory
+        self.tenants = memory.tenants
         self._saving = Saving(journal, memory, every_events=snapshot_every_events)
         self._loading = Loading(journal, self._apply_to, self._admit)
-        self.model_count = ModelCount()
+        self.model_count = ModelCount(self.tenants)
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
         self.unsummarised: set[str] = set()
         """Loaded models that have changed since their summaries were saved."""
+        self._none_idle_at = -1
+        """`Journal.finished` when no model could be unloaded."""
         self._summarising = asyncio.Lock()
         self._applied = 0
         self._deleting: dict[str, int] = {}
@@ -77,9 +79,8 @@ class Fleet:
         self.tick = 0
         """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
         self.set_aside = SetAside()
-        self.loaded: OrderedDict[str, Live] = OrderedDict()
-        """Least recently used first."""
-        self.waiting = Waiting(tenants)
+        self.loaded: dict[str, Live] = {}
+        self.waiting = Waiting(self.tenants)
         """The predictions of loaded models that wait."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
@@ -93,7 +94,7 @@ class Fleet:
         """The model of this name if it is loaded; it counts as the most recently used from now on."""
         live = self.loaded.get(name)
         if live is not None:
-            self.loaded.move_to_end(name)
+            live.peers.move_to_end(name)
         return live
 
     async def get(self, name: str) -> Live:
@@ -213,7 +214,7 @@ class Fleet:
         self.changed(live)
         self._saving.save_if_due(live)
         if self.memory.has_too_many_outcomes:
-            self._saving.save_outcomes(list(self.loaded.values()))
+            self._saving.save_outcomes()
         if self.memory.weigh(live):
             self._unload_excess(live)
         return outcome
@@ -341,12 +342,15 @@ class Fleet:
         self._unload_excess(live)
 
     def _unload_excess(self, wanted: Live) -> None:
-        """Unload what was used least recently, but not what is in use, until those that are left fit."""
+        """Unload those that have to give way, but not what is in use, until those that are left fit."""
         while self.memory.has_too_many_models:
             finished = self._journal.finished
-            idle = (old for old in self.loaded.values() if old is not wanted and old.is_idle(finished))
+            if finished == self._none_idle_at:  # they are many, and all are still waiting for the disk
+                return
+            idle = (old for old in self.memory.giving_way() if old is not wanted and old.is_idle(finished))
             some = list(islice(idle, UNLOADED_AT_ONCE))
             if not some:
+                self._none_idle_at = finished
                 return
             for old in some:
                 if not self.memory.has_too_many_models:

@@ -30,6 +30,9 @@ SNAPSHOT_SHARE = 0.05
 NO_PREDICTIONS: OrderedDict[str, Prediction] = OrderedDict()
 """Shared by all models without waiting predictions, to save memory. Never added to."""
 
+NO_PEERS: "OrderedDict[str, Live]" = OrderedDict()
+"""Of models that are not admitted yet. Never added to."""
+
 
 class Live:
     """A loaded model, with what is not part of the fold over its events."""
@@ -42,6 +45,7 @@ class Live:
         "model",
         "new_labels",
         "outcomes",
+        "peers",
         "pending",
         "pins",
         "saving",
@@ -93,6 +97,8 @@ class Live:
         """Predictions made up to this time cannot be revealed any more."""
         self.tenant = ""
         """Whose model it is, for limits that tenants share."""
+        self.peers = NO_PEERS
+        """The tenant's models in memory, the least recently used first; this one among them once it is admitted."""
         self.weight_bytes = 0
         """What the model takes in memory, as it was estimated last."""
         self.weighed = (-1, -1)

@@ -1,6 +1,10 @@
-"""What the models in memory take, by estimate, kept as they are loaded, grow and go."""
+"""What the models in memory take, by estimate, kept as they are loaded, grow and go; and which of them give way."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 
 from service.engine.fleet.live import Live
+from service.engine.fleet.shares import Shares, Tenants
 from service.engine.model.checks import bytes_in_memory
 from service.engine.model.outcomes import OUTCOME_BYTES
 
@@ -8,30 +12,48 @@ from service.engine.model.outcomes import OUTCOME_BYTES
 class MemoryUse:
     """Bytes of models and of the outcomes that no snapshot has yet, and whether they are too many."""
 
-    def __init__(self, *, models_max: int, models_bytes_max: int, outcomes_bytes_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        models_max: int,
+        models_bytes_max: int,
+        outcomes_bytes_max: int,
+        tenants: Tenants | None = None,
+    ) -> None:
+        self.tenants = tenants or Tenants()
         self._models_max = models_max
         self._models_bytes_max = models_bytes_max
         self.outcomes_bytes_max = outcomes_bytes_max
-        self._models = 0
-        self.models_bytes = 0
+        self.models = Shares(self.tenants)
         self.outcomes_bytes = 0
+        self._peers: dict[str, OrderedDict[str, Live]] = {}
+        """The models in memory of each tenant, the least recently used first."""
+
+    @property
+    def models_bytes(self) -> int:
+        return self.models.bytes
 
     @property
     def has_too_many_models(self) -> bool:
-        return self._models > self._models_max or self.models_bytes > self._models_bytes_max
+        return self.models.count > self._models_max or self.models.bytes > self._models_bytes_max
 
     @property
     def has_too_many_outcomes(self) -> bool:
         return self.outcomes_bytes > self.outcomes_bytes_max
 
     def admit(self, live: Live) -> None:
-        self._models += 1
+        live.tenant = self.tenants.of(live.model.name)
+        live.peers = self._peers.setdefault(live.tenant, OrderedDict())
+        live.peers[live.model.name] = live
+        self.models.add(live.tenant, 0)
         self.add_outcomes(len(live.outcomes))
         self.weigh(live)
 
     def remove(self, live: Live) -> None:
-        self._models -= 1
-        self.models_bytes -= live.weight_bytes
+        del live.peers[live.model.name]
+        if not live.peers:
+            self._peers.pop(live.tenant, None)
+        self.models.remove(live.tenant, live.weight_bytes)
         self.add_outcomes(-len(live.outcomes))
 
     def add_outcomes(self, more: int) -> None:
@@ -45,5 +67,25 @@ class MemoryUse:
             return False
         live.weighed = extent
         before, live.weight_bytes = live.weight_bytes, bytes_in_memory(model)
-        self.models_bytes += live.weight_bytes - before
+        self.models.add(live.tenant, live.weight_bytes - before, count=0)
         return True
+
+    def giving_way(self) -> Iterator[Live]:
+        """Models to be unloaded, in this order: of the tenant that has most, the least recently used first.
+
+        Those of tenants with less than an equal share are not among them. Nothing may change while it is read.
+        """
+        by_bytes = self.models.bytes > self._models_bytes_max
+        for tenant in self.models.giving_way(by_bytes=by_bytes):
+            yield from self._peers[tenant].values()
+
+    def by_outcomes(self) -> list[Live]:
+        """Models with outcomes, those of the tenant that has most of them first, then those that have most.
+
+        They are counted only when somebody asks, since that is seldom, and every round would have to pay for it.
+        """
+        having = [live for peers in self._peers.values() for live in peers.values() if live.outcomes]
+        of_tenants: Counter[str] = Counter()
+        for live in having:
+            of_tenants[live.tenant] += len(live.outcomes)
+        return sorted(having, key=lambda live: (of_tenants[live.tenant], len(live.outcomes)), reverse=True)

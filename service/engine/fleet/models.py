@@ -90,10 +90,14 @@ class Models:
         await self._fleet.delete(ModelDeleted(name, self._clock.now()))
 
     async def _add(self, event: ModelCreated | ModelImported) -> bool:
-        """Create a model if there are fewer than `models_max`; False if there is one of this name."""
+        """Create a model if there are fewer than `models_max`, and its tenant leaves some to others.
+
+        False if there is one of this name.
+        """
         async with self._turn:
-            if self._fleet.model_count.total >= self._models_max and not await self._is_known(event.model):
-                raise TooManyModels(f"there are {self._models_max} models, and no more are made")
+            count = self._fleet.model_count
+            if not count.has_room(event.model, self._models_max) and not await self._is_known(event.model):
+                raise TooManyModels(_too_many(count.total, self._models_max))
             return (await self._fleet.create(event)).is_new
 
     async def _is_known(self, name: str) -> bool:
@@ -119,6 +123,12 @@ class Models:
         """A model's retained events, oldest first."""
         await self._fleet.get(name)
         return await self._journal.events(name, after=after, limit=limit)
+
+
+def _too_many(models: int, models_max: int) -> str:
+    if models >= models_max:
+        return f"there are {models_max} models, and no more are made"
+    return f"of the {models_max} models that there may be, the rest is for others"
 
 
 def _exists(name: str) -> ModelExists:

@@ -24,6 +24,8 @@ class Saving:
         self._memory = memory
         self._every_events = every_events
         self._tasks: set[Task[None]] = set()
+        self._freeing: Task[None] | None = None
+        """Makes room for outcomes, if it is not done."""
 
     def save_if_due(self, live: Live) -> None:
         if live.is_snapshot_due(self._every_events) and live.saving is None:
@@ -37,17 +39,25 @@ class Saving:
             return
         live.saving = live.outcomes
         live.pins += 1  # so that it is not loaded anew from the snapshot before
-        task = run_once("encoding a snapshot", self._encode(live, live.begin_snapshot()))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep(run_once("encoding a snapshot", self._encode(live, live.begin_snapshot())))
 
-    def save_outcomes(self, models: list[Live]) -> None:
-        """Save models until half of the room for outcomes is free, those with the most first."""
-        for live in sorted(models, key=lambda live: len(live.outcomes), reverse=True):
+    def save_outcomes(self) -> None:
+        """Save models until half of the room for outcomes is free, in the order in which they give way.
+
+        In slices: they may be thousands.
+        """
+        if self._freeing is None or self._freeing.done():
+            self._freeing = run_once("saving outcomes", self._free_outcomes())
+            self._keep(self._freeing)
+
+    async def _free_outcomes(self) -> None:
+        turns = Turns()
+        for live in self._memory.by_outcomes():
             if self._memory.outcomes_bytes <= self._memory.outcomes_bytes_max // 2:
                 return
-            if live.saving is None:
+            if live.saving is None and live.outcomes and live.peers.get(live.model.name) is live:
                 self.save(live)
+                await turns.give()
 
     async def save_all(self, models: list[Live]) -> None:
         """Save those that have changed since their last snapshot, as fast as the journal takes them."""
@@ -68,6 +78,10 @@ class Saving:
         finally:
             live.saving = None
             live.pins -= 1
+
+    def _keep(self, task: Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _settle(self) -> None:
         """Wait until the journal has been given all snapshots that were begun."""

@@ -1,10 +1,9 @@
 """Predictions of loaded models that wait for their labels: whose they are, and how many bytes they take."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from service.engine.fleet.live import Live
+from service.engine.fleet.shares import Shares, Tenants
 from service.events import Prediction
 
 PREDICTION_BYTES = 1_024
@@ -34,34 +33,21 @@ def features_bytes(features: Any) -> int:
     return NAME_BYTES * len(features) + 4 * sum(map(len, features))
 
 
-@dataclass(slots=True)
-class Use:
-    """How many predictions wait, and what they take."""
-
-    count: int = 0
-    bytes: int = 0
-
-
 class Waiting:
     """Finds the model of a waiting prediction, and keeps what all of them take, for each tenant."""
 
-    def __init__(self, prefixes: Callable[[], Sequence[str]]) -> None:
-        """`prefixes`: with which the names of tenants' models begin, a prefix of another one before it."""
-        self._prefixes = prefixes
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
         self._owner: dict[str, Live] = {}
-        self.bytes = 0
-        self.tenants: dict[str, Use] = {}
-        """What they take of each tenant, by its prefix; "" for models of nobody in particular."""
+        self.shares = Shares(tenants)
+        """What they take, and whose they are."""
         self.unloaded = 0
         self.unloaded_of: dict[str, int] = {}
         """How many predictions wait of models that are not loaded, by their summaries; and of each tenant."""
 
     @property
-    def is_shared_by_tenants(self) -> bool:
-        return bool(self._prefixes())
-
-    def tenant_of(self, model: str) -> str:
-        return next((prefix for prefix in self._prefixes() if model.startswith(prefix)), "")
+    def bytes(self) -> int:
+        return self.shares.bytes
 
     def __len__(self) -> int:
         return len(self._owner)
@@ -78,22 +64,21 @@ class Waiting:
 
     def admit(self, live: Live) -> None:
         """Count those of a model that is loaded now."""
-        live.tenant = self.tenant_of(live.model.name)
         for prediction in live.pending.values():
             self.add(live, prediction)
 
     def count_unloaded(self, model: str, more: int) -> None:
         """Note that so many more, or fewer, wait of a model that is not loaded."""
-        tenant = self.tenant_of(model)
+        tenant = self._tenants.of(model)
         self.unloaded = max(0, self.unloaded + more)
         self.unloaded_of[tenant] = max(0, self.unloaded_of.get(tenant, 0) + more)
 
     def heaviest(self, *, by_bytes: bool) -> str:
         """The tenant with the most, in memory if bytes are counted."""
         if by_bytes:
-            return max(self.tenants, key=lambda tenant: self.tenants[tenant].bytes, default="")
+            return next(self.shares.giving_way(by_bytes=True), "")
         counts = dict(self.unloaded_of)
-        for tenant, use in self.tenants.items():
+        for tenant, use in self.shares.of.items():
             counts[tenant] = counts.get(tenant, 0) + use.count
         return max(counts, key=lambda tenant: counts[tenant], default="")
 
@@ -101,22 +86,9 @@ class Waiting:
         if prediction.prediction_id in self._owner:
             return
         self._owner[prediction.prediction_id] = live
-        size = bytes_of(prediction)
-        use = self.tenants.get(live.tenant)
-        if use is None:
-            use = self.tenants[live.tenant] = Use()
-        use.count += 1
-        use.bytes += size
-        self.bytes += size
+        self.shares.add(live.tenant, bytes_of(prediction))
 
     def remove(self, live: Live, prediction: Prediction) -> None:
         """One that is not here any more does not matter."""
-        if self._owner.pop(prediction.prediction_id, None) is None:
-            return
-        size = bytes_of(prediction)
-        use = self.tenants[live.tenant]
-        use.count -= 1
-        use.bytes -= size
-        self.bytes -= size
-        if not use.count:
-            del self.tenants[live.tenant]
+        if self._owner.pop(prediction.prediction_id, None) is not None:
+            self.shares.remove(live.tenant, bytes_of(prediction))

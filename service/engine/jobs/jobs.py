@@ -8,7 +8,7 @@ import asyncio
 import logging
 from asyncio import get_running_loop
 from asyncio.subprocess import PIPE, Process
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
@@ -20,6 +20,7 @@ from service.child_processes import command_of
 from service.engine.clock import Clock, make_job_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.fleet.shares import Shares
 from service.engine.fleet.waiting import features_bytes
 from service.engine.jobs.fit_bodies import (
     READ_HERE_BYTES_MAX,
@@ -57,6 +58,7 @@ class Running:
     """A job that is not finished: its task and what belongs to it."""
 
     job: Job
+    tenant: str
     accepted: asyncio.Future[None]
     """Done when the examples were read; fails if something is wrong with them, which is the client's answer then."""
     process: Process | None = None
@@ -77,6 +79,8 @@ class Jobs:
         self._reading_history = asyncio.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._running: dict[str, Running] = {}
+        self._places = Shares(fleet.tenants)
+        """Of jobs that run, whose they are."""
 
     async def open(self) -> None:
         """From now on tell other replicas of the jobs here."""
@@ -146,7 +150,8 @@ class Jobs:
         now = self._clock.now()
         job_id = REPLICA_SEPARATOR.join(filter(None, (make_job_id(now), self._journal.replica)))
         job = self._jobs[job_id] = Job(job_id, live.model.name, options, examples, now)
-        running = self._running[job_id] = Running(job, get_running_loop().create_future())
+        running = self._running[job_id] = Running(job, live.tenant, get_running_loop().create_future())
+        self._places.add(live.tenant, 0)
         if task.unread is None:
             running.accepted.set_result(None)
         running.task = asyncio.create_task(self._run(running, task, live.life))
@@ -164,13 +169,25 @@ class Jobs:
             await self._cancel(job_id)
 
     def _check_room(self, name: str) -> None:
-        running = [job for job in self._jobs.values() if job.state == "running"]
-        if any(job.model == name for job in running):
+        if any(running.job.model == name for running in self._running.values()):
             raise JobRunning(f"a job of {name!r} is running; wait for it or cancel it")
-        if len(running) >= self._running_max:
-            raise Overloaded(f"{len(running)} jobs are running; try again later")
-        while len(self._jobs) - len(running) > FINISHED_KEPT:
-            del self._jobs[next(job.id for job in self._jobs.values() if job.state != "running")]
+        if not self._places.may_take(self._fleet.tenants.of(name), 1, self._running_max):
+            left = ", and what is left is for others" if self._places.count < self._running_max else ""
+            raise Overloaded(f"{self._places.count} jobs are running{left}; try again later")
+        self._forget_some()
+
+    def _forget_some(self) -> None:
+        """Forget the oldest finished jobs of the tenant that has most, until FINISHED_KEPT are left."""
+        finished = [job for job_id, job in self._jobs.items() if job_id not in self._running]
+        if len(finished) <= FINISHED_KEPT:
+            return
+        owners = [self._fleet.tenants.of(job.model) for job in finished]
+        counts = Counter(owners)
+        for _ in range(len(finished) - FINISHED_KEPT):
+            ((heaviest, _),) = counts.most_common(1)
+            at = owners.index(heaviest)
+            del self._jobs[finished.pop(at).id], owners[at]
+            counts[heaviest] -= 1
 
     async def _history(self, name: str) -> EncodedExamples:
         """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
@@ -218,6 +235,7 @@ class Jobs:
                 await running.process.wait()
             job.finished_at = self._clock.now()
             del self._running[job.id]
+            self._places.remove(running.tenant, 0)
             if not accepted.done():
                 accepted.set_exception(Overloaded("the fit was given up before it began; try again later"))
             accepted.exception()  # marks it as seen: if nobody waits for it, asyncio would log it

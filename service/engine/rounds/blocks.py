@@ -16,7 +16,7 @@ from service.engine.model.checks import NONE_NEW, LabelChecks, NewLabels, Sent
 from service.engine.model.outcomes import BlockOutcome
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.room import with_room
-from service.errors import NovikoffError, Unavailable
+from service.errors import NovikoffError, Unavailable, kept
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
@@ -116,7 +116,7 @@ class Blocks:
             except Unavailable:  # which is no fault of this round, and none after it may be learned before it
                 raise
             except NovikoffError as error:
-                errors[at] = error
+                errors[at] = kept(error)
         # In one go: between this and the event nobody else may add a class.
         good: list[Any] = []
         checks = LabelChecks(live.model, live.new_labels)
@@ -124,7 +124,7 @@ class Blocks:
             try:
                 checks.check(labels[at])
             except NovikoffError as error:
-                errors[at] = error
+                errors[at] = kept(error)
             else:
                 good.append(example)
         return live.model.features.rows_of(good) if good else [], frozenset(checks.new)

@@ -89,7 +89,7 @@ class Expiry:
         heaviest = waiting.heaviest(by_bytes=by_bytes)
         if heaviest == live.tenant and self._drop_oldest(live):
             return
-        if (heaviest or by_bytes or waiting.is_shared_by_tenants) and self._drop_oldest_of(heaviest):
+        if (heaviest or by_bytes or self._fleet.tenants.are_there) and self._drop_oldest_of(heaviest):
             return
         if self._making_room is None:  # one task for all requests that need room
             self._making_room = asyncio.create_task(self._give_up_oldest())

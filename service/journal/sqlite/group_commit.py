@@ -8,6 +8,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import sys
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -68,6 +69,20 @@ class Item(msgspec.Struct, frozen=True):
 Numbered = tuple[int, Item]
 """An item and its number among all that were submitted."""
 
+NONE = sys.maxsize
+"""The oldest number where there is none."""
+
+
+class Numbers(NamedTuple):
+    """A group, and the oldest number in it: predictions that were held may be older than what stands before them."""
+
+    items: list[Numbered]
+    oldest: int
+
+
+def _oldest(items: list[Numbered]) -> int:
+    return min((number for number, _ in items), default=NONE)
+
 
 def _voids_predictions(record: Record) -> bool:
     """Whether predictions made before it must be written before it."""
@@ -108,8 +123,10 @@ class GroupCommit:
         self.queue_max = queue_max
         self._held: dict[str, Numbered] = {}
         self._queue: list[Numbered] = []
-        self._under_way: list[list[Numbered]] = []
-        self._being_applied: list[Numbered] = []
+        self._oldest_queued = NONE
+        """Kept, since `finished` is asked for every model that is loaded, and the queue may be long."""
+        self._under_way: list[Numbers] = []
+        self._being_applied = Numbers([], NONE)
         self._answered: deque[bytes] = deque()
         self._applying: Iterator[None] | None = None
         self._turns = Turns()
@@ -131,12 +148,12 @@ class GroupCommit:
     @property
     def finished(self) -> int:
         """All records up to this number are on disk and applied, have failed, or need not be written."""
-        oldest = self.submitted + 1
+        oldest = min(
+            self._oldest_queued, self._being_applied.oldest, *(g.oldest for g in self._under_way), NONE
+        )
         for number, _ in islice(self._held.values(), 1):
-            oldest = number
-        for numbered in (self._queue, self._being_applied, *self._under_way):
-            oldest = min(oldest, min((number for number, _ in numbered), default=oldest))
-        return oldest - 1
+            oldest = min(oldest, number)
+        return min(oldest, self.submitted + 1) - 1
 
     async def start(self, opening: Opening, lock_file: int) -> None:
         their_groups, groups = os.pipe()
@@ -173,6 +190,7 @@ class GroupCommit:
         if self._held and _voids_predictions(record):
             self._gather_held()
         self._queue.append((self.submitted, item))
+        self._oldest_queued = min(self._oldest_queued, self.submitted)
         if self._flushing is None and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             self._flushing = self._loop.call_soon(self._flush)
 
@@ -193,13 +211,16 @@ class GroupCommit:
 
     def _gather_held(self) -> None:
         self._queue += self._held.values()
+        for number, _ in islice(self._held.values(), 1):
+            self._oldest_queued = min(self._oldest_queued, number)
         self._held.clear()
 
     def _flush(self) -> None:
         self._flushing = None
         while self._queue and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
-            self._under_way.append(group)
+            self._oldest_queued = _oldest(self._queue)
+            self._under_way.append(Numbers(group, _oldest(group)))
             self._send(message(Group(self.failures, [item.record for _, item in group])))
 
     async def settle(self) -> None:
@@ -248,7 +269,7 @@ class GroupCommit:
             log.critical("somebody else has written to the journal: %s: stopping", written.failure)
             os._exit(1)
         self._being_applied = self._under_way.pop(0)
-        group = [item for _, item in self._being_applied]
+        group = [item for _, item in self._being_applied.items]
         self.waiting -= len(group)
         if written.failure is None:
             self.commits.observe(written.seconds)
@@ -261,7 +282,7 @@ class GroupCommit:
         if self._queue and self._flushing is None:
             self._flush()
         yield from self._done(group, written, self._turns)
-        self._being_applied = []
+        self._being_applied = Numbers([], NONE)
         self._settle_those_done()
 
     def _settle_those_done(self) -> None:

@@ -82,6 +82,9 @@ class Protocol(HttpToolsProtocol):
         self.held.total -= self.held_bytes
         self.held_bytes = 0
         self._unread = b""
+        self.cycle = (
+            None  # which holds on to this: else both stay until a garbage collection, with all that they have
+        )
 
     def shutdown(self) -> None:
         self.outbox.send()

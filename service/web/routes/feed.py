@@ -18,21 +18,26 @@ from fastapi.responses import StreamingResponse
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.fleet.shares import Shares
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
 from service.errors import ModelUnreadable, Overloaded, Unauthorized, Unavailable, UnknownModel
 from service.journal.protocol import Totals
+from service.turns import Turns
 from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.openapi import problems
+from service.web.routes.report_cache import ReportCache
 from service.web.routes.stats import brief, report, sums
 
 FRAME_SECONDS = 1.0
 KEEP_ALIVE_SECONDS = 15.0
 MODELS_MAX = 1_000
 """The most models in one frame, the latest changed first."""
+
+ALL: frozenset[str] = frozenset()
 
 _encode = msgspec.json.Encoder().encode
 
@@ -50,7 +55,15 @@ class Feed:
         self._clients_max = clients_max
         self._process = os.urandom(6).hex()
         self._stopping = asyncio.Event()
-        self.clients = 0
+        self._places = Shares(fleet.tenants)
+        self._lines = ReportCache(lambda live, _, __: line(live))
+
+    @property
+    def clients(self) -> int:
+        return self._places.count
+
+    def _has_place(self) -> bool:
+        return self._places.may_take(self._fleet.tenants.of(prefix()), 1, self._clients_max)
 
     def stop(self) -> None:
         """End every stream, so that nothing holds up the shutdown."""
@@ -58,16 +71,17 @@ class Feed:
 
     async def check(self, only: str | None) -> None:
         """Overloaded if there are too many clients, UnknownModel if there is no such model."""
-        if self.clients >= self._clients_max:
+        if not self._has_place():
             raise Overloaded(f"{self.clients} clients follow the feed already")
         if only is not None:
             await self._models.get(only)
 
     async def frames(self, only: str | None, last_event_id: str | None) -> AsyncIterator[bytes]:
         """At most a frame a second, while there is something new; a comment now and then otherwise."""
-        if self.clients >= self._clients_max:  # others came between the check and now
+        if not self._has_place():  # others came between the check and now
             return
-        self.clients += 1
+        tenant = self._fleet.tenants.of(prefix())
+        self._places.add(tenant, 0)
         try:
             yield b"retry: 2000\n\n"
             seen = self._seen(last_event_id)
@@ -88,7 +102,7 @@ class Feed:
         except ModelUnreadable:
             return  # the client connects again, and gets the reason as an error
         finally:
-            self.clients -= 1
+            self._places.remove(tenant, 0)
 
     def _seen(self, last_event_id: str | None) -> int | None:
         process, _, tick = (last_event_id or "").partition("-")
@@ -113,13 +127,13 @@ class Feed:
         if only:
             data = await self._of_one(only, seen)
         elif seen is None:
-            data = self._of_all(own, seen, await self._models.totals(""))
+            data = await self._of_all(own, seen, await self._models.totals(""))
         elif own and not self._has_changed(own, seen):
             data = None
         else:
             found = await self._models.paced_totals()
             tick = found.tick  # the next frame has what changed since, with totals that fit
-            data = self._of_all(own, seen, found.totals)
+            data = await self._of_all(own, seen, found.totals)
         if data is None:
             return tick, b""
         return tick, b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
@@ -141,9 +155,14 @@ class Feed:
             tick > seen and name.startswith(own) for name, tick in self._fleet.deleted.items()
         )
 
-    def _of_all(self, own: str, seen: int | None, totals: Totals) -> dict[str, Any]:
+    async def _of_all(self, own: str, seen: int | None, totals: Totals) -> dict[str, Any]:
+        """What has changed. Many clients want it at the same moment, a thousand lines each: so lines are shared and are
+        made in slices. They may tell of what came after the frame's tick; the next frame has that again."""
         changed = (live for live in self._fleet.changed_since(seen or 0) if live.model.name.startswith(own))
-        models = [line(live) for live in islice(changed, MODELS_MAX)]
+        models, turns = [], Turns()
+        for live in list(islice(changed, MODELS_MAX)):
+            models.append(self._lines.get(live, live.model.updated_at, ALL))
+            await turns.give()
         deleted = [
             name
             for name, tick in self._fleet.deleted.items()

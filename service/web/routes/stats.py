@@ -13,6 +13,7 @@ from service.engine.clock import Clock
 from service.engine.fleet.live import Live
 from service.errors import InvalidRequest, ModelUnreadable, UnknownModel
 from service.journal.protocol import Listed, Page, Summary, Totals
+from service.turns import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
@@ -96,8 +97,9 @@ def router(models: TenantModels, clock: Clock) -> APIRouter:
         wanted = _wanted(fields)
         asked = Page(prefix, sort, _after(cursor), limit + 1)
         listed = await models.page(asked)
-        reports, unreadable = [], []
+        reports, unreadable, turns = [], [], Turns()
         for line in listed[:limit]:
+            await turns.give()
             try:
                 live = await models.get(line.model)
             except UnknownModel:

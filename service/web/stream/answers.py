@@ -26,10 +26,11 @@ from service.errors import (
     TooManyPending,
     Unauthorized,
     Unavailable,
+    kept,
 )
 from service.events import Label
 from service.journal.protocol import Appended
-from service.turns import Turns
+from service.turns import Turns, gather_in_turns
 from service.web.access.tenants import TenantBlocks, TenantRounds
 from service.web.http.inflating import TooInflated
 from service.web.routes.rounds import (
@@ -138,7 +139,7 @@ class StreamAnswers:
 
     def _refuse(self, places: Sequence[int], error: NovikoffError) -> None:
         """Take these lines no more, nor any after them."""
-        self.ended_by = self.ended_by or error
+        self.ended_by = self.ended_by or kept(error)
         self._wrong |= dict.fromkeys(places, self.ended_by)
 
     def _leave_out_refused(self) -> None:
@@ -190,12 +191,12 @@ class StreamAnswers:
                 run.features.append(line.features)  # type: ignore[union-attr]
                 run.places.append(at)  # type: ignore[attr-defined]
             except TooManyPending as error:
-                self._wrong[at] = error
+                self._wrong[at] = kept(error)
             except (Overloaded, Unauthorized) as error:
                 self._refuse([at], error)
                 return
             except Exception as error:
-                self._wrong[at] = error
+                self._wrong[at] = kept(error)
         await self._learn_all(runs)
 
     async def _one(self, line: Line, model: str | None) -> object:
@@ -236,7 +237,7 @@ class StreamAnswers:
                 self._refuse(run.places, error)
                 continue
             except NovikoffError as error:
-                self._wrong |= dict.fromkeys(run.places, error)
+                self._wrong |= dict.fromkeys(run.places, kept(error))
                 continue
             if started is None:
                 slow.append(self._learn(model, run))
@@ -244,7 +245,7 @@ class StreamAnswers:
                 begun.append((model, run, started))
         runs.clear()
         if slow:
-            await asyncio.gather(*slow)
+            await gather_in_turns(slow)
         for each in begun:
             await self._finish(*each)
 
@@ -258,7 +259,7 @@ class StreamAnswers:
         except Unavailable as error:
             self._refuse(run.places, error)
         except NovikoffError as error:
-            self._wrong |= dict.fromkeys(run.places, error)
+            self._wrong |= dict.fromkeys(run.places, kept(error))
         else:
             self._tell(model, run.places, run.labels, outcome)
 
@@ -272,7 +273,7 @@ class StreamAnswers:
             self._refuse(places, error)
             return
         except Exception as error:
-            self._wrong |= dict.fromkeys(places, error)
+            self._wrong |= dict.fromkeys(places, kept(error))
             return
         self._wrong |= {places[place]: error for place, error in errors.items()}
         if outcome is not None:

@@ -10,8 +10,9 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from service.engine.fleet.shares import Shares, Tenants
 from service.errors import InvalidRequest, NovikoffError, Overloaded, Unauthorized
-from service.web.access.callers import NO_LONGER_VALID, told_of_revocation
+from service.web.access.callers import NO_LONGER_VALID, prefix, told_of_revocation
 from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace
 from service.web.access.tenants import TenantBlocks, TenantRounds
@@ -50,6 +51,7 @@ class StreamEndpoint:
         line_bytes_max: int,
         upload_bytes_max: int,
         streams_max: int,
+        tenants: Tenants,
         errors_max: int,
         inflated_ratio_max: int,
         inflated_bytes_max: int,
@@ -64,12 +66,17 @@ class StreamEndpoint:
         self._inflated_ratio_max = inflated_ratio_max
         self._inflated_bytes_max = inflated_bytes_max
         self._answers_room = answers_room
-        self._open = 0
+        self._tenants = tenants
+        self._open = Shares(tenants)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        if self._open >= self._streams_max:
-            return await respond_with(send, Overloaded(f"{self._open} streams are open; try again later"))
-        self._open += 1
+        tenant = self._tenants.of(prefix())
+        if not self._open.may_take(tenant, 1, self._streams_max):
+            left = ", and what is left is for others" if self._open.count < self._streams_max else ""
+            return await respond_with(
+                send, Overloaded(f"{self._open.count} streams are open{left}; try again later")
+            )
+        self._open.add(tenant, 0)
         try:
             query = _query(scope)
             if media_type_of(scope["headers"]) == ARROW:
@@ -78,7 +85,7 @@ class StreamEndpoint:
         except Exception as error:
             return await respond_with(send, error)
         finally:
-            self._open -= 1
+            self._open.remove(tenant, 0)
 
     async def _take_lines(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
         if media_type_of(scope["headers"]) != NDJSON:
@@ -112,9 +119,9 @@ class StreamEndpoint:
             inflating,
             line_bytes_max=self._line_bytes_max,
             errors_max=self._errors_max,
-            streams_open=lambda: self._open,
+            streams_open=lambda: self._open.count,
         )
-        held = HeldAnswers(self._answers_room)
+        held = HeldAnswers(self._answers_room, self._tenants.of(prefix()))
         async with incoming:
             await send(head)
             others = [asyncio.create_task(_send_all(send, held))]

@@ -17,6 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+from service.engine.fleet.shares import Shares, Tenants
 from service.web.problems import HttpError
 
 T = TypeVar("T")
@@ -39,22 +40,26 @@ class DiskRoom:
     closed while it is still being written.
     """
 
-    def __init__(self, bytes_max: int, directory: Path | None) -> None:
+    def __init__(self, bytes_max: int, directory: Path | None, tenants: Tenants | None = None) -> None:
         """Without a `directory`, the system's for temporary files is used."""
         self.bytes_max = bytes_max
         self._directory = directory
-        self.used_bytes = 0
+        self._used = Shares(tenants or Tenants())
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream-answers")
 
-    def take(self, size: int) -> bool:
-        """Reserve so many bytes; False if there are not as many left."""
-        if self.used_bytes + size > self.bytes_max:
+    @property
+    def used_bytes(self) -> int:
+        return self._used.bytes
+
+    def take(self, size: int, tenant: str = "") -> bool:
+        """Reserve so many bytes; False if there are not as many left for this tenant."""
+        if not self._used.may_take(tenant, size, self.bytes_max, by_bytes=True):
             return False
-        self.used_bytes += size
+        self._used.add(tenant, size, count=0)
         return True
 
-    def give_back(self, size: int) -> None:
-        self.used_bytes -= size
+    def give_back(self, size: int, tenant: str = "") -> None:
+        self._used.remove(tenant, size, count=0)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *args))
@@ -83,8 +88,10 @@ class HeldAnswers:
     read takes no room for long, however long the stream lasts.
     """
 
-    def __init__(self, room: DiskRoom) -> None:
+    def __init__(self, room: DiskRoom, tenant: str = "") -> None:
+        """`tenant`: whose stream it is."""
         self._room = room
+        self._tenant = tenant
         self._memory: deque[bytes] = deque()
         self._memory_bytes = 0
         self._reading = Part()
@@ -134,23 +141,26 @@ class HeldAnswers:
         for part in (self._reading, self._writing):
             if part.file is not None:
                 self._room.close_later(part.file)
-        self._room.give_back(self._reserved)
+        self._room.give_back(self._reserved, self._tenant)
 
     def _is_on_disk(self) -> bool:
         return self._reading.read < self._reading.written or self._writing.written > 0
 
     async def _reserve(self, size: int) -> None:
         """Wait for room on disk, as long as the client takes answers."""
-        while not self._room.take(size):
+        while not self._room.take(size, self._tenant):
             self._taken.clear()
             try:
                 async with asyncio.timeout(UNTAKEN_SECONDS_MAX):
                     await self._taken.wait()
             except TimeoutError:
-                if self._room.take(size):  # what other streams have given back
+                if self._room.take(size, self._tenant):  # what other streams have given back
                     break
                 limit = (
-                    f"at most {self._room.bytes_max} bytes of answers may wait, those of all streams together"
+                    f"at most {self._room.bytes_max} bytes of answers may wait, those of all streams together;"
+                    " a tenant leaves half of them to others"
+                    if self._tenant
+                    else f"at most {self._room.bytes_max} bytes of answers may wait, those of all streams together"
                 )
                 raise _untaken(limit) from None
         self._reserved += size
@@ -173,7 +183,7 @@ class HeldAnswers:
             part.read += len(answers)
             if part.read == part.written:
                 await self._room.run(part.file.truncate, 0)
-                self._room.give_back(part.written)
+                self._room.give_back(part.written, self._tenant)
                 self._reserved -= part.written
                 part.read = part.written = 0
             return answers

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from service.engine.decoding import UNDECODABLE, raise_problem
-from service.errors import MalformedJson, NovikoffError
+from service.errors import MalformedJson, NovikoffError, kept
 from service.turns import Turns
 from service.web.http.bodies import Receive
 from service.web.http.inflating import Inflating, inflated
@@ -154,17 +154,22 @@ class Lines:
             await self._put(rounds, len(data))
         elif not data.isspace():
             for some in _by_lines(data, AT_ONCE_LINES):
-                await self._put(self._lines_of(some), len(some))
+                await self._put(await self._lines_of(some), len(some))
                 await self._turns.give()
         await self._turns.give()
 
-    def _lines_of(self, data: bytes) -> Part:
+    async def _lines_of(self, data: bytes) -> Part:
         if len(data) <= self._line_bytes_max:
             lines = _decoded_at_once(data)
             if lines:
                 self._named.expect(lines)
                 return [*lines]
-        return [self._decoded(line) for line in data.split(b"\n") if line.strip()]
+        one_by_one: list[Line | NovikoffError] = []
+        for line in data.split(b"\n"):
+            if line.strip():
+                one_by_one.append(self._decoded(line))
+                await self._turns.give()  # to say what is wrong with a line takes long
+        return one_by_one
 
     async def _put(self, part: Part, size: int) -> None:
         """Add decoded lines for `take`, then wait until fewer than the most are waiting."""
@@ -195,7 +200,7 @@ class Lines:
             try:
                 raise_problem(error)
             except NovikoffError as problem:
-                return problem
+                return kept(problem)
 
 
 def _as_one(parts: list[Part]) -> Part:

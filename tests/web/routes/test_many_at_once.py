@@ -1,0 +1,91 @@
+"""What is asked of many models, or by many at the same moment, is answered in slices: the loop has its turns."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from service.turns import SLICE_SECONDS, Turns
+from tests.pauses import InLoop, in_loop, watched
+
+pytestmark = pytest.mark.alone
+
+NDJSON = (b"content-type", b"application/x-ndjson")
+MODELS = 1_000
+FEEDS = 40
+
+PAUSE_SECONDS_MAX = 0.05
+"""Work is done in slices of 5 ms; the CPU of a machine that others use is slower."""
+
+
+def rounds_of_all(label: int) -> bytes:
+    return b"".join(
+        b'{"model":"m%d","features":[1.0,2.0],"label":%d}\n' % (at, label) for at in range(MODELS)
+    )
+
+
+async def learn_all(service: InLoop, label: int = 1) -> None:
+    status, told, _ = await service.post("/stream", [rounds_of_all(label)], NDJSON, query="answers=summary")
+    assert (status, json.loads(told)["errors"]) == (200, 0)
+
+
+async def test_many_who_follow_the_feed_do_not_hold_up_the_others(tmp_path: Path) -> None:
+    async with in_loop(tmp_path) as service:
+        await learn_all(service)
+        with watched() as turns:
+            following = [
+                asyncio.create_task(service.get("/feed", until=b"event: changes")) for _ in range(FEEDS)
+            ]
+            await learn_all(service, -1)
+            frames = await asyncio.gather(*following)
+    assert turns.longest_seconds < PAUSE_SECONDS_MAX
+    for frame in frames:
+        told = json.loads(frame.partition(b"data: ")[2].partition(b"\n")[0])
+        assert len(told["models"]) == MODELS and told["totals"]["models"] == MODELS
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/stats", "/models"])
+async def test_what_is_told_of_many_models_is_told_in_slices(tmp_path: Path, path: str) -> None:
+    async with in_loop(tmp_path, metrics_models_max=MODELS) as service:
+        await learn_all(service)
+        query = "" if path == "/metrics" else "limit=1000"
+        with watched() as turns:
+            answers = await asyncio.gather(*(service.get(path, query) for _ in range(4)))
+    assert turns.longest_seconds < PAUSE_SECONDS_MAX
+    assert all(answer.count(b'"m77"') >= 1 for answer in answers)
+
+
+async def test_a_stream_that_makes_many_models_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    async with in_loop(tmp_path, models_loaded_max=300) as service:
+        for label in (1, -1):  # the second time they are loaded, and others unloaded
+            with watched() as turns:
+                await learn_all(service, label)
+            assert turns.longest_seconds < PAUSE_SECONDS_MAX
+
+
+async def test_outcomes_of_many_models_are_saved_in_slices(tmp_path: Path) -> None:
+    lines = [
+        b'{"model":"m%d","features":[1.0],"label":1,"id":"r%d-%d"}\n' % (at, at, number)
+        for number in range(2)
+        for at in range(MODELS)
+    ]
+    async with in_loop(tmp_path, outcomes_bytes_max=150_000) as service:
+        _, told, turns = await service.post("/stream", [b"".join(lines)], NDJSON, query="answers=summary")
+        used = [line for line in (await service.get("/metrics")).splitlines() if b'{of="outcomes"}' in line]
+    assert json.loads(told)["revealed"] == 2 * MODELS
+    assert turns.longest_seconds < PAUSE_SECONDS_MAX
+    assert float(used[0].split()[1]) <= 150_000
+
+
+async def test_tasks_with_long_work_share_a_slice() -> None:
+    """Each of them waits for all the others: with a slice each, a turn of the loop would take as many."""
+
+    async def work() -> None:
+        mine = Turns()
+        for _ in range(20_000):
+            await mine.give()
+
+    with watched() as turns:
+        await asyncio.gather(*(work() for _ in range(40)))
+    assert turns.longest_seconds < 8 * SLICE_SECONDS
