@@ -195,8 +195,9 @@ def access(settings: Settings) -> str:
 def _spare_the_collector() -> None:
     """Keep garbage collections short: what was made for the start stays, and is not looked through again.
 
-    Requests leave hardly any cycles behind, but make many objects; a collection of all 200,000 objects that
-    the imports have made held every request up for 20 ms.
+    Requests leave hardly any cycles behind (`errors.kept`), but make many objects; a collection of all 200,000 objects
+    that the imports have made held every request up for 20 ms. Of what is younger, one takes up to a microsecond for
+    each object: so the small ones come early, and those of everything, which find next to nothing, seldom.
     """
     gc.collect()
     gc.freeze()

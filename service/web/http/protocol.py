@@ -82,9 +82,8 @@ class Protocol(HttpToolsProtocol):
         self.held.total -= self.held_bytes
         self.held_bytes = 0
         self._unread = b""
-        self.cycle = (
-            None  # which holds on to this: else both stay until a garbage collection, with all that they have
-        )
+        # It holds on to this: both would stay until a garbage collection, with all that they have.
+        self.cycle = None  # type: ignore[assignment]
 
     def shutdown(self) -> None:
         self.outbox.send()
