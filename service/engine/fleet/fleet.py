@@ -203,18 +203,18 @@ class Fleet:
             elif not isinstance(event, PredictionsExpired):  # which nobody waits for
                 self.set_aside.check(name)
             return None
-        if isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None:
-            if (prediction := live.pending.get(event.prediction_id)) is not None:
+        prediction_id = event.prediction_id if isinstance(event, RoundRevealed | RoundLearned) else None
+        if prediction_id is not None:
+            if (prediction := live.pending.get(prediction_id)) is not None:
                 self.waiting.remove(live, prediction)
         elif isinstance(event, ModelReset):
             self._forget_pending(live)
-        outcomes_before = len(live.outcomes)
         outcome = self._apply_to(live, seq, event)
-        self.memory.add_outcomes(len(live.outcomes) - outcomes_before)
         self.changed(live)
-        self._saving.save_if_due(live)
-        if self.memory.has_too_many_outcomes:
+        # Outcomes of rounds with an id are kept, for retries.
+        if prediction_id is not None and outcome is not None and self.memory.add_outcomes(1):
             self._saving.save_outcomes()
+        self._saving.save_if_due(live)
         if self.memory.weigh(live):
             self._unload_excess(live)
         return outcome

@@ -37,10 +37,6 @@ class MemoryUse:
     def has_too_many_models(self) -> bool:
         return self.models.count > self._models_max or self.models.bytes > self._models_bytes_max
 
-    @property
-    def has_too_many_outcomes(self) -> bool:
-        return self.outcomes_bytes > self.outcomes_bytes_max
-
     def admit(self, live: Live) -> None:
         live.tenant = self.tenants.of(live.model.name)
         live.peers = self._peers.setdefault(live.tenant, OrderedDict())
@@ -56,8 +52,10 @@ class MemoryUse:
         self.models.remove(live.tenant, live.weight_bytes)
         self.add_outcomes(-len(live.outcomes))
 
-    def add_outcomes(self, more: int) -> None:
+    def add_outcomes(self, more: int) -> bool:
+        """Count outcomes; whether there are too many now."""
         self.outcomes_bytes += OUTCOME_BYTES * more
+        return self.outcomes_bytes > self.outcomes_bytes_max
 
     def weigh(self, live: Live) -> bool:
         """Estimate what a model takes if it was not, or has grown; whether it was estimated."""

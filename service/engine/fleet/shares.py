@@ -66,8 +66,11 @@ class Shares:
         self.bytes += size
 
     def remove(self, tenant: str, size: int, count: int = 1) -> None:
-        self.add(tenant, -size, -count)
         use = self.of[tenant]
+        use.count -= count
+        use.bytes -= size
+        self.count -= count
+        self.bytes -= size
         if not use.count and not use.bytes:
             del self.of[tenant]
 

@@ -19,7 +19,8 @@ def bytes_of(prediction: Prediction) -> int:
     >>> bytes_of(Prediction("p", "m", 0, b"12345678", 1, 0.5, 0, 0))
     1032
     """
-    return PREDICTION_BYTES + features_bytes(prediction.features)
+    features = prediction.features
+    return PREDICTION_BYTES + (len(features) if type(features) is bytes else features_bytes(features))
 
 
 def features_bytes(features: Any) -> int:

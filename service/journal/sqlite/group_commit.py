@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
