@@ -66,7 +66,9 @@ class Shares:
         self.bytes += size
 
     def remove(self, tenant: str, size: int, count: int = 1) -> None:
-        use = self.of[tenant]
+        use = self.of.get(tenant)
+        if use is None:  # it has nothing, and gives nothing back
+            return
         use.count -= count
         use.bytes -= size
         self.count -= count
