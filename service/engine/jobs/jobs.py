@@ -171,8 +171,10 @@ class Jobs:
     def _check_room(self, name: str) -> None:
         if any(running.job.model == name for running in self._running.values()):
             raise JobRunning(f"a job of {name!r} is running; wait for it or cancel it")
-        if not self._places.may_take(self._fleet.tenants.of(name), 1, self._running_max):
-            left = ", and what is left is for others" if self._places.count < self._running_max else ""
+        # With tenants there are two places at least: of one, nobody could leave anything to others.
+        most = max(self._running_max, 2) if self._fleet.tenants.are_there else self._running_max
+        if not self._places.may_take(self._fleet.tenants.of(name), 1, most):
+            left = ", and what is left is for others" if self._places.count < most else ""
             raise Overloaded(f"{self._places.count} jobs are running{left}; try again later")
         self._forget_some()
 
