@@ -180,16 +180,11 @@ class Jobs:
 
     def _forget_some(self) -> None:
         """Forget the oldest finished jobs of the tenant that has most, until FINISHED_KEPT are left."""
-        finished = [job for job_id, job in self._jobs.items() if job_id not in self._running]
-        if len(finished) <= FINISHED_KEPT:
-            return
-        owners = [self._fleet.tenants.of(job.model) for job in finished]
-        counts = Counter(owners)
-        for _ in range(len(finished) - FINISHED_KEPT):
-            ((heaviest, _),) = counts.most_common(1)
-            at = owners.index(heaviest)
-            del self._jobs[finished.pop(at).id], owners[at]
-            counts[heaviest] -= 1
+        finished = [job_id for job_id in self._jobs if job_id not in self._running]
+        while len(finished) > FINISHED_KEPT:
+            owners = [self._fleet.tenants.of(self._jobs[job_id].model) for job_id in finished]
+            ((heaviest, _),) = Counter(owners).most_common(1)
+            del self._jobs[finished.pop(owners.index(heaviest))]
 
     async def _history(self, name: str) -> EncodedExamples:
         """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
