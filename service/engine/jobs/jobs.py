@@ -171,23 +171,20 @@ class Jobs:
     def _check_room(self, name: str) -> None:
         if any(running.job.model == name for running in self._running.values()):
             raise JobRunning(f"a job of {name!r} is running; wait for it or cancel it")
-        if not self._places.may_take(self._fleet.tenants.of(name), 1, self._running_max):
-            left = ", and what is left is for others" if self._places.count < self._running_max else ""
+        # With tenants there are two places at least: of one, nobody could leave anything to others.
+        most = max(self._running_max, 2) if self._fleet.tenants.are_there else self._running_max
+        if not self._places.may_take(self._fleet.tenants.of(name), 1, most):
+            left = ", and what is left is for others" if self._places.count < most else ""
             raise Overloaded(f"{self._places.count} jobs are running{left}; try again later")
         self._forget_some()
 
     def _forget_some(self) -> None:
         """Forget the oldest finished jobs of the tenant that has most, until FINISHED_KEPT are left."""
-        finished = [job for job_id, job in self._jobs.items() if job_id not in self._running]
-        if len(finished) <= FINISHED_KEPT:
-            return
-        owners = [self._fleet.tenants.of(job.model) for job in finished]
-        counts = Counter(owners)
-        for _ in range(len(finished) - FINISHED_KEPT):
-            ((heaviest, _),) = counts.most_common(1)
-            at = owners.index(heaviest)
-            del self._jobs[finished.pop(at).id], owners[at]
-            counts[heaviest] -= 1
+        finished = [job_id for job_id in self._jobs if job_id not in self._running]
+        while len(finished) > FINISHED_KEPT:
+            owners = [self._fleet.tenants.of(self._jobs[job_id].model) for job_id in finished]
+            ((heaviest, _),) = Counter(owners).most_common(1)
+            del self._jobs[finished.pop(owners.index(heaviest))]
 
     async def _history(self, name: str) -> EncodedExamples:
         """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""

@@ -8,21 +8,16 @@ import asyncio
 import fcntl
 import logging
 import os
-import sys
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
-
-import msgspec
 
 from service.child_processes import command_of
 from service.errors import Overloaded
-from service.events import AnyEvent
-from service.journal.protocol import Appended
+from service.journal.sqlite.numbered import NONE, Item, Numbered, Numbers, oldest_of
 from service.journal.sqlite.records import (
     DeathRecord,
     Group,
@@ -56,33 +51,6 @@ written, since the event of the reveal holds everything in it."""
 
 PROBE_SECONDS = 1.0
 """How often it is tried whether the disk works again."""
-
-
-class Item(msgspec.Struct, frozen=True):
-    """A record, who waits for it, the event in it, and the prediction that need not be written with it."""
-
-    record: Record
-    future: Future[Appended] | None
-    event: AnyEvent | None = None
-    instead_of: PendingRecord | None = None
-
-
-Numbered = tuple[int, Item]
-"""An item and its number among all that were submitted."""
-
-NONE = sys.maxsize
-"""The oldest number where there is none."""
-
-
-class Numbers(NamedTuple):
-    """A group, and the oldest number in it: predictions that were held may be older than what stands before them."""
-
-    items: list[Numbered]
-    oldest: int
-
-
-def _oldest(items: list[Numbered]) -> int:
-    return min((number for number, _ in items), default=NONE)
 
 
 def _voids_predictions(record: Record) -> bool:
@@ -220,8 +188,8 @@ class GroupCommit:
         self._flushing = None
         while self._queue and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
-            self._oldest_queued = _oldest(self._queue)
-            self._under_way.append(Numbers(group, _oldest(group)))
+            self._oldest_queued = oldest_of(self._queue)
+            self._under_way.append(Numbers(group, oldest_of(group)))
             self._send(message(Group(self.failures, [item.record for _, item in group])))
 
     async def settle(self) -> None:

@@ -82,8 +82,7 @@ class Protocol(HttpToolsProtocol):
         self.held.total -= self.held_bytes
         self.held_bytes = 0
         self._unread = b""
-        # It holds on to this: both would stay until a garbage collection, with all that they have.
-        self.cycle = None  # type: ignore[assignment]
+        self.cycle = None  # type: ignore[assignment]  # they hold on to each other: both would wait for the collector
 
     def shutdown(self) -> None:
         self.outbox.send()

@@ -62,25 +62,25 @@ class Feed:
     def clients(self) -> int:
         return self._places.count
 
-    def _has_place(self) -> bool:
-        return self._places.may_take(self._fleet.tenants.of(prefix()), 1, self._clients_max)
-
     def stop(self) -> None:
         """End every stream, so that nothing holds up the shutdown."""
         self._stopping.set()
 
     async def check(self, only: str | None) -> None:
         """Overloaded if there are too many clients, UnknownModel if there is no such model."""
-        if not self._has_place():
+        if not self._places.may_take(self._fleet.tenants.of(prefix()), 1, self._clients_max):
             raise Overloaded(f"{self.clients} clients follow the feed already")
         if only is not None:
             await self._models.get(only)
 
     async def frames(self, only: str | None, last_event_id: str | None) -> AsyncIterator[bytes]:
         """At most a frame a second, while there is something new; a comment now and then otherwise."""
-        if not self._has_place():  # others came between the check and now
+        try:
+            tenant = self._fleet.tenants.of(prefix())
+        except Unauthorized:
+            return  # the key was revoked
+        if not self._places.may_take(tenant, 1, self._clients_max):  # others came between the check and now
             return
-        tenant = self._fleet.tenants.of(prefix())
         self._places.add(tenant, 0)
         try:
             yield b"retry: 2000\n\n"

@@ -9,12 +9,14 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from service.errors import Overloaded
 from service.journal.seals import SEAL_BYTES
-from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
+from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit
+from service.journal.sqlite.numbered import Item
 from service.journal.sqlite.records import (
     NEW,
     BirthRecord,
@@ -99,6 +101,28 @@ async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp
         sqlite3.connect(tmp_path / "journal.sqlite").execute("SELECT prediction_id FROM pending").fetchall()
     )
     assert sorted(rows) == [(f"p{number}",) for number in range(1, 5)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_finished_is_below_the_oldest_that_is_not(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    groups: Groups = []
+    async with writer_at(tmp_path / "journal.sqlite", groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        for number in range(3_000):
+            if random.random() < 0.5:
+                writer.submit(Item(PendingRecord(f"p{number}", 1, number, b"body"), None))
+            else:
+                writer.submit(waited_for(event(number)))
+            if random.random() < 0.1:
+                writer.withdraw(f"p{random.randrange(number + 1)}")
+            if random.random() < 0.02:
+                await asyncio.sleep(random.choice([0.0, 0.006]))
+            under_way = [numbered for group in writer._under_way for numbered in group.items]
+            waiting = [*writer._held.values(), *writer._queue, *writer._being_applied.items, *under_way]
+            assert writer.finished == min((number for number, _ in waiting), default=writer.submitted + 1) - 1
+        await writer.settle()
+        assert writer.finished == writer.submitted
 
 
 @pytest.mark.parametrize("end", [DeathRecord(1), EventRecord(1, None, False, Voids(9, 9, 0), b"reset")])
