@@ -65,7 +65,7 @@ CASES = [
     (learner, features, LABELS[(at + number) % len(LABELS)])
     for number, learner in enumerate(LEARNERS)
     for at, features in enumerate(FEATURES)
-]
+] + [({"algorithm": "auto"}, features, labels) for features in FEATURES[:5] for labels in LABELS]
 
 
 @pytest.mark.parametrize(("learner", "features", "labels"), CASES, ids=str)

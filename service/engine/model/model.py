@@ -112,6 +112,7 @@ class Model(ModelState):
         report["classes"] = [{"label": label, **figures} for label, figures in by_class]
         report["bound"] = self.bound_report()
         report["sets"] = None if self.sets is None else self.sets.report()
+        report["experts"] = None if self.panel is None else self.panel.report()
         report["features"] = {
             "kind": self.settings["features"]["kind"],
             "weights": self.features.size(),

@@ -14,7 +14,8 @@ from service.learning.learners.learner import Learner
 from service.learning.learners.passive_aggressive import PassiveAggressive, pa1_step, pa2_step, pa_step
 from service.learning.learners.perceptron import Perceptron
 from service.learning.learners.scw import Scw
-from service.learning.parameters import BadParameter, Choice, Number, Parameter, check_fields
+from service.learning.panel.panels import NEWEST
+from service.learning.parameters import BadParameter, Choice, Integer, Number, Parameter, check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +31,16 @@ class Algorithm:
     parameters: Mapping[str, Parameter]
     """What clients may set beside the name, each with its default and its range."""
 
-    build: Callable[..., Learner]
-    """Makes a learner at its start. Called with each of `parameters` by name, checked, and always with `tie`, the label
+    build: Callable[..., Learner] | None
+    """Makes a learner at its start; None for `auto`, which is a panel of others (`service/learning/panel/panel.py`). Called with each of `parameters` by name, checked, and always with `tie`, the label
     (-1 or +1) of a score of 0, whether the learner needs it or not.
     """
 
     vectors: int = 1
     """How many vectors of the size of the weights it keeps, the weights included: for limits on memory."""
 
+
+AUTO = "auto"
 
 ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
 SCHEDULE = Choice("constant", ("constant", "inverse", "inverse_sqrt"), "η0, η0/k or η0/√k at the k-th update")
@@ -106,6 +109,12 @@ ALGORITHMS: dict[str, Algorithm] = {
             Scw,
             vectors=2,
         ),
+        Algorithm(
+            AUTO,
+            "A panel of experts that all learn from every reveal, and their vote: needs no choice.",
+            {"panel": Integer(NEWEST, 1, NEWEST, "which panel of experts")},
+            None,
+        ),
     )
 }
 
@@ -127,7 +136,9 @@ def complete(learner: Mapping[str, object]) -> dict[str, Any]:
 def build(learner: Mapping[str, Any], *, tie: int) -> Learner:
     """A learner at its start, from completed settings; `tie` is the label (-1 or +1) of a score of 0."""
     parameters = {name: value for name, value in learner.items() if name != "algorithm"}
-    return ALGORITHMS[learner["algorithm"]].build(**parameters, tie=tie)
+    make = ALGORITHMS[learner["algorithm"]].build
+    assert make is not None, "a panel is no single learner"
+    return make(**parameters, tie=tie)
 
 
 def needs_matrix(learner: Mapping[str, Any]) -> bool:
@@ -142,7 +153,7 @@ def needs_matrix(learner: Mapping[str, Any]) -> bool:
 
 
 def numbers_kept(learner: Mapping[str, Any], size: int) -> int:
-    """How many numbers a learner with these completed settings keeps for so many features.
+    """How many numbers a learner with these completed settings keeps for so many features; not of `auto`.
 
     >>> [numbers_kept(complete({"algorithm": name}), 10) for name in ("perceptron", "averaged", "arow")]
     [10, 20, 20]
