@@ -107,7 +107,7 @@ class FormMaker:
             return size
         return features_for(FOURIER_FEATURES, size - self._has_bias) + self._has_bias
 
-    def name(self, form: str, index: int, size: int) -> int | str | None:
+    def name(self, form: str, index: int, size: int) -> str | None:
         """What to call the weight at `index` of that form; None if it is what the model's features call it."""
         if form != "fourier":
             return None

@@ -201,6 +201,14 @@ class Panel:
         """The expert that weighs most."""
         return self.experts[self.hedge.leader]
 
+    def led_by(self, z: Vector) -> tuple[Classifier, Vector]:
+        """The expert that weighs most, and z as it sees it."""
+        return self.classifiers[self.hedge.leader], self._forms.forms(z)[self.leader.form]
+
+    def weight_name(self, index: int) -> str | None:
+        """What to call a weight of the expert that weighs most; None if it is what the model's features call it."""
+        return self._forms.name(self.leader.form, index, self._size)
+
     def grow(self, size: int) -> None:
         self._size = size
         for expert, classifier in zip(self.experts, self.classifiers, strict=True):
