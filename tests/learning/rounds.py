@@ -8,8 +8,10 @@ import numpy as np
 
 from service.journal.codec import decode_state, encode_state
 from service.learning.classes import strategies
+from service.learning.classes.classifier import Classifier
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
+from service.learning.panel.panel import Panel
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "perceptron": {"algorithm": "perceptron"},
@@ -23,6 +25,9 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "scw": {"algorithm": "scw", "eta": 0.8},
     "scw-full": {"algorithm": "scw", "C": 0.5, "covariance": "full"},
 }
+
+AUTO = "auto"
+"""No learner but a panel of them, which is a classifier by itself."""
 
 STRATEGIES: dict[str, tuple[str | None, int, int]] = {
     # the way, how many classes are declared, how many there are
@@ -41,6 +46,7 @@ PAIRS = [
     for way in STRATEGIES
     if not way.startswith("multiclass") or learner.startswith("perceptron")
 ]
+PAIRS_AND_PANELS = [*PAIRS, *((AUTO, way) for way in STRATEGIES if not way.startswith("multiclass"))]
 
 
 class Model:
@@ -57,7 +63,13 @@ class Model:
     ) -> None:
         settings = feature_kinds.complete(features, bias=bias_value is not None)
         self.features = feature_kinds.build(settings, bias_value)
-        self.classifier = strategies.build(algorithms.complete(learner), way, classes=classes, tie=tie)
+        completed = algorithms.complete(learner)
+        self.classifier: Classifier
+        if completed["algorithm"] == AUTO:
+            kind, has_bias = settings["kind"], bias_value is not None
+            self.classifier = Panel(completed, way, classes=classes, tie=tie, kind=kind, has_bias=has_bias)
+        else:
+            self.classifier = strategies.build(completed, way, classes=classes, tie=tie)
         self.classifier.grow(self.features.size())
         self.classes = classes
         self.mistakes = 0
@@ -145,7 +157,7 @@ FEATURES: dict[str, tuple[dict[str, Any], float | None]] = {
 def make(learner: str, way: str, features: str = "dense") -> Model:
     name, classes, _ = STRATEGIES[way]
     settings, bias_value = FEATURES[features]
-    return Model(LEARNERS[learner], name, classes, settings, bias_value)
+    return Model(LEARNERS.get(learner, {"algorithm": AUTO}), name, classes, settings, bias_value)
 
 
 @cache

@@ -108,7 +108,7 @@ class Panel:
             return self.vote_of_two([chosen for chosen, _, _ in decisions], [gap for _, _, gap in decisions])
         if not self._classes:
             return Vote(-1, 0.0, 0.0, np.zeros(0), [-1] * len(self.experts), [1.0])
-        return self._vote_of_many(
+        return self.vote_of_many(
             [
                 (classifier.decide(forms[expert.form])[0], classifier.behind(forms[expert.form]))
                 for classifier, expert in zip(self.classifiers, self.experts, strict=True)
@@ -135,7 +135,8 @@ class Panel:
             votes = [second, first] if said[0] else [first, second]
         return Vote(chosen, score, gap if gap > 0.0 else 0.0, None, said, votes)
 
-    def _vote_of_many(self, decisions: list[tuple[int, Array]]) -> Vote:
+    def vote_of_many(self, decisions: list[tuple[int, Array]]) -> Vote:
+        """The vote among several classes, from the class of each expert and how far the others are behind it."""
         said = [chosen for chosen, _ in decisions]
         by_class: dict[int, float] = {}
         sure = np.zeros(self._classes)
