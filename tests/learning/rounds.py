@@ -154,6 +154,15 @@ FEATURES: dict[str, tuple[dict[str, Any], float | None]] = {
 }
 
 
+PANELS = [
+    (AUTO, way, features)
+    for learner, way in PAIRS_AND_PANELS
+    if learner == AUTO
+    for features in ("dense", "dense-no-bias", "named", "named-capped", "hashed")
+]
+"""With features that have no transform of their own, as settings demand."""
+
+
 def make(learner: str, way: str, features: str = "dense") -> Model:
     name, classes, _ = STRATEGIES[way]
     settings, bias_value = FEATURES[features]
