@@ -24,7 +24,9 @@ LEARNERS = [
     {"algorithm": "averaged"},
     {"algorithm": "pa"},
     {"algorithm": "arow"},
+    {"algorithm": "arow_forgetting"},
     {"algorithm": "scw"},
+    {"algorithm": "logistic"},
 ]
 FEATURES: list[Any] = [
     "dense",

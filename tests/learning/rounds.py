@@ -22,8 +22,11 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "pa2": {"algorithm": "pa2", "C": 0.3},
     "arow": {"algorithm": "arow", "r": 0.5},
     "arow-full": {"algorithm": "arow", "covariance": "full"},
+    "forgetting": {"algorithm": "arow_forgetting", "r": 0.5, "forget": 0.05},
+    "forgetting-full": {"algorithm": "arow_forgetting", "covariance": "full"},
     "scw": {"algorithm": "scw", "eta": 0.8},
     "scw-full": {"algorithm": "scw", "C": 0.5, "covariance": "full"},
+    "logistic": {"algorithm": "logistic"},
 }
 
 AUTO = "auto"

@@ -10,7 +10,9 @@ from typing import Any
 
 from service.learning.learners.arow import Arow
 from service.learning.learners.averaged import Averaged
+from service.learning.learners.forgetting_arow import ForgettingArow
 from service.learning.learners.learner import Learner
+from service.learning.learners.logistic import Logistic
 from service.learning.learners.passive_aggressive import PassiveAggressive, pa1_step, pa2_step, pa_step
 from service.learning.learners.perceptron import Perceptron
 from service.learning.learners.scw import Scw
@@ -45,6 +47,7 @@ AUTO = "auto"
 ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
 SCHEDULE = Choice("constant", ("constant", "inverse", "inverse_sqrt"), "η0, η0/k or η0/√k at the k-th update")
 C = Number(1.0, 0.0, 1e6, "how far one example may move the weights", low_open=True)
+R = Number(1.0, 1e-6, 1e6, "the larger, the less one example moves")
 COVARIANCE = Choice(
     "diagonal", ("diagonal", "full"), "a variance for each weight, or the whole matrix of size × size"
 )
@@ -91,11 +94,21 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             "arow",
             "Knows how sure it is of each weight and moves the unsure ones more; steady under noise.",
+            {"r": R, "covariance": COVARIANCE},
+            Arow,
+            vectors=2,
+        ),
+        Algorithm(
+            "arow_forgetting",
+            "AROW that never gets too sure to follow a stream that changes.",
             {
-                "r": Number(1.0, 1e-6, 1e6, "the larger, the less one example moves"),
+                "r": R,
+                "forget": Number(
+                    0.001, 0.0, 0.5, "the share ε of what it is sure of that an update forgets", low_open=True
+                ),
                 "covariance": COVARIANCE,
             },
-            Arow,
+            ForgettingArow,
             vectors=2,
         ),
         Algorithm(
@@ -107,6 +120,17 @@ ALGORITHMS: dict[str, Algorithm] = {
                 "covariance": COVARIANCE,
             },
             Scw,
+            vectors=2,
+        ),
+        Algorithm(
+            "logistic",
+            "Logistic regression by AdaGrad: learns from every example, the less the surer it was of the right label.",
+            {
+                "eta0": Number(
+                    0.5, 0.0, 1e6, "the learning rate of a weight that has not moved", low_open=True
+                )
+            },
+            Logistic,
             vectors=2,
         ),
         Algorithm(
