@@ -2,7 +2,8 @@
 
 from service.learning.features.fourier_grid import features_for
 from service.learning.learners import algorithms
-from service.learning.panel.panels import FOURIER_FEATURES, PANELS
+from service.learning.panel.forms import size_of
+from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS, PANELS
 
 
 def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
@@ -14,12 +15,8 @@ def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
     (900, 2100)
     """
     experts = PANELS[panel].experts_for(kind)
-    total = 0
+    total = (2 if kind == "dense" else 3) * size
     for expert in experts:
-        seen = features_for(FOURIER_FEATURES, size) if expert.form == "fourier" else size
-        total += learners * algorithms.numbers_kept(expert.learner, seen)
-    if any(expert.form != "plain" for expert in experts):
-        total += (2 if kind == "dense" else 3) * size
-    if any(expert.form == "fourier" for expert in experts):
-        total += features_for(FOURIER_FEATURES, size) * size
-    return total
+        total += learners * algorithms.numbers_kept(expert.learner, size_of(expert.form, size))
+    drawn = {expert.form for expert in experts} & FOURIER_GAMMAS.keys()
+    return total + len(drawn) * features_for(FOURIER_FEATURES, size) * size
