@@ -24,7 +24,9 @@ LEARNERS = [
     {"algorithm": "averaged"},
     {"algorithm": "pa"},
     {"algorithm": "arow"},
+    {"algorithm": "arow_forgetting"},
     {"algorithm": "scw"},
+    {"algorithm": "logistic"},
 ]
 FEATURES: list[Any] = [
     "dense",
@@ -65,7 +67,7 @@ CASES = [
     (learner, features, LABELS[(at + number) % len(LABELS)])
     for number, learner in enumerate(LEARNERS)
     for at, features in enumerate(FEATURES)
-]
+] + [({"algorithm": "auto"}, features, labels) for features in FEATURES[:5] for labels in LABELS]
 
 
 @pytest.mark.parametrize(("learner", "features", "labels"), CASES, ids=str)

@@ -14,7 +14,10 @@ from service.learning.bound.verdict import why_not_applicable
 from service.learning.certainty.asking import Asking
 from service.learning.certainty.sets import Sets
 from service.learning.classes import strategies
+from service.learning.classes.classifier import Classifier
 from service.learning.features import kinds as feature_kinds
+from service.learning.learners.algorithms import AUTO
+from service.learning.panel.panel import Panel, behind_in, erred_weight
 from service.learning.statistics import Standing, Statistics
 from service.learning.vectors import Vector, Vectors
 
@@ -44,6 +47,7 @@ class ModelState:
         "labels",
         "name",
         "origin",
+        "panel",
         "sets",
         "settings",
         "statistics",
@@ -71,13 +75,7 @@ class ModelState:
         self.origin: str | None = None
         self.stepped_from: int | None = None
         """The version of state that began it, if older: a replay of all its events may count otherwise now."""
-        self.classifier = strategies.build(
-            self.settings["learner"],
-            self.settings["multiclass"],
-            classes=len(self.labels.values),
-            tie=self.labels.index(self.settings["tie"]),
-        )
-        self.classifier.grow(self.features.size())
+        self._begin_classifier()
         self.statistics = Statistics()
         self.bound: Bound | None = None
         if why_not_applicable(self.settings, None) is None:
@@ -91,6 +89,25 @@ class ModelState:
             self.asking = Asking(ask["b"], self.settings["learner"].get("eta0", 1.0))
         self.drifts_recorded = 0
         self.expired = 0
+
+    def _begin_classifier(self) -> None:
+        learner, multiclass = self.settings["learner"], self.settings["multiclass"]
+        classes, tie = len(self.labels.values), self.labels.index(self.settings["tie"])
+        self.panel: Panel | None = None
+        """The classifier itself, if it is a panel: the learner `auto`."""
+        self.classifier: Classifier
+        if learner["algorithm"] == AUTO:
+            self.classifier = self.panel = Panel(
+                learner,
+                multiclass,
+                classes=classes,
+                tie=tie,
+                kind=self.settings["features"]["kind"],
+                has_bias=self.bias_value is not None,
+            )
+        else:
+            self.classifier = strategies.build(learner, multiclass, classes=classes, tie=tie)
+        self.classifier.grow(self.features.size())
 
     @property
     def bias_value(self) -> float | None:
@@ -110,6 +127,8 @@ class ModelState:
 
     def serve(self, z: Vector) -> Served:
         """What a prediction for a vector is, now; changes nothing."""
+        if self.panel is not None:
+            return self._serve_vote(self.panel, z)
         chosen, score, gap = self.classifier.decide(z)
         standing = self.statistics.standing(gap) if chosen >= 0 else NO_STANDING
         certainty = Certainty(
@@ -121,6 +140,19 @@ class ModelState:
             self.asking.probability(gap) if self.asking else None,
         )
         return Served(chosen, score, certainty)
+
+    def _serve_vote(self, panel: Panel, z: Vector) -> Served:
+        """The same by the vote of a panel, with what each of its experts says."""
+        vote = panel.vote(z)
+        standing = self.statistics.standing(vote.gap) if vote.chosen >= 0 else NO_STANDING
+        certainty = Certainty(
+            *standing,
+            set=self.sets.serve(self.statistics.calibration.leads(behind_in(vote))) if self.sets else None,
+            ask_probability=self.asking.probability(vote.gap) if self.asking else None,
+            said=vote.said,
+            votes=vote.votes,
+        )
+        return Served(vote.chosen, vote.score, certainty)
 
     def whole_round(self, example: Any, label: Label, at: int, weight: float = 1.0) -> Outcome:
         """Predict by the weights as they are, and learn the label at once. For `apply` only."""
@@ -163,7 +195,10 @@ class ModelState:
             standing = certainty.gap, certainty.lead, certainty.probability
         # The weights may have moved since the prediction was served; the bound needs the score by these.
         score_now = self.classifier.decide(z)[1] if mistake and self.bound is not None else score
-        updated = self.classifier.learn(z, truth, served, weight)
+        if self.panel is None:
+            updated = self.classifier.learn(z, truth, served, weight)
+        else:
+            updated = self._learn_vote(self.panel, z, truth, served, seen, weight)
         self.version += 1
         self.statistics.observe(
             truth,
@@ -193,6 +228,15 @@ class ModelState:
         return Outcome(
             served, score, mistake, updated, self.version, self.revealed, self.mistakes, probability
         )
+
+    def _learn_vote(
+        self, panel: Panel, z: Vector, truth: int, served: int, seen: Seen, weight: float
+    ) -> bool:
+        certainty = seen.certainty
+        if seen.before_reset or certainty is None or certainty.said is None or certainty.votes is None:
+            return panel.learn_only(z, truth, weight)
+        erred = erred_weight(certainty.said, certainty.votes, truth)
+        return panel.reveal(z, truth, served, certainty.said, erred, weight, seen.delay)
 
     def _observe_served(self, truth: int, mistake: bool, seen: Seen) -> None:
         """Take in what came of the set that was served, and of asking for the label or not."""

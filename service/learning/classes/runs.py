@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
+from service.learning.learners.logistic import Logistic
 from service.learning.learners.perceptron import Perceptron
 from service.learning.learners.perceptron_rows import learn_perceptron
 from service.learning.vectors import Array, Vectors
@@ -39,6 +40,9 @@ def learn_rows(classifier: Classifier, vectors: Vectors, truths: Classes) -> Lea
         learner = classifier.learner
         if isinstance(learner, Perceptron):
             scores, updated = learn_perceptron(learner, vectors, 2 * truths - 1, 2 * classifier.tie - 1)
+            return Learned(_served(scores, classifier.tie), scores, np.abs(scores), updated)
+        if isinstance(learner, Logistic):
+            scores, updated = learner.learn_rows(vectors, 2 * truths - 1)
             return Learned(_served(scores, classifier.tie), scores, np.abs(scores), updated)
         if learner.served_by_weights and learner.idle_margin < inf:
             return _learn_in_runs(classifier, vectors, truths)

@@ -1,0 +1,87 @@
+"""Random Fourier features on a grid: fast, and still the same bits on every machine.
+
+What `fourier.py` does, with numbers rounded to a grid so coarse that every product and every sum of products is a whole
+number below 2^53. Such sums are exact in whatever order a processor's BLAS adds, so that BLAS can be used: it takes a
+tenth of the time. The cosine is looked up in a table.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from service.learning.features.fourier import cosine_of_turns
+from service.learning.vectors import Array, Indices
+
+REACH = 64.0
+"""Entries of an example beyond this many standard deviations count as this many."""
+X_GRID = 2.0**16
+W_GRID = 2.0**20
+TURN_BITS = 36
+"""A product of the two grids, in turns."""
+TABLE_BITS = 12
+PROJECTION_MAX = 1 << 20
+"""Numbers in a projection. Of examples with more entries than leave room for all features, there are fewer."""
+SUMMED = 12
+"""A normal number is the sum of so many uniform ones less half of that: only whole numbers are added."""
+
+_TURN = 2.0 * 3.141592653589793
+
+
+@lru_cache(maxsize=32)
+def _drawn(features: int, dimension: int) -> tuple[Array, Array]:
+    """W, a column for each feature, and b, both on the grid; they follow from the two sizes, and models share them.
+
+    W is normal with the variance 2γ, γ = 1/dimension, and b uniform over a turn.
+    """
+    count = features * dimension
+    raw = np.random.PCG64(0).random_raw(features + count * SUMMED // 4)  # whose output numpy promises never to change
+    phases = (raw[:features] >> np.uint64(64 - TURN_BITS)).astype(np.float64)
+    uniform = raw[features:].astype("<u8").view("<u2").reshape(SUMMED, count).astype(np.int64)
+    normal = (uniform.sum(axis=0) - SUMMED * 32_768) / 65_536.0
+    scale = np.sqrt(2.0 / dimension) / _TURN * W_GRID
+    projection = np.rint(scale * normal).reshape(dimension, features)
+    projection.flags.writeable = phases.flags.writeable = False
+    return projection, phases
+
+
+@lru_cache(maxsize=32)
+def _table(features: int) -> Array:
+    turns = np.arange(1 << TABLE_BITS) / float(1 << TABLE_BITS)
+    table: Array = np.sqrt(2.0 / features) * cosine_of_turns(turns)
+    return table
+
+
+def features_for(features: int, dimension: int) -> int:
+    """How many of the features there is room for.
+
+    >>> features_for(512, 64), features_for(512, 4096)
+    (512, 256)
+    """
+    return max(1, min(features, PROJECTION_MAX // max(1, dimension)))
+
+
+class FourierGrid:
+    """√(2/D) cos(Wx + b) of standardized examples x, or of many as rows."""
+
+    __slots__ = ("_phases", "_projection", "_table", "features")
+
+    def __init__(self, features: int, dimension: int) -> None:
+        self.features = features_for(features, dimension)
+        self._projection, self._phases = _drawn(self.features, dimension)
+        self._table = _table(self.features)
+
+    def apply(self, x: Array, out: Array) -> None:
+        """Write the features of x to `out`."""
+        out[:] = self._table.take(self._places(x))
+
+    def rows(self, x: Array) -> Array:
+        """The features of each row, to the same bit as one by one."""
+        return self._table.take(self._places(x))
+
+    def _places(self, x: Array) -> Indices:
+        """Which place of the table each feature has."""
+        grid = np.rint(np.clip(x, -REACH, REACH) * X_GRID)
+        turns = (np.dot(grid, self._projection) + self._phases).astype(np.int64)
+        turns >>= TURN_BITS - TABLE_BITS
+        turns &= (1 << TABLE_BITS) - 1
+        return turns
