@@ -61,6 +61,8 @@ def _in_terms_of_input(features: Features, rows: Array) -> tuple[Array, Array]:
         raise _cannot("hashed features have no columns of their own")
     if "fourier" in features.transforms:
         raise _cannot("fourier features are not linear in the input")
+    if "crosses" in features.transforms:
+        raise _cannot("crosses are products, which are not linear in the input")
     if "normalize" in features.transforms:
         raise _cannot("normalize divides each example by its own length, which is not linear in the input")
     scale = features.transforms.get("standardize")

@@ -36,6 +36,9 @@ FEATURES: list[Any] = [
     {"kind": "named", "names_max": 4},
     {"kind": "dense", "standardize": True},
     {"kind": "named", "normalize": "l2"},
+    {"kind": "dense", "crosses": 2},
+    {"kind": "named", "crosses": 2, "standardize": True},
+    {"kind": "hashed", "crosses": 2},
 ]
 LABELS: list[Any] = [[-1, 1], None, ["a", "b", "c"]]
 

@@ -149,11 +149,14 @@ FEATURES: dict[str, tuple[dict[str, Any], float | None]] = {
     "dense-l2": ({"normalize": "l2"}, 2.0),
     "dense-standardized": ({"standardize": True, "normalize": "l2"}, 1.0),
     "dense-fourier": ({"standardize": True, "fourier": {"features": 16, "gamma": 0.2}}, 1.0),
+    "dense-crosses": ({"standardize": True, "crosses": 2}, 1.0),
     "named": ({"kind": "named", "text": ["subject"]}, 1.0),
     "named-capped": ({"kind": "named", "names_max": 12, "text": ["subject"]}, None),
     "named-standardized": ({"kind": "named", "standardize": True, "normalize": "l2"}, 0.5),
+    "named-crosses": ({"kind": "named", "names_max": 6, "crosses": 2, "normalize": "l2"}, 1.0),
     "hashed": ({"kind": "hashed", "bits": 5, "text": ["subject"]}, 1.0),
     "hashed-standardized": ({"kind": "hashed", "bits": 4, "standardize": True}, None),
+    "hashed-crosses": ({"kind": "hashed", "bits": 5, "crosses": 2}, None),
 }
 
 

@@ -135,11 +135,7 @@ def bytes_in_memory(model: Model) -> int:
 
 def capacity(features: dict[str, Any]) -> int:
     """How many features a model may come to have, the bias apart, as far as completed settings tell."""
-    if features["kind"] == "hashed":
-        return 1 << int(features["bits"])
-    if features["kind"] == "named":
-        return int(features["names_max"])
-    return int((features["fourier"] or {}).get("features") or features["dimension"] or 1)
+    return feature_kinds.weights_of(features)
 
 
 def plain_label(label: LabelSent, field: str = "label") -> Label:
