@@ -27,9 +27,12 @@ SUMMED = 12
 _TURN = 2.0 * 3.141592653589793
 
 
-@lru_cache(maxsize=32)
+SHARED_MAX = 64
+"""Examples of up to so many entries have their projections kept for good, 1 MB each at most: many models share them."""
+
+
 def _drawn(features: int, dimension: int, gammas: tuple[float, ...]) -> tuple[Array, Array]:
-    """W, a column for each feature, and b, both on the grid; they follow from the sizes, and models share them.
+    """W, a column for each feature, and b, both on the grid; they follow from the sizes alone.
 
     W is normal with the variance 2γ, for `features` columns with each of the `gammas`, which are γ times the dimension;
     b is uniform over a turn.
@@ -44,6 +47,10 @@ def _drawn(features: int, dimension: int, gammas: tuple[float, ...]) -> tuple[Ar
     projection = np.rint(scales * normal)
     projection.flags.writeable = phases.flags.writeable = False
     return projection, phases
+
+
+_kept_for_good = lru_cache(maxsize=None)(_drawn)
+_kept_for_a_while = lru_cache(maxsize=4)(_drawn)
 
 
 @lru_cache(maxsize=32)
@@ -70,7 +77,8 @@ class FourierGrid:
     def __init__(self, features: int, dimension: int, gammas: tuple[float, ...]) -> None:
         """`gammas` are γ times the dimension, and at most 4."""
         self.features = features_for(features, dimension)
-        self._projection, self._phases = _drawn(self.features, dimension, gammas)
+        drawn = _kept_for_good if dimension <= SHARED_MAX else _kept_for_a_while
+        self._projection, self._phases = drawn(self.features, dimension, gammas)
         self._table = _table(self.features)
 
     def apply(self, x: Array) -> Array:

@@ -46,7 +46,7 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
         np.add(weights, direction, weights)
         multiply(terms, beta, terms)
         np.subtract(1.0, terms, terms)
-        np.maximum(terms, KEPT_MIN, terms)
+        np.maximum(terms, KEPT_MIN, out=terms)
         multiply(variances, terms, variances)
         if forgotten is not None:
             np.subtract(1.0, variances, terms)

@@ -9,12 +9,16 @@ from functools import lru_cache
 
 import numpy as np
 
+from service.learning.features.crosses import pair_count, pairs_of
 from service.learning.vectors import Array, Indices
 
 CROSSED_MAX = 128
 """Of more features than this, which would be 8,256 products, there are none."""
 
 KEPT_MAX = 1024
+
+REACH = 5.0
+"""Standardized features beyond this many deviations count as this many in products."""
 
 
 def products_kept(dimension: int) -> int:
@@ -23,11 +27,18 @@ def products_kept(dimension: int) -> int:
     >>> [products_kept(dimension) for dimension in (2, 44, 45, 128, 129)]
     [3, 990, 1024, 1024, 0]
     """
-    return min(KEPT_MAX, dimension * (dimension + 1) // 2) if dimension <= CROSSED_MAX else 0
+    return min(KEPT_MAX, pair_count(dimension)) if dimension <= CROSSED_MAX else 0
 
 
-def products(x: Array) -> Array:
-    """The products of x, or of each of its rows: rows as one by one, to the bit."""
+def with_products(x: Array) -> Array:
+    """Standardized features and their products, of x or of each of its rows: rows as one by one, to the bit."""
+    if not products_kept(x.shape[-1]):
+        return x
+    x = np.minimum(np.maximum(x, -REACH), REACH)
+    return np.concatenate((x, _products(x)), axis=-1)
+
+
+def _products(x: Array) -> Array:
     left, right, signs = _pairs(x.shape[-1])
     if x.ndim == 1:
         made = x[left]
@@ -52,9 +63,9 @@ def products(x: Array) -> Array:
 @lru_cache(maxsize=CROSSED_MAX)
 def _pairs(dimension: int) -> tuple[Indices, Indices, Array]:
     """The left and the right of every pair, (0, 0), (0, 1) … (1, 1) …, and its sign."""
-    left, right = np.triu_indices(dimension)
+    left, right = pairs_of(dimension)
     bits = np.random.PCG64(0).random_raw(len(left)) >> np.uint64(63)  # whose output numpy promises never to change
-    return left.astype(np.intp), right.astype(np.intp), np.where(bits, 1.0, -1.0)
+    return left, right, np.where(bits, 1.0, -1.0)
 
 
 def product_name(entry: int, dimension: int) -> tuple[int, int] | str:

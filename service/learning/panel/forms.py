@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.features.fourier_grid import REACH, FourierGrid, features_for
+from service.learning.features.fourier_grid import FourierGrid, features_for
+from service.learning.features.hats import HATS, KNOTS, hats
 from service.learning.features.standardize import Centred, Scaled
-from service.learning.panel.crosses import CROSSED_MAX, product_name, products, products_kept
+from service.learning.panel.crosses import product_name, products_kept, with_products
 from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS
 from service.learning.vectors import Array, Vector, Vectors
 
@@ -22,11 +23,13 @@ Forms = dict[str, Vector]
 def size_of(form: str, dimension: int) -> int:
     """How many entries this form has of examples that have `dimension`, the bias apart.
 
-    >>> [size_of(form, 64) for form in ("standardized", "fourier", "crosses")], size_of("crosses", 100)
-    ([64, 512, 2144], 100)
+    >>> {form: size_of(form, 64) for form in ("standardized", "fourier", "crosses", "hats")}
+    {'standardized': 64, 'fourier': 512, 'crosses': 1088, 'hats': 768}
     """
     if form in FOURIER_GAMMAS:
         return features_for(FOURIER_FEATURES, dimension)
+    if form == "hats":
+        return dimension * (1 + HATS)
     return dimension + products_kept(dimension) if form == "crosses" else dimension
 
 
@@ -92,10 +95,9 @@ class FormMaker:
             for at, form in enumerate(self._gammas):
                 made[form] = self._with_bias(features[..., at * count : (at + 1) * count], standardized)
         if "crosses" in self._needed:
-            if dimension <= CROSSED_MAX:
-                x = np.minimum(np.maximum(x, -REACH), REACH)
-                x = np.concatenate((x, products(x)), axis=-1)
-            made["crosses"] = self._with_bias(x, standardized)
+            made["crosses"] = self._with_bias(with_products(x), standardized)
+        if "hats" in self._needed:
+            made["hats"] = self._with_bias(np.concatenate((x, hats(x)), axis=-1), standardized)
         return made
 
     def _with_bias(self, features: Array, standardized: Array) -> Array:
@@ -112,10 +114,12 @@ class FormMaker:
         dimension = size - self._has_bias
         if form in FOURIER_GAMMAS:
             return "bias" if index == size_of(form, dimension) else f"fourier {index}"
-        if form != "crosses" or index < dimension:
+        if form == "standardized" or index < dimension:
             return index
         if index == size_of(form, dimension):
             return "bias"
+        if form == "hats":
+            return f"{(index - dimension) % dimension} near {KNOTS[(index - dimension) // dimension]:g}"
         return product_name(index - dimension, dimension)
 
     def state(self) -> dict[str, Any]:

@@ -14,10 +14,11 @@ FORMS = {
     "fourier": "standardized, then 512 Fourier features with γ = 1/dimension",
     "fine fourier": "standardized, then 512 Fourier features with γ = 4/dimension",
     "crosses": "standardized, and beside them the products of all pairs and the squares, of up to 128 numbers",
+    "hats": "standardized, and beside them 11 hat functions of each",
 }
 """What an expert sees of an example: the name of the form, and what it is in docs/models.md."""
 
-DENSE_ONLY = ("fourier", "fine fourier", "crosses")
+DENSE_ONLY = ("fourier", "fine fourier", "crosses", "hats")
 """Forms that features with names do not have."""
 
 FOURIER_FEATURES = 512
@@ -54,26 +55,20 @@ class PanelDeclaration:
 
 
 _SCW = {"algorithm": "scw", "C": 1.0, "eta": 0.9, "covariance": "diagonal"}
-
-
-def _arow_forgetting(r: float) -> dict[str, Any]:
-    return {"algorithm": "arow_forgetting", "r": r, "forget": 0.01, "covariance": "diagonal"}
-
-
-def _logistic(eta0: float) -> dict[str, Any]:
-    return {"algorithm": "logistic", "eta0": eta0}
-
+_AROW = {"algorithm": "arow", "r": 1.0, "covariance": "diagonal"}
+_FORGETTING = {"algorithm": "arow_forgetting", "r": 0.1, "forget": 0.01, "covariance": "diagonal"}
+_LOGISTIC = {"algorithm": "logistic", "eta0": 0.5}
 
 PANELS: dict[int, PanelDeclaration] = {
     1: PanelDeclaration(
         experts=(
             Expert("scw", _SCW, "standardized"),
-            Expert("logistic", _logistic(0.5), "standardized"),
-            Expert("forgetting arow", _arow_forgetting(0.1), "standardized"),
-            Expert("forgetting arow, fourier", _arow_forgetting(1.0), "fourier"),
-            Expert("logistic, fourier", _logistic(1.0), "fourier"),
-            Expert("logistic, fine fourier", _logistic(0.5), "fine fourier"),
-            Expert("scw, crosses", _SCW, "crosses"),
+            Expert("logistic", _LOGISTIC, "standardized"),
+            Expert("arow_forgetting", _FORGETTING, "standardized"),
+            Expert("arow_forgetting on fourier", _FORGETTING, "fourier"),
+            Expert("logistic on fine fourier", _LOGISTIC, "fine fourier"),
+            Expert("scw on crosses", _SCW, "crosses"),
+            Expert("arow on hats", _AROW, "hats"),
         ),
         kept=0.75,
         share=0.003,
