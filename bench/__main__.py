@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench import machine, report
 from bench.figures import Bench, Figure
-from bench.measures import answer_cost, footprint, growth, latency, requests, reveal_cost, streams
+from bench.measures import answer_cost, auto_cost, footprint, growth, latency, requests, reveal_cost, streams
 from bench.processes import NotMeasured
 from bench.scale import FULL, QUICK
 
@@ -33,6 +33,7 @@ MEASURES: tuple[tuple[frozenset[int], Callable[[Bench], Iterator[Figure]]], ...]
     (frozenset({10, 11}), footprint.measure),
     (frozenset({12}), reveal_cost.measure),
     (frozenset({12}), answer_cost.measure),
+    (frozenset({13}), auto_cost.measure),
 )
 
 

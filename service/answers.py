@@ -196,6 +196,37 @@ class Sets(Struct, frozen=True):
     single_error_rate: float | None
 
 
+class ExpertFigures(Struct, frozen=True):
+    """An expert of a panel: its mistakes, by what it had said, and what its vote weighs now."""
+
+    name: str
+    mistakes: int
+    weight: float
+
+
+class Leaders(Struct, frozen=True):
+    """Who weighed most at each of at most 64 rounds, and each expert's mistakes until then."""
+
+    rounds: list[int]
+    leaders: list[str]
+    mistakes: list[list[int]]
+
+
+class Experts(Struct, frozen=True):
+    """The panel of a model with the learner `auto`, and the bound on what its vote can lose; see docs/theory.md."""
+
+    panel: list[ExpertFigures]
+    leader: str
+    rounds: int
+    disagreements: int
+    mistakes: int
+    erred_weight: float
+    regret: float
+    regret_bound: float
+    mistake_bound: float
+    history: Leaders
+
+
 class ExpectedMistakes(Struct, frozen=True):
     """The bound on the expected mistakes of a model that asks for labels; see docs/theory.md."""
 
@@ -280,6 +311,7 @@ class Stats(StatsLine, frozen=True, kw_only=True):
     unlabelled: Unlabelled
     sets: Sets | None
     ask: Ask | None
+    experts: Experts | None
     curve: Curve
     features: FeatureFigures
 

@@ -59,6 +59,10 @@ class Certainty(msgspec.Struct, frozen=True, array_like=True):
     """The classes that were not ruled out; None if none was, or if the model serves no sets."""
     ask_probability: float | None = None
     """With what probability the label was asked for; None if the model asks for none."""
+    said: list[int] | None = None
+    """The class that each expert of a panel was for; None if the model has no panel."""
+    votes: list[float] | None = None
+    """What the experts weighed together that were for the same class, in the order of the classes in `said`."""
 
 
 class RoundRevealed(Event, frozen=True, tag="revealed"):

@@ -262,7 +262,7 @@ class Settings(BaseSettings):
         33_554_432,
         ge=1,
         description="the most weights that a model may come to have, all classes together, of 8 bytes each;"
-        " what a learner, `standardize` and `fourier` keep beside them counts too",
+        " what a learner, `standardize`, `fourier` and `crosses` keep beside them counts too",
     )
     covariance_dimension_max: int = Field(
         512, ge=1, le=4096, description="the most weights of a learner with a full covariance"

@@ -14,11 +14,11 @@ from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundReve
 from service.journal.codec import STATE_VERSION
 from service.learning import saved
 from service.web.routes.model_settings import ModelSettings
-from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, rounds_for
+from tests.learning.rounds import AUTO, FEATURES, LEARNERS, PAIRS, PANELS, STRATEGIES, rounds_for
 
 LIMITS = ModelLimits(names_max=1_000, classes_max=100, covariance_dimension_max=300, weights_max=10**6)
 NOW = 1_700_000_000_000_000
-KINDS = [(learner, way, features) for learner, way in PAIRS for features in FEATURES]
+KINDS = [(learner, way, features) for learner, way in PAIRS for features in FEATURES] + PANELS
 
 
 def teach(model: Model, way: str, features: str, count: int, seed: int = 1, at: int = NOW) -> Model:
@@ -50,7 +50,7 @@ def exported(
     strategy, declared, _ = STRATEGIES[way]
     of_features, bias_value = FEATURES[features]
     settings = ModelSettings(
-        learner=LEARNERS[learner],
+        learner=LEARNERS.get(learner, {"algorithm": AUTO}),
         multiclass=strategy,
         labels=[f"class {k}" for k in range(declared)] if declared else None,
         features=of_features,

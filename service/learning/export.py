@@ -14,6 +14,7 @@ from service.learning.features.hashed import Hashed
 from service.learning.features.named import Named
 from service.learning.features.pipeline import Pipeline
 from service.learning.features.standardize import Centred, Scaled
+from service.learning.panel.panel import Panel
 from service.learning.parameters import BadParameter
 from service.learning.vectors import Array
 
@@ -25,6 +26,8 @@ def export_sklearn(features: Features, classifier: Classifier, classes: Sequence
     `feature_names_in_`, the order of the columns. BadParameter says why another model cannot be exported.
     A score of exactly zero goes to the first class there, whatever the model's `tie` is.
     """
+    if isinstance(classifier, Panel):
+        raise _cannot("a panel votes, which no single linear model does")
     if isinstance(classifier, OneVsOne):
         raise _cannot("one_vs_one votes, which no single linear model does")
     if len(classes) < 2 or not features.size():
@@ -58,6 +61,8 @@ def _in_terms_of_input(features: Features, rows: Array) -> tuple[Array, Array]:
         raise _cannot("hashed features have no columns of their own")
     if "fourier" in features.transforms:
         raise _cannot("fourier features are not linear in the input")
+    if "crosses" in features.transforms:
+        raise _cannot("crosses are products, which are not linear in the input")
     if "normalize" in features.transforms:
         raise _cannot("normalize divides each example by its own length, which is not linear in the input")
     scale = features.transforms.get("standardize")

@@ -52,6 +52,33 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberOrNull:
+    """A real parameter that is null unless it is given."""
+
+    number: Number
+
+    default = None
+
+    def check(self, field: str, value: object) -> float | None:
+        return None if value is None else self.number.check(field, value)
+
+    @property
+    def help(self) -> str:
+        return self.number.help
+
+    @property
+    def range(self) -> str:
+        """
+        >>> NumberOrNull(Number(1.0, 0.0, 10.0, "")).range
+        'null, or at least 0 and at most 10'
+        """
+        return f"null, or {self.number.range}"
+
+    def schema(self) -> dict[str, Any]:
+        return {**self.number.schema(), "type": ["number", "null"], "default": None}
+
+
+@dataclass(frozen=True, slots=True)
 class Integer:
     """A whole number in a range; without a default it may be null."""
 
@@ -133,7 +160,7 @@ class Flag:
         return {"type": "boolean", "default": self.default, "description": self.help}
 
 
-Parameter = Number | Integer | Choice | Flag
+Parameter = Number | NumberOrNull | Integer | Choice | Flag
 
 
 def check_fields(

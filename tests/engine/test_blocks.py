@@ -24,7 +24,9 @@ LEARNERS = [
     {"algorithm": "averaged"},
     {"algorithm": "pa"},
     {"algorithm": "arow"},
+    {"algorithm": "arow_forgetting"},
     {"algorithm": "scw"},
+    {"algorithm": "logistic"},
 ]
 FEATURES: list[Any] = [
     "dense",
@@ -34,6 +36,9 @@ FEATURES: list[Any] = [
     {"kind": "named", "names_max": 4},
     {"kind": "dense", "standardize": True},
     {"kind": "named", "normalize": "l2"},
+    {"kind": "dense", "crosses": 2},
+    {"kind": "named", "crosses": 2, "standardize": True},
+    {"kind": "hashed", "crosses": 2},
 ]
 LABELS: list[Any] = [[-1, 1], None, ["a", "b", "c"]]
 
@@ -65,7 +70,7 @@ CASES = [
     (learner, features, LABELS[(at + number) % len(LABELS)])
     for number, learner in enumerate(LEARNERS)
     for at, features in enumerate(FEATURES)
-]
+] + [({"algorithm": "auto"}, features, labels) for features in FEATURES[:5] for labels in LABELS]
 
 
 @pytest.mark.parametrize(("learner", "features", "labels"), CASES, ids=str)

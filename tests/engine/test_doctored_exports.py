@@ -18,6 +18,8 @@ FULL = ("arow-full", "binary", "dense")
 PAIRWISE = ("arow", "one_vs_one", "dense")
 MATRIX = ("perceptron", "multiclass", "hashed")
 CENTRED = ("pa1", "binary", "dense-standardized")
+FORGETTING = ("forgetting-full", "binary", "dense")
+LOGISTIC = ("logistic", "one_vs_all", "dense")
 ASKING = ("arow", "one_vs_all", "dense")
 
 
@@ -90,6 +92,11 @@ def changed(at: int, number: float) -> Any:
          "features.transforms.standardize.squares"),
         (FULL, ("classifier", "covariance"), changed(0, -0.5), "classifier.covariance"),
         (FULL, ("classifier", "covariance"), changed(1, 0.9), "classifier.covariance"),
+        (FORGETTING, ("classifier", "covariance"), changed(0, -0.5), "classifier.covariance"),
+        (FORGETTING, ("settings", "learner", "forget"), 0.75, "settings.learner.forget"),
+        (LOGISTIC, ("classifier", "learners", 2, "squares"), changed(1, 0.5), "classifier.learners[2].squares"),
+        (LOGISTIC, ("classifier", "learners", 2, "squares"), changed(1, 1e300), "classifier.learners[2].squares"),
+        (LOGISTIC, ("classifier", "learners", 2), lambda kept: {**kept, "lag": 1}, "classifier.learners[2].lag"),
         (PAIRWISE, ("classifier", "learners", 0, "covariance"), changed(0, 2.0),
          "classifier.learners[0].covariance"),
         (PAIRWISE, ("classifier", "pairs"), [[0, 1], [0, 1], [0, 1]], "classifier.pairs"),

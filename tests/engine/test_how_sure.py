@@ -55,6 +55,8 @@ def revealed(model: Model, at: int, prediction: dict[str, Any], label: Any, weig
         {"learner": {"algorithm": "pa"}},
         {"learner": {"algorithm": "arow", "r": 1e-6}},
         {"learner": {"algorithm": "scw", "C": 1e6}},
+        {"learner": {"algorithm": "auto"}},
+        {"learner": {"algorithm": "auto"}, "labels": ["a", "b", "c"]},
         {"labels": ["a", "b", "c"]},
     ],
     ids=str,

@@ -9,21 +9,21 @@ from service.engine.model.model import Model
 from service.events import DimensionFixed, ModelCreated, ModelReset, RoundLearned, RoundRevealed
 from service.journal.codec import encode_state
 from service.web.routes.model_settings import ModelLimits, ModelSettings
-from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, rounds_for
+from tests.learning.rounds import AUTO, FEATURES, LEARNERS, PAIRS, PANELS, STRATEGIES, rounds_for
 
 CASES = [
     (learner, way, features)
     for at, (learner, way) in enumerate(PAIRS)
     for place, features in enumerate(FEATURES)
     if (at + place) % 2 == 0  # each learner, way and kind with half of the others
-]
+] + PANELS
 
 
 def new_model(learner: str, way: str, features: str) -> Model:
     multiclass, declared, _ = STRATEGIES[way]
     kind, bias_value = FEATURES[features]
     settings = ModelSettings(
-        learner=LEARNERS[learner],
+        learner=LEARNERS.get(learner, {"algorithm": AUTO}),
         labels=list(range(declared)) if declared else None,
         multiclass=multiclass,
         features=kind,

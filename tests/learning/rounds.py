@@ -8,8 +8,10 @@ import numpy as np
 
 from service.journal.codec import decode_state, encode_state
 from service.learning.classes import strategies
+from service.learning.classes.classifier import Classifier
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
+from service.learning.panel.panel import Panel
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "perceptron": {"algorithm": "perceptron"},
@@ -20,9 +22,15 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "pa2": {"algorithm": "pa2", "C": 0.3},
     "arow": {"algorithm": "arow", "r": 0.5},
     "arow-full": {"algorithm": "arow", "covariance": "full"},
+    "forgetting": {"algorithm": "arow_forgetting", "r": 0.5, "forget": 0.05},
+    "forgetting-full": {"algorithm": "arow_forgetting", "covariance": "full"},
     "scw": {"algorithm": "scw", "eta": 0.8},
     "scw-full": {"algorithm": "scw", "C": 0.5, "covariance": "full"},
+    "logistic": {"algorithm": "logistic"},
 }
+
+AUTO = "auto"
+"""No learner but a panel of them, which is a classifier by itself."""
 
 STRATEGIES: dict[str, tuple[str | None, int, int]] = {
     # the way, how many classes are declared, how many there are
@@ -41,6 +49,7 @@ PAIRS = [
     for way in STRATEGIES
     if not way.startswith("multiclass") or learner.startswith("perceptron")
 ]
+PAIRS_AND_PANELS = [*PAIRS, *((AUTO, way) for way in STRATEGIES if not way.startswith("multiclass"))]
 
 
 class Model:
@@ -57,7 +66,13 @@ class Model:
     ) -> None:
         settings = feature_kinds.complete(features, bias=bias_value is not None)
         self.features = feature_kinds.build(settings, bias_value)
-        self.classifier = strategies.build(algorithms.complete(learner), way, classes=classes, tie=tie)
+        completed = algorithms.complete(learner)
+        self.classifier: Classifier
+        if completed["algorithm"] == AUTO:
+            kind, has_bias = settings["kind"], bias_value is not None
+            self.classifier = Panel(completed, way, classes=classes, tie=tie, kind=kind, has_bias=has_bias)
+        else:
+            self.classifier = strategies.build(completed, way, classes=classes, tie=tie)
         self.classifier.grow(self.features.size())
         self.classes = classes
         self.mistakes = 0
@@ -134,18 +149,30 @@ FEATURES: dict[str, tuple[dict[str, Any], float | None]] = {
     "dense-l2": ({"normalize": "l2"}, 2.0),
     "dense-standardized": ({"standardize": True, "normalize": "l2"}, 1.0),
     "dense-fourier": ({"standardize": True, "fourier": {"features": 16, "gamma": 0.2}}, 1.0),
+    "dense-crosses": ({"standardize": True, "crosses": 2}, 1.0),
     "named": ({"kind": "named", "text": ["subject"]}, 1.0),
     "named-capped": ({"kind": "named", "names_max": 12, "text": ["subject"]}, None),
     "named-standardized": ({"kind": "named", "standardize": True, "normalize": "l2"}, 0.5),
+    "named-crosses": ({"kind": "named", "names_max": 6, "crosses": 2, "normalize": "l2"}, 1.0),
     "hashed": ({"kind": "hashed", "bits": 5, "text": ["subject"]}, 1.0),
     "hashed-standardized": ({"kind": "hashed", "bits": 4, "standardize": True}, None),
+    "hashed-crosses": ({"kind": "hashed", "bits": 5, "crosses": 2}, None),
 }
+
+
+PANELS = [
+    (AUTO, way, features)
+    for learner, way in PAIRS_AND_PANELS
+    if learner == AUTO
+    for features in ("dense", "dense-no-bias", "named", "named-capped", "hashed")
+]
+"""With features that have no transform of their own, as settings demand."""
 
 
 def make(learner: str, way: str, features: str = "dense") -> Model:
     name, classes, _ = STRATEGIES[way]
     settings, bias_value = FEATURES[features]
-    return Model(LEARNERS[learner], name, classes, settings, bias_value)
+    return Model(LEARNERS.get(learner, {"algorithm": AUTO}), name, classes, settings, bias_value)
 
 
 @cache

@@ -87,6 +87,7 @@ def test_the_intercept_is_the_weight_of_the_bias_times_its_constant() -> None:
         ("one_vs_one", "dense", "one_vs_one"),
         ("one_vs_all", "hashed", "hashed"),
         ("binary", "dense-fourier", "fourier"),
+        ("binary", "dense-crosses", "crosses"),
         ("binary", "dense-l2", "normalize"),
         ("binary", "named-standardized", "normalize"),
     ],

@@ -96,6 +96,12 @@ def encode_examples(model: Model, examples: list[tuple[Sent, Label]]) -> Encoded
     return found
 
 
+def check_can_fit(model: Model) -> None:
+    """InvalidRequest for a panel: how its experts fared is known of rounds only, which a fit has not."""
+    if model.panel is not None:
+        raise InvalidRequest.at("learner", "`auto` learns from rounds only: send them to /stream instead")
+
+
 def check_not_empty(examples: EncodedExamples) -> None:
     if not examples:
         raise InvalidRequest.at("examples", "there are none to learn from")

@@ -26,6 +26,7 @@ from service.engine.jobs.fit_bodies import (
     READ_HERE_BYTES_MAX,
     EncodedExamples,
     UnreadFit,
+    check_can_fit,
     check_not_empty,
     encode_examples,
 )
@@ -109,6 +110,7 @@ class Jobs:
 
     async def fit(self, name: str, sent: UnreadFit) -> Job:
         """Start to train a model, on the examples of the request or on the model's retained history."""
+        check_can_fit((await self._fleet.get(name)).model)
         if len(sent.body) > READ_HERE_BYTES_MAX:
             return await self._fit_unread(name, sent)
         examples, options = sent.read()

@@ -11,6 +11,7 @@ from service.engine.model.outcomes import BlockOutcome
 from service.engine.model.state import ModelState
 from service.events import Label, RoundsLearned, Table
 from service.learning.classes.runs import Classes, learn_rows
+from service.learning.panel import rows as panel_rows
 from service.learning.vectors import Rows, Vectors
 
 ALONE_MAX = 8
@@ -75,7 +76,10 @@ def _learn_together(
 def _learn_vectors(
     model: ModelState, vectors: Vectors, truths: Classes, at: int, outcome: BlockOutcome
 ) -> None:
-    learned = learn_rows(model.classifier, vectors, truths)
+    if model.panel is None:
+        learned = learn_rows(model.classifier, vectors, truths)
+    else:
+        learned = panel_rows.learn_rows(model.panel, vectors, truths)
     model.version += len(truths)
     block = model.statistics.observe_rows(truths, learned.served, learned.updated, learned.gaps, at_us=at)
     outcome.rises += block.rises

@@ -9,6 +9,7 @@ from service.events import Label
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
+from service.learning.panel import sizes as panel_sizes
 from service.learning.statistics.confusion import CLASSES_MAX
 from service.learning.vectors import LARGEST
 
@@ -112,8 +113,11 @@ def _numbers_to_come(model: Model, dimension: int | None, classes: int) -> int:
 
 def numbers_kept(settings: dict[str, Any], size: int, classes: int) -> int:
     """How many numbers such a model keeps, its learners and its features: for `size` features, the bias apart."""
-    learners = strategies.learners(settings["multiclass"], classes)
-    of_learners = max(1, learners) * algorithms.numbers_kept(settings["learner"], size)
+    learners = max(1, strategies.learners(settings["multiclass"], classes))
+    if settings["learner"]["algorithm"] == algorithms.AUTO:
+        kind, number = settings["features"]["kind"], settings["learner"]["panel"]
+        return panel_sizes.numbers_kept(number, kind, size, learners)
+    of_learners = learners * algorithms.numbers_kept(settings["learner"], size)
     return of_learners + feature_kinds.numbers_kept(settings["features"], size)
 
 
@@ -131,11 +135,7 @@ def bytes_in_memory(model: Model) -> int:
 
 def capacity(features: dict[str, Any]) -> int:
     """How many features a model may come to have, the bias apart, as far as completed settings tell."""
-    if features["kind"] == "hashed":
-        return 1 << int(features["bits"])
-    if features["kind"] == "named":
-        return int(features["names_max"])
-    return int((features["fourier"] or {}).get("features") or features["dimension"] or 1)
+    return feature_kinds.weights_of(features)
 
 
 def plain_label(label: LabelSent, field: str = "label") -> Label:

@@ -112,6 +112,7 @@ class Model(ModelState):
         report["classes"] = [{"label": label, **figures} for label, figures in by_class]
         report["bound"] = self.bound_report()
         report["sets"] = None if self.sets is None else self.sets.report()
+        report["experts"] = None if self.panel is None else self.panel.report()
         report["features"] = {
             "kind": self.settings["features"]["kind"],
             "weights": self.features.size(),
@@ -125,6 +126,13 @@ class Model(ModelState):
             return None
         report = self.asking.report(unasked, self.settings["confidence"])
         return report | {"bound": verdict.expected_mistakes(self.asking, self.bound, self.bound_report())}
+
+    def weight_name(self, index: int) -> int | str:
+        """What to call the weight at `index`; of a panel, that of the expert that weighs most."""
+        place = index if self.panel is None else self.panel.weight_place(index)
+        if isinstance(place, tuple):
+            return "×".join(str(self.features.name(each)) for each in place)
+        return self.features.name(place) if isinstance(place, int) else place
 
     def weights(self) -> list[tuple[Label | None, Array]]:
         """The weights of each class; for two classes there is one row, whose sign is the second's."""

@@ -62,6 +62,8 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
             given["features"], bias=given["bias"], names_max=limits.names_max, size_max=size_max
         ),
     )
+    if learner["algorithm"] == algorithms.AUTO:
+        _check_plain(features)
     classes_max = strategies.STRATEGIES[multiclass].classes_max if multiclass else 2
     settings = {
         "learner": learner,
@@ -87,6 +89,13 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
             f"with this learner and these labels it could have over {limits.weights_max} weights",
         )
     return settings
+
+
+def _check_plain(features: dict[str, Any]) -> None:
+    """InvalidRequest for a transform: each expert of a panel brings its own."""
+    for name in ("normalize", "standardize", "crosses", "fourier"):
+        if features.get(name):
+            raise InvalidRequest.at(f"features.{name}", "is not for `auto`, whose experts bring their own")
 
 
 def check_completed(settings: Any, limits: ModelLimits) -> None:

@@ -6,6 +6,7 @@ from service.engine.model.labels import Labels, text_of
 from service.engine.model.outcomes import Outcome
 from service.engine.model.served import NO_STANDING, Seen, Served
 from service.engine.model.state_steps import ADDED_SETTINGS, read_state
+from service.engine.model.votes import learn_vote, new_classifier, serve_vote
 from service.events import Certainty, Label, ModelCreated
 from service.journal.codec import STATE_VERSION, encode_state
 from service.learning import saved
@@ -13,8 +14,8 @@ from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.verdict import why_not_applicable
 from service.learning.certainty.asking import Asking
 from service.learning.certainty.sets import Sets
-from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
+from service.learning.panel.panel import Panel
 from service.learning.statistics import Statistics
 from service.learning.statistics.calibration import Standing
 from service.learning.vectors import Vector, Vectors
@@ -45,6 +46,7 @@ class ModelState:
         "labels",
         "name",
         "origin",
+        "panel",
         "sets",
         "settings",
         "statistics",
@@ -72,12 +74,8 @@ class ModelState:
         self.origin: str | None = None
         self.stepped_from: int | None = None
         """The version of state that began it, if older: a replay of all its events may count otherwise now."""
-        self.classifier = strategies.build(
-            self.settings["learner"],
-            self.settings["multiclass"],
-            classes=len(self.labels.values),
-            tie=self.labels.index(self.settings["tie"]),
-        )
+        self.classifier = new_classifier(self.settings, self.labels)
+        self.panel = self.classifier if isinstance(self.classifier, Panel) else None
         self.classifier.grow(self.features.size())
         self.statistics = Statistics()
         self.bound: Bound | None = None
@@ -87,9 +85,8 @@ class ModelState:
             )
         coverage, ask = self.settings["coverage"], self.settings["ask"]
         self.sets = Sets(coverage) if coverage is not None else None
-        self.asking = None
-        if ask is not None:
-            self.asking = Asking(ask["b"], self.settings["learner"].get("eta0", 1.0))
+        eta0 = self.settings["learner"].get("eta0", 1.0)
+        self.asking = Asking(ask["b"], eta0) if ask is not None else None
         self.drifts_recorded = 0
         self.expired = 0
 
@@ -111,6 +108,8 @@ class ModelState:
 
     def serve(self, z: Vector) -> Served:
         """What a prediction for a vector is, now; changes nothing."""
+        if self.panel is not None:
+            return serve_vote(self.panel, z, self.statistics, self.sets, self.asking)
         chosen, score, gap = self.classifier.decide(z)
         standing = self.statistics.calibration.standing(gap) if chosen >= 0 else NO_STANDING
         certainty = Certainty(
@@ -164,7 +163,10 @@ class ModelState:
             standing = certainty.gap, certainty.lead, certainty.probability
         # The weights may have moved since the prediction was served; the bound needs the score by these.
         score_now = self.classifier.decide(z)[1] if mistake and self.bound is not None else score
-        updated = self.classifier.learn(z, truth, served, weight)
+        if self.panel is None:
+            updated = self.classifier.learn(z, truth, served, weight)
+        else:
+            updated = learn_vote(self.panel, z, truth, served, seen, weight)
         self.version += 1
         self.statistics.observe(
             truth,

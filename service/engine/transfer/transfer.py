@@ -72,6 +72,9 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
         model = Model.from_state(state)
         with saved.Within("statistics"):
             model.statistics.check(len(model.labels.values))
+        if model.panel is not None:
+            with saved.Within("classifier"):
+                model.panel.check(model.revealed, model.mistakes)
         if model.sets is not None:
             with saved.Within("sets"):
                 model.sets.check(model.revealed, len(model.labels.values))
@@ -104,9 +107,10 @@ def _check_covariances(state: dict[str, Any]) -> None:
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
         with saved.Within("covariance"):
             check_positive(matrix)
-    for at, learner in enumerate(state.get("learners", ())):
-        with saved.Within(f"learners[{at}]"):
-            _check_covariances(learner)
+    for name in ("learners", "experts"):
+        for at, part in enumerate(state.get(name, ())):
+            with saved.Within(f"{name}[{at}]"):
+                _check_covariances(part)
 
 
 def _check_times(model: Model, now: int) -> None:

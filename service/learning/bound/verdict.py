@@ -12,6 +12,7 @@ from service.learning.bound.margin_ceiling import LARGEST, SMALLEST, norm
 from service.learning.bound.mistake_bound import OUT_OF_RANGE, Bound
 from service.learning.bound.observed_margin import AnyArray
 from service.learning.certainty.asking import Asking
+from service.learning.learners.algorithms import AUTO
 
 # A declared margin is often computed as the margin of the very examples sent, and rounded. A margin this close to
 # the ceiling is not proved wrong by it.
@@ -27,6 +28,8 @@ def why_not_applicable(settings: Mapping[str, Any], origin: str | None) -> str |
     learner = settings["learner"]
     if origin is not None:
         return f"the theorem is about weights that start at zero; these were {origin}"
+    if learner["algorithm"] == AUTO:
+        return "the theorem is about one perceptron; that of a panel is under `experts`"
     if learner["algorithm"] != "perceptron" or learner["rule"] != "mistake":
         return "the theorem is about the perceptron with rule `mistake`"
     if learner["schedule"] != "constant":

@@ -47,13 +47,16 @@ def cosine_of_turns(turns: Array) -> Array:
 class Fourier:
     """√(2/D) cos(Wx + b): W normal with the variance 2γ, b uniform over a turn, both from the seed.
 
+    γ None is 1/dimension. Of standardized features the squared distance of two examples is about twice the dimension,
+    so that it takes near ones together and tells far ones apart.
+
     The draws come from the raw output of PCG64, which numpy promises never to change; its own normal
     distribution it may change.
     """
 
     __slots__ = ("_features", "_gamma", "_phases", "_projection", "_seed")
 
-    def __init__(self, *, features: int, gamma: float, seed: int) -> None:
+    def __init__(self, *, features: int, gamma: float | None, seed: int) -> None:
         self._features = features
         self._gamma = gamma
         self._seed = seed
@@ -73,7 +76,8 @@ class Fourier:
         uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
         self._phases = uniform[: self._features]
         normal = np.array([quantile(p) for p in uniform[self._features :].tolist()])
-        scale = np.sqrt(2.0 * self._gamma) / _TURN
+        gamma = 1.0 / dimension if self._gamma is None else self._gamma
+        scale = np.sqrt(2.0 * gamma) / _TURN
         self._projection = scale * normal.reshape(self._features, dimension)
 
     def absorb(self, x: Vector) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from service.learning import saved
-from service.learning.features.contract import Features
+from service.learning.features.contract import BadFeatures, Features
+from service.learning.features.crosses import CROSSED_MAX, DenseCrosses, HashedCrosses
+from service.learning.features.named_crosses import NamedCrosses
 from service.learning.features.transform import Transform
 from service.learning.vectors import Rows, Vector, Vectors
 
@@ -18,12 +20,15 @@ class Pipeline:
     their kind leaves free for it.
     """
 
-    __slots__ = ("bias_value", "kind", "transforms")
+    __slots__ = ("_crosses", "bias_value", "kind", "transforms")
 
     def __init__(self, kind: Features, transforms: Mapping[str, Transform], bias_value: float | None) -> None:
         self.kind = kind
         self.transforms = transforms
         self.bias_value = bias_value
+        crosses = transforms.get("crosses")
+        assert isinstance(crosses, DenseCrosses | HashedCrosses | NamedCrosses | None)
+        self._crosses = crosses
 
     @property
     def dimension(self) -> int | None:
@@ -46,7 +51,12 @@ class Pipeline:
         return self.kind.dimension == 0
 
     def read(self, sent: Any) -> Any:
-        return self.kind.read(sent)
+        example = self.kind.read(sent)
+        if self._crosses is not None and len(example) > CROSSED_MAX:
+            raise BadFeatures(
+                "features", f"has {len(example)} features; with crosses at most {CROSSED_MAX} are taken"
+            )
+        return example
 
     def encode(self, example: Any) -> Any:
         return self.kind.encode(example)
@@ -69,7 +79,10 @@ class Pipeline:
                 x = transform.apply(x)
 
     def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
-        return self.kind.read_rows(sent)
+        tables = self.kind.read_rows(sent)
+        if self._crosses is None or tables is None:
+            return tables
+        return None if any(rows.values.shape[1] > CROSSED_MAX for rows in tables) else tables
 
     def rows_of(self, examples: Sequence[Any]) -> list[Rows]:
         return self.kind.rows_of(examples)
@@ -84,19 +97,22 @@ class Pipeline:
 
     def size(self) -> int:
         size = self.kind.size()
-        if self.is_sparse or not size:
-            return size
+        if not (self.is_sparse or size):
+            return 0  # while nothing has fixed the dimension
         for transform in self.transforms.values():
             size = transform.size(size)
-        return size + (self.bias_value is not None)
+        return size + (self.bias_value is not None and not self.is_sparse)
 
     def name(self, index: int) -> int | str:
         if self.bias_value is not None and index == (0 if self.is_sparse else self.size() - 1):
             return "bias"
+        if self._crosses is not None:
+            return self._crosses.name(index, self.kind.size(), self.kind.name)
         return f"fourier {index}" if "fourier" in self.transforms else self.kind.name(index)
 
     def names_in(self, example: Any) -> dict[int, str]:
-        return self.kind.names_in(example)
+        names = self.kind.names_in(example)
+        return names if self._crosses is None else self._crosses.names_in(self.kind.vector(example), names)
 
     def state(self) -> dict[str, Any]:
         kept = {name: transform.state() for name, transform in self.transforms.items()}

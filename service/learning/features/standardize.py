@@ -27,7 +27,7 @@ def _scaled(values: Array, variance: Array) -> Array:
     [1.5, 0.0, 1e+100]
     """
     deviation = np.sqrt(variance)
-    quotient = np.divide(values, deviation, out=np.zeros(len(values)), where=deviation > 0)
+    quotient = np.divide(values, deviation, out=np.zeros(values.shape), where=deviation > 0)
     return np.clip(quotient, -LARGEST, LARGEST)
 
 
@@ -54,6 +54,28 @@ class Centred:
         off = x.values - self._mean
         self._mean += off / self._seen
         self._squares += off * (x.values - self._mean)
+
+    def apply_and_absorb(self, rows: Array) -> Array:
+        """Apply it to each row and then absorb the row, one after the other, to the same bit as one by one."""
+        count, size = rows.shape
+        means, squares = np.zeros((count + 1, size)), np.zeros((count + 1, size))
+        if self._seen:
+            means[0], squares[0] = self._mean, self._squares
+        off, moved = np.empty(size), np.empty(size)
+        for at, (x, mean, following, before, after) in enumerate(
+            zip(rows, means[:-1], means[1:], squares[:-1], squares[1:], strict=True)
+        ):
+            np.subtract(x, mean, out=off)
+            np.divide(off, self._seen + at + 1, out=moved)
+            np.add(mean, moved, out=following)
+            np.subtract(x, following, out=moved)
+            np.multiply(off, moved, out=moved)
+            np.add(before, moved, out=after)
+        seen = np.maximum(np.arange(self._seen, self._seen + count), 1)
+        scaled = _scaled(rows - means[:-1], squares[:-1] / seen[:, np.newaxis])
+        self._seen += count
+        self._mean, self._squares = means[-1].copy(), squares[-1].copy()
+        return scaled
 
     def factors(self, size: int) -> tuple[Array, Array]:
         """The means and what is multiplied by then: (x - mean) · factor."""

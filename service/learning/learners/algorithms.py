@@ -10,11 +10,14 @@ from typing import Any
 
 from service.learning.learners.arow import Arow
 from service.learning.learners.averaged import Averaged
+from service.learning.learners.forgetting_arow import ForgettingArow
 from service.learning.learners.learner import Learner
+from service.learning.learners.logistic import Logistic
 from service.learning.learners.passive_aggressive import PassiveAggressive, pa1_step, pa2_step, pa_step
 from service.learning.learners.perceptron import Perceptron
 from service.learning.learners.scw import Scw
-from service.learning.parameters import BadParameter, Choice, Number, Parameter, check_fields
+from service.learning.panel.panels import NEWEST
+from service.learning.parameters import BadParameter, Choice, Integer, Number, Parameter, check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +33,21 @@ class Algorithm:
     parameters: Mapping[str, Parameter]
     """What clients may set beside the name, each with its default and its range."""
 
-    build: Callable[..., Learner]
+    build: Callable[..., Learner] | None
     """Makes a learner at its start. Called with each of `parameters` by name, checked, and always with `tie`, the label
-    (-1 or +1) of a score of 0, whether the learner needs it or not.
+    (-1 or +1) of a score of 0, whether the learner needs it or not. None for `auto`: see `service/learning/panel/`.
     """
 
     vectors: int = 1
     """How many vectors of the size of the weights it keeps, the weights included: for limits on memory."""
 
 
+AUTO = "auto"
+
 ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
 SCHEDULE = Choice("constant", ("constant", "inverse", "inverse_sqrt"), "η0, η0/k or η0/√k at the k-th update")
 C = Number(1.0, 0.0, 1e6, "how far one example may move the weights", low_open=True)
+R = Number(1.0, 1e-6, 1e6, "the larger, the less one example moves")
 COVARIANCE = Choice(
     "diagonal", ("diagonal", "full"), "a variance for each weight, or the whole matrix of size × size"
 )
@@ -88,11 +94,21 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             "arow",
             "Knows how sure it is of each weight and moves the unsure ones more; steady under noise.",
+            {"r": R, "covariance": COVARIANCE},
+            Arow,
+            vectors=2,
+        ),
+        Algorithm(
+            "arow_forgetting",
+            "AROW that never gets too sure to follow a stream that changes.",
             {
-                "r": Number(1.0, 1e-6, 1e6, "the larger, the less one example moves"),
+                "r": R,
+                "forget": Number(
+                    0.001, 0.0, 0.5, "the share ε of what it is sure of that an update forgets", low_open=True
+                ),
                 "covariance": COVARIANCE,
             },
-            Arow,
+            ForgettingArow,
             vectors=2,
         ),
         Algorithm(
@@ -105,6 +121,23 @@ ALGORITHMS: dict[str, Algorithm] = {
             },
             Scw,
             vectors=2,
+        ),
+        Algorithm(
+            "logistic",
+            "Logistic regression by AdaGrad: learns from every example, the less the surer it was of the right label.",
+            {
+                "eta0": Number(
+                    0.5, 0.0, 1e6, "the learning rate of a weight that has not moved", low_open=True
+                )
+            },
+            Logistic,
+            vectors=2,
+        ),
+        Algorithm(
+            AUTO,
+            "A panel of experts that all learn from every reveal, and their vote: needs no choice.",
+            {"panel": Integer(NEWEST, 1, NEWEST, "which panel of experts")},
+            None,
         ),
     )
 }
@@ -127,7 +160,9 @@ def complete(learner: Mapping[str, object]) -> dict[str, Any]:
 def build(learner: Mapping[str, Any], *, tie: int) -> Learner:
     """A learner at its start, from completed settings; `tie` is the label (-1 or +1) of a score of 0."""
     parameters = {name: value for name, value in learner.items() if name != "algorithm"}
-    return ALGORITHMS[learner["algorithm"]].build(**parameters, tie=tie)
+    make = ALGORITHMS[learner["algorithm"]].build
+    assert make is not None, "a panel is no single learner"
+    return make(**parameters, tie=tie)
 
 
 def needs_matrix(learner: Mapping[str, Any]) -> bool:
@@ -142,7 +177,7 @@ def needs_matrix(learner: Mapping[str, Any]) -> bool:
 
 
 def numbers_kept(learner: Mapping[str, Any], size: int) -> int:
-    """How many numbers a learner with these completed settings keeps for so many features.
+    """How many numbers a learner with these completed settings keeps for so many features; not of `auto`.
 
     >>> [numbers_kept(complete({"algorithm": name}), 10) for name in ("perceptron", "averaged", "arow")]
     [10, 20, 20]

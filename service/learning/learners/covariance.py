@@ -1,7 +1,7 @@
 """How sure a learner is of its weights: Σ, the identity at first, as its diagonal or whole.
 
-The learners need three things of it: Σz, v = zᵀΣz, and Σ -= β (Σz)(Σz)ᵀ. In exact arithmetic Σ stays
-positive, every entry of it within [-1, 1]; both are kept where rounding would lose them.
+The learners need three things of it: Σz, v = zᵀΣz, and Σ -= β (Σz)(Σz)ᵀ; one that forgets also Σ += ε (I - Σ).
+In exact arithmetic Σ stays positive, every entry of it within [-1, 1]; both are kept where rounding would lose them.
 """
 
 from math import sqrt
@@ -41,6 +41,10 @@ class Covariance(Protocol):
         """Σ -= β (Σz)(Σz)ᵀ, where `spread` is what `spread(z)` has just given."""
         ...
 
+    def forget(self, z: Vector, share: float) -> None:
+        """Σ += share (I - Σ), the share at most ½; of a diagonal only where z is not 0."""
+        ...
+
     def grow(self, size: int) -> None: ...
 
     def state(self) -> Any: ...
@@ -57,6 +61,10 @@ class Diagonal:
         self._room: Array = np.ones(0)
         self._size = 0
 
+    @property
+    def variances(self) -> Array:
+        return self._room[: self._size]
+
     def spread(self, z: Vector) -> Spread:
         variances = self._room[: self._size] if z.indices is None else self._room[z.indices]
         direction = variances * z.values
@@ -69,6 +77,12 @@ class Diagonal:
             self._room[: self._size] *= kept
         else:
             self._room[z.indices] *= kept
+
+    def forget(self, z: Vector, share: float) -> None:
+        present = slice(self._size) if z.indices is None else z.indices
+        variances = self._room[present]
+        # No more than 1 is left even by rounding, as the share is at most ½.
+        self._room[present] = variances + (share * (z.values != 0)) * (1.0 - variances)
 
     def grow(self, size: int) -> None:
         self._room = room_for(self._room, size, fill=1.0)
@@ -99,6 +113,11 @@ class Full:
     def shrink(self, z: Vector, spread: Spread, beta: float) -> None:
         self._matrix -= np.multiply.outer(beta * spread.direction, spread.direction)
         np.clip(self._matrix, -1.0, 1.0, out=self._matrix)
+
+    def forget(self, z: Vector, share: float) -> None:
+        self._matrix *= 1.0 - share
+        diagonal = np.arange(len(self._matrix))
+        self._matrix[diagonal, diagonal] = np.minimum(self._matrix[diagonal, diagonal] + share, 1.0)
 
     def grow(self, size: int) -> None:
         known = len(self._matrix)

@@ -6,6 +6,7 @@ import { AskCard, SetsCard } from "./certainty_cards.js";
 import { ConfusionCard } from "./confusion_card.js";
 import { h, setText } from "./dom.js";
 import { ErrorCard } from "./error_card.js";
+import { ExpertsCard } from "./experts_card.js";
 import { Feed } from "./feed.js";
 import { BaselinesCard, DelayCard, WindowsCard } from "./figures.js";
 import { ago, count, dateTime, percent, plural } from "./format.js";
@@ -63,6 +64,7 @@ class ModelView {
       new ReliabilityCard(),
       new SetsCard(),
       new AskCard(),
+      new ExpertsCard(),
       weights,
       new TryCard(name, weights, settings),
       new BaselinesCard(),

@@ -1,5 +1,5 @@
 // GET /models/{model}/weights in one shape, whatever the model:
-// {isWhole, classes: [{label, against, weights: [{feature, weight}]}]}. A feature is a place or a name;
+// {isWhole, expert, classes: [{label, against, weights: [{feature, weight}]}]}. A feature is a place or a name;
 // that of the bias is null, since a name may be "bias" too.
 // `label` is what a positive weight speaks for; `against` what a negative one does, if there are but two.
 
@@ -13,8 +13,9 @@ export async function loadWeights(model, most) {
   return readWeights(answer, most);
 }
 
-function readWeights({ labels, classes }, most) {
+function readWeights({ labels, classes, expert }, most) {
   return {
+    expert,
     isWhole: classes.every(({ weights }) => weights.length < most),
     classes: classes.map(({ label, weights, bias }) => ({
       label: label ?? labels[1],

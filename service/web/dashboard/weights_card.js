@@ -53,7 +53,7 @@ export class WeightsCard {
   }
 
   #draw() {
-    const { classes } = this.current;
+    const { classes, expert } = this.current;
     const shape = JSON.stringify(classes.map(({ label }) => label));
     if (shape !== this.#shape) {
       this.#shape = shape;
@@ -69,7 +69,8 @@ export class WeightsCard {
     };
     const { label, against, weights } = chosen;
     const shown = largest(weights, SHOWN);
-    setText(this.#words, words(label, against, shown.length, this.#size));
+    const whose = expert === null ? "" : `Those of ${expert}, the expert that weighs most. `;
+    setText(this.#words, whose + words(label, against, shown.length, this.#size));
     this.#bars.show(shown.map((each) => ({ key: `${typeof each.feature} ${each.feature}`, ...each })));
   }
 }

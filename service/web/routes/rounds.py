@@ -117,6 +117,12 @@ class PredictAnswer(msgspec.Struct, omit_defaults=True):
     ] = msgspec.UNSET
     ask_probability: float | msgspec.UnsetType = msgspec.UNSET
     explanation: list[Contribution] | None = None
+    expert: Annotated[
+        str | msgspec.UnsetType,
+        msgspec.Meta(
+            description="with an explanation by a model of `auto`: the expert that weighs most, whose score it is"
+        ),
+    ] = msgspec.UNSET
 
 
 class FeedbackAnswer(msgspec.Struct, gc=False):
@@ -155,6 +161,8 @@ def endpoints(
         answer = predict_answer(served)
         if body.explain:
             answer.explanation = [Contribution(*term) for term in served.explanation]
+            if served.expert is not None:
+                answer.expert = served.expert
         return answer, ()
 
     async def feedback(body: FeedbackBody) -> tuple[object, tuple[Header, ...]]:

@@ -38,6 +38,7 @@ class ClassWeights(BaseModel):
 class WeightsAnswer(BaseModel):
     model: str
     version: int
+    expert: str | None = Field(description="of `auto`: the expert that weighs most, whose weights these are")
     labels: list[LabelField]
     names: list[int | str] | None = Field(description="of the features, where they are not positions")
     classes: list[ClassWeights]
@@ -66,6 +67,7 @@ def _weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     return {
         "model": model.name,
         "version": model.version,
+        "expert": None if model.panel is None else model.panel.leader.name,
         "labels": list(model.labels.values),
         "names": names,
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
@@ -82,7 +84,7 @@ def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
     if largest is None:
         return {"weights": Kept(row), "bias": bias}
     weights = [
-        {"feature": model.features.name(int(i) + first), "weight": float(row[i])}
+        {"feature": model.weight_name(int(i) + first), "weight": float(row[i])}
         for i in largest_in(row, largest)
     ]
     return {"weights": weights, "bias": bias}

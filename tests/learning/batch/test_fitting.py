@@ -238,7 +238,7 @@ def test_every_shuffled_pass_has_an_order_of_its_own() -> None:
     assert encode_state(fitted.state()) == encode_state(by_hand.state())
 
 
-@pytest.mark.parametrize("learner", ["averaged", "pa1", "arow", "scw"])
+@pytest.mark.parametrize("learner", ["averaged", "pa1", "arow", "arow_forgetting", "scw", "logistic"])
 def test_any_learner_goes_on_from_the_fitted_weights(learner: str) -> None:
     data = points(60, 2, spread=0.1)
     made, plain = classifier(algorithm=learner), classifier()

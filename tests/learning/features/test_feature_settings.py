@@ -18,8 +18,12 @@ SETTINGS: list[tuple[Any, dict[str, Any]]] = [
         {"dimension": 3.0, "fourier": {}},
         {
             "kind": "dense", "dimension": 3, "normalize": None, "standardize": False,
-            "fourier": {"features": 256, "gamma": 1.0, "seed": 0},
+            "fourier": {"features": 512, "gamma": None, "seed": 0},
         },
+    ),
+    (
+        {"kind": "hashed", "bits": 3, "crosses": 2.0},
+        {"kind": "hashed", "bits": 3, "normalize": None, "standardize": False, "crosses": 2, "text": []},
     ),
 ]  # fmt: skip
 
@@ -56,6 +60,10 @@ BAD_SETTINGS: list[tuple[Any, str]] = [
     ({"fourier": {"features": 5000}}, "features.fourier.features"),
     ({"fourier": {"seed": -1}}, "features.fourier.seed"),
     ({"fourier": {"width": 1}}, "features.fourier.width"),
+    ({"crosses": 3}, "features.crosses"),
+    ({"crosses": True}, "features.crosses"),
+    ({"crosses": 2, "fourier": {}}, "features.crosses"),
+    ({"crosses": 2, "dimension": 724}, "features.dimension"),
     ({"dimension": 60_000, "fourier": {"features": 256}}, "features.fourier.features"),
 ]
 
@@ -74,6 +82,10 @@ def test_settings_that_do_not_fit_are_refused_by_field(given: Any, field: str) -
         ({"kind": "hashed"}, "features.bits"),
         ({"kind": "named", "names_max": 512}, "features.names_max"),
         ({"fourier": {"features": 512}}, "features.fourier.features"),
+        ({"crosses": 2, "dimension": 31}, "features.crosses"),
+        ({"crosses": 2, "kind": "named"}, "features.crosses"),
+        ({"crosses": 2, "kind": "named", "names_max": 31}, "features.crosses"),
+        ({"crosses": 2, "kind": "hashed"}, "features.crosses"),
     ],
 )
 def test_a_full_covariance_limits_how_many_weights_there_may_be(given: Any, field: str) -> None:
@@ -90,11 +102,16 @@ def test_a_full_covariance_refuses_a_first_example_that_is_too_long() -> None:
     with pytest.raises(BadFeatures):
         dense.read([1, 2, 3, 4])
     assert feature_kinds.complete("named", size_max=512)["names_max"] == 511
+    assert feature_kinds.complete({"fourier": {}}, size_max=512)["fourier"]["features"] == 511
+    crossed = feature_kinds.build(feature_kinds.complete({"crosses": 2}, size_max=10), 1.0, size_max=10)
+    assert len(crossed.read([1, 2, 3])) == 3  # and 6 pairs, and the bias
+    with pytest.raises(BadFeatures):
+        crossed.read([1, 2, 3, 4])
 
 
 def test_the_schema_names_every_setting() -> None:
     for schema in feature_kinds.schema()["oneOf"]:
         completed = feature_kinds.complete(schema["title"])
-        assert schema["properties"].keys() == completed.keys()
-        for name, value in completed.items():
+        assert schema["properties"].keys() == {*completed, "crosses"}
+        for name, value in {**completed, "crosses": None}.items():
             assert name == "kind" or schema["properties"][name]["default"] == value

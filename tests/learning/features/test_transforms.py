@@ -86,6 +86,13 @@ def test_products_of_fourier_features_come_near_the_gaussian_kernel(gamma: float
         assert product == pytest.approx(np.exp(-gamma * np.sum((x - other) ** 2)), abs=0.08)
 
 
+@pytest.mark.parametrize("dimension", [1, 4, 30])
+def test_a_gamma_that_is_not_given_is_one_by_the_dimension(dimension: int) -> None:
+    x = Vector(np.random.default_rng(2).normal(size=dimension))
+    given = Fourier(features=64, gamma=1 / dimension, seed=5).apply(x).values
+    assert Fourier(features=64, gamma=None, seed=5).apply(x).values.tolist() == given.tolist()
+
+
 def test_the_projection_follows_from_the_seed_alone() -> None:
     x = Vector(np.array([0.25, -1.5]))
     one = Fourier(features=3, gamma=1.0, seed=7).apply(x).values

@@ -25,7 +25,7 @@ def test_the_laws_of_learners_run_over_every_algorithm() -> None:
 def test_only_a_full_covariance_needs_a_matrix() -> None:
     for name in ALGORITHMS:
         assert not algorithms.needs_matrix(algorithms.complete({"algorithm": name}))
-    for name in ("arow", "scw"):
+    for name in ("arow", "arow_forgetting", "scw"):
         assert algorithms.needs_matrix(algorithms.complete({"algorithm": name, "covariance": "full"}))
 
 
@@ -44,6 +44,11 @@ def test_only_a_full_covariance_needs_a_matrix() -> None:
         ({"algorithm": "arow", "r": 0.0}, "r"),
         ({"algorithm": "arow", "r": 10**400}, "r"),
         ({"algorithm": "arow", "covariance": "whole"}, "covariance"),
+        ({"algorithm": "arow", "forget": 0.1}, "forget"),
+        ({"algorithm": "arow_forgetting", "forget": 0.0}, "forget"),
+        ({"algorithm": "arow_forgetting", "forget": 0.6}, "forget"),
+        ({"algorithm": "logistic", "eta0": 0.0}, "eta0"),
+        ({"algorithm": "logistic", "C": 1.0}, "C"),
         ({"algorithm": "scw", "eta": 0.5}, "eta"),
         ({"algorithm": "scw", "eta": 1.0}, "eta"),
         ({"algorithm": "scw", "rule": "margin"}, "rule"),

@@ -22,8 +22,11 @@ EXTREME: dict[str, dict[str, Any]] = {
     "pa2": {"algorithm": "pa2", "C": 5e-324},
     "arow": {"algorithm": "arow", "r": 1e-6},
     "arow-full": {"algorithm": "arow", "r": 1e-6, "covariance": "full"},
+    "forgetting": {"algorithm": "arow_forgetting", "r": 1e-6, "forget": 0.5},
+    "forgetting-full": {"algorithm": "arow_forgetting", "r": 1e-6, "forget": 5e-324, "covariance": "full"},
     "scw": {"algorithm": "scw", "C": 1e6, "eta": 1 - 2**-53},
     "scw-full": {"algorithm": "scw", "C": 1e6, "eta": 0.5 + 2**-53, "covariance": "full"},
+    "logistic": {"algorithm": "logistic", "eta0": 1e6},
 }
 
 magnitudes = st.sampled_from([0.0, 5e-324, 1e-310, 1e-200, 1e-110, 1e-100, 1e-50, 1e-9, 1.0, 3.0, 1e8,
@@ -107,7 +110,7 @@ def test_no_transform_of_names_makes_an_entry_infinite_or_too_large(
         assert all_finite(model.classifier.state())
 
 
-@pytest.mark.parametrize("learner", ["arow", "scw"])
+@pytest.mark.parametrize("learner", ["arow", "forgetting", "scw"])
 def test_a_stream_built_to_run_away_does_not(learner: str) -> None:
     """Two equal weights are pulled in opposite ways until they are quite sure, though they stay as they are.
 

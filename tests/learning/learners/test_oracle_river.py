@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from river import datasets, linear_model, multiclass, preprocessing
+from river import datasets, linear_model, multiclass, optim, preprocessing
 
 from tests.learning.rounds import Model
 
@@ -58,6 +58,20 @@ def test_the_perceptron_by_the_margin_rule(data: str, request: pytest.FixtureReq
     theirs = linear_model.Perceptron()
     model = Model({"rule": "margin"}, features="named", tie=0)
     agree(model, theirs, theirs, request.getfixturevalue(data))
+
+
+@pytest.mark.parametrize("data", ["phishing", "bananas"])
+def test_logistic_regression_by_adagrad_without_a_bias(data: str, request: pytest.FixtureRequest) -> None:
+    theirs = linear_model.LogisticRegression(optim.AdaGrad(0.5, eps=1.0), intercept_lr=0.0)
+    model = Model({"algorithm": "logistic"}, features="named", bias_value=None, tie=0)
+    for x, label in request.getfixturevalue(data):
+        served, score = model.predict(x)
+        assert abs(score) < 1e-6 or served == int(theirs.predict_one(x))
+        model.reveal(x, int(label), served)
+        theirs.learn_one(x, label)
+    assert model.mistakes > 10
+    for i, weight in enumerate(model.weights()):
+        assert weight == pytest.approx(theirs.weights[model.features.name(i)], rel=1e-5, abs=1e-6)
 
 
 def test_passive_aggressive_differs_in_that_the_bias_counts_in_the_norm() -> None:

@@ -118,7 +118,9 @@ def test_a_fit_with_one_class_only_fails_and_changes_nothing(service: Service, n
 @pytest.mark.parametrize(
     "features", [{"kind": "dense"}, {"kind": "named", "standardize": True}, {"kind": "hashed", "bits": 6}]
 )
-@pytest.mark.parametrize("algorithm", ["perceptron", "averaged", "arow", "scw"])
+@pytest.mark.parametrize(
+    "algorithm", ["perceptron", "averaged", "arow", "arow_forgetting", "scw", "logistic"]
+)
 def test_a_model_moves_between_services_to_the_bit(
     start: Callable[..., Service],
     tmp_path: Path,

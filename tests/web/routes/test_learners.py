@@ -109,6 +109,32 @@ def test_names_enter_the_dictionary_when_they_are_revealed(service: Service, nam
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_crosses_are_learned_explained_moved_and_replayed(service: Service, name: str, kind: str) -> None:
+    features = {"kind": kind, "crosses": 2, **({"bits": 12} if kind == "hashed" else {})}
+    created = service.create(name, learner={"algorithm": "logistic"}, features=features)
+    assert created["settings"]["features"]["crosses"] == 2
+    for i in range(30):
+        service.learn(name, example(kind, i), 1 if i % 5 > 2 else -1)
+    explained = service.predict(name, example(kind, 3), explain=1000)
+    total = sum(term["contribution"] for term in explained["explanation"])
+    assert total == pytest.approx(explained["score"], abs=1e-9)
+    terms = {term["feature"]: term["value"] for term in explained["explanation"]}
+    pairs = ["0×0", "0×2"] if kind == "dense" else ["a×a", "b×city=c3"]
+    for pair in pairs:
+        left, right = (int(part) if kind == "dense" else part for part in pair.split("×"))
+        found = terms[pair] if pair in terms else terms[f"{right}×{left}"]
+        assert abs(found) == pytest.approx(abs(terms[left] * terms[right]))
+    export = service.get(f"/models/{name}/export")
+    assert service.client.put(f"/models/{name}-moved", json=export).status_code == 201
+    assert (
+        service.predict(f"{name}-moved", example(kind, 7))["score"]
+        == (service.predict(name, example(kind, 7))["score"])
+    )
+    assert problem_of(service.client.get(f"/models/{name}/export?format=sklearn")) == (422, "invalid-request")
+    service.assert_replay_equals_live(name)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_feature_may_be_called_bias(service: Service, name: str, bias: bool) -> None:
     service.create(name, features="named", bias=bias, bias_value=7.0)
@@ -143,6 +169,8 @@ def test_a_feature_may_be_called_bias(service: Service, name: str, bias: bool) -
         ({"features": {"kind": "hashed", "dimension": 4}}, "features.dimension"),
         ({"features": {"kind": "named", "names_max": 10**9}}, "features.names_max"),
         ({"features": {"fourier": {"features": 0}}}, "features.fourier.features"),
+        ({"features": {"fourier": {}, "crosses": 2}}, "features.crosses"),
+        ({"features": {"crosses": 3}}, "features.crosses"),
         ({"features": "sparse"}, "features.kind"),
         ({"features": {"normalize": "l7"}}, "features.normalize"),
         ({"labels": ["a"]}, "labels"),

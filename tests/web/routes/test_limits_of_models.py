@@ -137,6 +137,20 @@ def test_the_projection_of_fourier_features_counts(start: Start) -> None:
     service.learn("later", [1.0] * 39, 1)
 
 
+def test_crosses_count_with_what_they_keep(start: Start) -> None:
+    """10 numbers have 55 pairs: 65 weights, twice with AROW, and four numbers for each pair in the list of them."""
+    service = start(weights_max=2 * 65 + 4 * 55)
+    arow, crosses = {"algorithm": "arow"}, {"crosses": 2}
+    service.create("fits", learner=arow, features={"dimension": 10, **crosses})
+    too_many = {"model": "x", "learner": arow, "features": {"dimension": 11, **crosses}}
+    assert service.refused("/models", too_many) == (422, "invalid-request")
+    named = {"model": "x", "features": {"kind": "named", "names_max": 20, **crosses}}
+    assert service.refused("/models", named) == (422, "invalid-request")
+    service.create("later", learner=arow, features=crosses)
+    assert service.refused("/learn", {"model": "later", "features": [1.0] * 11, "label": 1})[0] == 422
+    service.learn("later", [1.0] * 10, 1)
+
+
 def test_a_pair_of_classes_counts_where_classes_appear(start: Start) -> None:
     service = start(weights_max=60)
     service.create("m", labels=None, multiclass="one_vs_one", features={"dimension": 10})

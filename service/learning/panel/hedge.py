@@ -1,0 +1,188 @@
+"""The weights of a panel's experts: those that err lose weight, and none is ever lost for good.
+
+Freund, Schapire: A decision-theoretic generalization of on-line learning, JCSS 55, 1997; the share that is divided
+evenly is that of Herbster, Warmuth: Tracking the best expert, Machine Learning 32, 1998. Weights are moved only by
+rounds in which some experts erred and others did not: the rest say nothing about who is better. docs/theory.md proves
+the bound, with late labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import Any
+
+from service.learning import saved
+from service.learning.panel.leaders import Leaders
+
+ROUNDED = 1e-9
+"""What rounding may have made of the sum of the weights."""
+
+
+class Hedge:
+    """Weights that add up to 1, and what is counted for the bound.
+
+    >>> hedge = Hedge(3, kept=0.5, share=0.0)
+    >>> hedge.observe([1, 0, 0], truth=1, erred_weight=2 / 3, mistake=True, delay=0)
+    >>> hedge.weights
+    [0.5, 0.25, 0.25]
+    """
+
+    __slots__ = (
+        "_even",
+        "_kept",
+        "_share",
+        "all_erred",
+        "delays",
+        "disagreements",
+        "erred_weight",
+        "leaders",
+        "mistakes",
+        "rounds",
+        "vote_mistakes",
+        "weights",
+    )
+
+    def __init__(self, experts: int, *, kept: float, share: float) -> None:
+        self._kept = kept
+        self._share = share
+        self._even = share / experts
+        self.weights = [1.0 / experts] * experts
+        self.mistakes = [0] * experts
+        """Of each expert, by what it had said when the prediction was served."""
+        self.rounds = 0
+        self.disagreements = 0
+        """Rounds in which some experts erred and others did not."""
+        self.all_erred = 0
+        """Rounds in which all of them erred."""
+        self.vote_mistakes = 0
+        self.erred_weight = 0.0
+        """What the experts that erred had weighed when the prediction was served, added up over the rounds."""
+        self.delays = 0
+        """The reveals that came between a prediction and its own, added up over the disagreements."""
+        self.leaders = Leaders(experts)
+
+    def observe(
+        self, said: Sequence[int], truth: int, erred_weight: float, mistake: bool, delay: int
+    ) -> None:
+        """Take in a reveal: which class each expert had said, and the true one; `mistake` is that of the vote.
+
+        `erred_weight` is what those who erred had weighed when the prediction was served, `delay` reveals ago.
+        """
+        self.rounds += 1
+        right = said.count(truth)
+        if right != len(said):
+            self.erred_weight += erred_weight
+            if mistake:
+                self.vote_mistakes += 1
+            mistakes = self.mistakes
+            for at, label in enumerate(said):
+                if label != truth:
+                    mistakes[at] += 1
+            if right:
+                self.disagreements += 1
+                self.delays += delay
+                self._move(said, truth)
+            else:
+                self.all_erred += 1
+        if self.rounds == self.leaders.due:
+            self.leaders.observe(self.leader, self.mistakes)
+
+    def _move(self, said: Sequence[int], truth: int) -> None:
+        kept = self._kept
+        weights = [
+            weight if label == truth else weight * kept
+            for weight, label in zip(self.weights, said, strict=True)
+        ]
+        total = 0.0
+        for weight in weights:  # not `sum`, which Python 3.12 adds otherwise
+            total += weight
+        scale, even = (1.0 - self._share) / total, self._even
+        self.weights = [scale * weight + even for weight in weights]
+
+    @property
+    def leader(self) -> int:
+        """The expert that weighs most, the first among equals."""
+        return self.weights.index(max(self.weights))
+
+    @property
+    def best_mistakes(self) -> int:
+        """L*: the mistakes of the expert that made the fewest."""
+        return min(self.mistakes)
+
+    @property
+    def regret_bound(self) -> float:
+        """`erred_weight` is at most this above `best_mistakes`, on any stream; the smaller of two bounds.
+
+        >>> hedge = Hedge(4, kept=0.5, share=0.0)
+        >>> round(hedge.regret_bound, 6)  # log(4)/log(2)
+        2.0
+        """
+        eta = -log(self._kept)
+        price = log(len(self.weights)) - self.disagreements * log(1.0 - self._share)
+        late = (eta / 4 + self._share) * self.delays
+        by_range = price / eta + eta * self.disagreements / 8
+        best = self.best_mistakes - self.all_erred
+        by_best = (eta * best + price) / (1.0 - self._kept) - best
+        return min(by_range, by_best) + late
+
+    def report(self, names: Sequence[str]) -> dict[str, Any]:
+        """What `/stats` says of the experts with these names."""
+        best, bound = self.best_mistakes, self.regret_bound
+        panel = zip(names, self.mistakes, self.weights, strict=True)
+        return {
+            "panel": [
+                {"name": name, "mistakes": mistakes, "weight": weight} for name, mistakes, weight in panel
+            ],
+            "leader": names[self.leader],
+            "rounds": self.rounds,
+            "disagreements": self.disagreements,
+            "mistakes": self.vote_mistakes,
+            "erred_weight": self.erred_weight,
+            "regret": self.erred_weight - best,
+            "regret_bound": bound,
+            "mistake_bound": 2.0 * (best + bound),
+            "history": self.leaders.report(names),
+        }
+
+    COUNTS = ("rounds", "disagreements", "all_erred", "vote_mistakes", "delays")
+
+    def state(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self, name) for name in self.COUNTS},
+            "erred_weight": self.erred_weight,
+            "weights": list(self.weights),
+            "mistakes": list(self.mistakes),
+            "leaders": self.leaders.state(),
+        }
+
+    def restore(self, state: Any) -> None:
+        """Become what `state` was taken from; `saved.BadState` unless as many experts can have it."""
+        *counts, erred_weight, weights, mistakes, leaders = saved.fields(
+            state, *self.COUNTS, "erred_weight", "weights", "mistakes", "leaders"
+        )
+        for name, count in zip(self.COUNTS, counts, strict=True):
+            setattr(
+                self,
+                name,
+                saved.whole(count, name, saved.ROUNDS_MAX if name != "delays" else saved.COUNT_MAX),
+            )
+        erring = self.disagreements + self.all_erred
+        saved.check(erring <= self.rounds, "rounds", f"must be at least {erring}")
+        self.erred_weight = saved.real(erred_weight, "erred_weight", 0.0, erring * (1.0 + ROUNDED))
+        saved.check(self.vote_mistakes <= erring, "vote_mistakes", f"must be at most {erring}")
+        for name, values in (("weights", weights), ("mistakes", mistakes)):
+            with saved.Within(name):
+                saved.items(values, len(self.weights))
+        self.weights = [saved.real(w, f"weights[{at}]", self._least, 1.0) for at, w in enumerate(weights)]
+        saved.check(abs(sum(self.weights) - 1.0) <= ROUNDED, "weights", "must add up to 1")
+        self.mistakes = [
+            saved.whole(m, f"mistakes[{at}]", erring, self.all_erred) for at, m in enumerate(mistakes)
+        ]
+        with saved.Within("leaders"):
+            self.leaders.restore(leaders, self.rounds, self.mistakes)
+
+    @property
+    def _least(self) -> float:
+        """No weight is less: each step gives every expert its part of the share."""
+        return self._even * (1.0 - ROUNDED)

@@ -1,0 +1,267 @@
+"""A classifier that is a panel of others: all of them learn from every reveal, and their weighted vote is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from service.learning import saved
+from service.learning.classes import strategies
+from service.learning.classes.classifier import Classifier
+from service.learning.panel.forms import FormMaker
+from service.learning.panel.hedge import Hedge
+from service.learning.panel.panels import PANELS, Expert
+from service.learning.vectors import Array, Vector
+
+
+class Vote(NamedTuple):
+    """What a panel says of an example."""
+
+    chosen: int
+    """The class that the most weight is for; -1 while no class is known."""
+    score: float
+    """For two declared classes the weight for the second less that for the first; else the weight for the chosen."""
+    gap: float
+    behind: Array | None
+    """How far each class is behind the chosen one; None if there are just two."""
+    said: list[int]
+    """The class that each expert is for."""
+    votes: list[float]
+    """The weights for the classes in `said`, in the order in which they first stand there."""
+
+    def erred_weight(self, truth: int) -> float:
+        return erred_weight(self.said, self.votes, truth)
+
+
+def erred_weight(said: Sequence[int], votes: Sequence[float], truth: int) -> float:
+    """What the experts weighed, as they were served, that did not say the true class.
+
+    >>> erred_weight([2, 0, 2, 1], [0.5, 0.25, 0.25], truth=2)
+    0.5
+    """
+    total = 0.0
+    for label, vote in zip(dict.fromkeys(said), votes, strict=True):
+        if label != truth:
+            total += vote
+    return total
+
+
+class Panel:
+    """Experts, each a classifier that sees its own form of the examples, and the weights of their votes.
+
+    The class with the most weight is served; among equals the `tie` of two declared classes, else the one declared or
+    seen first. How sure the vote is, is more than who won it: the score of an expert that is sure counts more in the
+    gap than that of one that is not. An expert whose best class is g ahead of another gives that other 1/(1 + g) of its
+    weight, and its best class all of it; the gap is the difference of these sums, or 0 if they disagree with the vote.
+    """
+
+    __slots__ = (
+        "_classes",
+        "_forms",
+        "_is_binary",
+        "_size",
+        "_tie",
+        "classifiers",
+        "experts",
+        "hedge",
+        "updates",
+    )
+
+    def __init__(
+        self,
+        learner: Mapping[str, Any],
+        multiclass: str | None,
+        *,
+        classes: int,
+        tie: int,
+        kind: str,
+        has_bias: bool,
+    ) -> None:
+        declared = PANELS[learner["panel"]]
+        self.experts = declared.experts_for(kind)
+        self.classifiers: list[Classifier] = [
+            strategies.build(expert.learner, multiclass, classes=classes, tie=tie) for expert in self.experts
+        ]
+        self.hedge = Hedge(len(self.experts), kept=declared.kept, share=declared.share)
+        self._forms = FormMaker(
+            (expert.form for expert in self.experts), is_dense=kind == "dense", has_bias=has_bias
+        )
+        self._is_binary = multiclass is None
+        self._tie = tie
+        self._classes = classes
+        self._size = 0
+        self.updates = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._classes, self._size
+
+    @property
+    def forms(self) -> FormMaker:
+        return self._forms
+
+    @property
+    def can_vote_by_columns(self) -> bool:
+        """Whether a round needs no more of each expert than its class and its gap: see `rows.py`."""
+        return self._is_binary
+
+    def vote(self, z: Vector) -> Vote:
+        """What the panel says of z; changes nothing."""
+        forms = self._forms.forms(z)
+        if self._is_binary:
+            decisions = [
+                classifier.decide(forms[expert.form])
+                for classifier, expert in zip(self.classifiers, self.experts, strict=True)
+            ]
+            return self.vote_of_two([chosen for chosen, _, _ in decisions], [gap for _, _, gap in decisions])
+        if not self._classes:
+            return Vote(-1, 0.0, 0.0, np.zeros(0), [-1] * len(self.experts), [1.0])
+        return self.vote_of_many(
+            [
+                (classifier.decide(forms[expert.form])[0], classifier.behind(forms[expert.form]))
+                for classifier, expert in zip(self.classifiers, self.experts, strict=True)
+            ]
+        )
+
+    def vote_of_two(self, said: list[int], gaps: list[float]) -> Vote:
+        """The vote between two declared classes, from the class and the gap of each expert."""
+        first = second = sure = 0.0
+        for label, gap, weight in zip(said, gaps, self.hedge.weights, strict=True):
+            surely = weight * (gap / (1.0 + gap))
+            if label:
+                second += weight
+                sure += surely
+            else:
+                first += weight
+                sure -= surely
+        score = second - first
+        chosen = 1 if score > 0 else 0 if score < 0 else self._tie
+        gap = sure if chosen else -sure
+        votes = [vote for vote in ((second, first) if said[0] else (first, second)) if vote]
+        return Vote(chosen, score, max(0.0, gap), None, said, votes)
+
+    def vote_of_many(self, decisions: list[tuple[int, Array]]) -> Vote:
+        """The vote among several classes, from the class of each expert and how far the others are behind it."""
+        said = [chosen for chosen, _ in decisions]
+        by_class: dict[int, float] = {}
+        sure = np.zeros(self._classes)
+        for (label, behind), weight in zip(decisions, self.hedge.weights, strict=True):
+            by_class[label] = by_class.get(label, 0.0) + weight
+            sure += weight / (1.0 + behind)
+        most = max(by_class.values())
+        chosen = min(label for label, weight in by_class.items() if weight == most)
+        behind = np.maximum(sure[chosen] - sure, 0.0)
+        gap = float(np.delete(behind, chosen).min()) if self._classes > 1 else 0.0
+        return Vote(chosen, most, gap, behind, said, list(by_class.values()))
+
+    def decide(self, z: Vector) -> tuple[int, float, float]:
+        vote = self.vote(z)
+        return vote.chosen, vote.score, vote.gap
+
+    def behind(self, z: Vector) -> Array:
+        return behind_in(self.vote(z))
+
+    def learn(self, z: Vector, truth: int, served: int, weight: float = 1.0) -> bool:
+        """A reveal whose prediction is of now: the experts are judged by what they say now."""
+        vote = self.vote(z)
+        return self.reveal(z, truth, served, vote.said, vote.erred_weight(truth), weight, delay=0)
+
+    def reveal(
+        self,
+        z: Vector,
+        truth: int,
+        served: int,
+        said: list[int],
+        erred_weight: float,
+        weight: float,
+        delay: int,
+    ) -> bool:
+        """Learn that z belongs to class `truth`; True if any expert's weights changed.
+
+        `said` is what each expert said when the prediction was served, `delay` reveals ago, and `erred_weight` what
+        those weighed then that were wrong. Each expert learns by what it said itself. The experts' own weights count
+        reveals: `weight` is how often the example counts for their learners only.
+        """
+        changed = self._learn(z, truth, said, weight)
+        self.hedge.observe(said, truth, erred_weight, served != truth, delay)
+        return changed
+
+    def learn_only(self, z: Vector, truth: int, weight: float) -> bool:
+        """Learn from a reveal whose prediction was served before the panel began: nobody here has said anything."""
+        return self._learn(z, truth, self.vote(z).said, weight)
+
+    def _learn(self, z: Vector, truth: int, said: list[int], weight: float) -> bool:
+        forms = self._forms.forms(z)
+        changed = False
+        for expert, classifier, label in zip(self.experts, self.classifiers, said, strict=True):
+            changed |= classifier.learn(forms[expert.form], truth, label, weight)
+        self._forms.absorb(z)
+        self.updates += changed
+        return changed
+
+    def report(self) -> dict[str, Any]:
+        return self.hedge.report([expert.name for expert in self.experts])
+
+    @property
+    def leader(self) -> Expert:
+        """The expert that weighs most."""
+        return self.experts[self.hedge.leader]
+
+    def led_by(self, z: Vector) -> tuple[Classifier, Vector]:
+        """The expert that weighs most, and z as it sees it."""
+        return self.classifiers[self.hedge.leader], self._forms.forms(z)[self.leader.form]
+
+    def weight_place(self, index: int) -> int | tuple[int, int] | str:
+        """What a weight of the expert that weighs most stands for: a feature by its place, or two, or a word."""
+        return self._forms.place(self.leader.form, index, self._size)
+
+    def grow(self, size: int) -> None:
+        self._size = size
+        for expert, classifier in zip(self.experts, self.classifiers, strict=True):
+            classifier.grow(self._forms.size(expert.form, size))
+
+    def add_class(self) -> None:
+        self._classes += 1
+        for classifier in self.classifiers:
+            classifier.add_class()
+
+    def weights_for(self, chosen: int) -> Array:
+        """Those of the expert that weighs most."""
+        return self.classifiers[self.hedge.leader].weights_for(chosen)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "experts": [classifier.state() for classifier in self.classifiers],
+            "forms": self._forms.state(),
+            "hedge": self.hedge.state(),
+            "updates": self.updates,
+        }
+
+    def restore(self, state: Any, classes: int, size: int) -> None:
+        experts, forms, hedge, updates = saved.fields(state, "experts", "forms", "hedge", "updates")
+        self._classes, self._size = classes, size
+        count = len(self.experts)
+        saved.check(type(experts) is list and len(experts) == count, "experts", f"must be a list of {count}")
+        for at, (expert, classifier) in enumerate(zip(self.experts, self.classifiers, strict=True)):
+            with saved.Within(f"experts[{at}]"):
+                classifier.restore(experts[at], classes, self._forms.size(expert.form, size))
+        with saved.Within("forms"):
+            self._forms.restore(forms, size)
+        with saved.Within("hedge"):
+            self.hedge.restore(hedge)
+        self.updates = saved.whole(updates, "updates")
+
+    def check(self, revealed: int, mistakes: int) -> None:
+        """`saved.BadState` unless it can be of a model with so many reveals and mistakes."""
+        with saved.Within("hedge"):
+            for name, most in (("rounds", revealed), ("vote_mistakes", mistakes)):
+                saved.check(getattr(self.hedge, name) <= most, name, f"must be at most {most}")
+
+
+def behind_in(vote: Vote) -> Array:
+    """How far each class is behind the chosen one."""
+    if vote.behind is not None:
+        return vote.behind
+    return np.array([vote.gap, 0.0] if vote.chosen else [0.0, vote.gap])

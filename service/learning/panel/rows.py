@@ -1,0 +1,62 @@
+"""A panel over many rows: each expert learns its form of all of them, then the votes are counted row by row.
+
+The experts know nothing of each other or of the vote, so that each can take a whole block in its own fast way. It is
+the same to the bit as deciding and learning row by row.
+"""
+
+import numpy as np
+
+from service.learning.classes.runs import Classes, Learned
+from service.learning.classes.runs import learn_rows as learn_rows_alone
+from service.learning.panel.panel import Panel
+from service.learning.vectors import Vectors
+
+AT_ONCE = 64
+"""Rows whose forms are made at once: they shall fit into the processor's cache."""
+
+
+def learn_rows(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
+    """Vote on each row, then learn its class, before the next. Classes are known to the panel."""
+    parts = [
+        _learn_part(panel, Vectors(vectors.values[start : start + AT_ONCE], vectors.indices), part)
+        for start in range(0, len(truths), AT_ONCE)
+        if len(part := truths[start : start + AT_ONCE])
+    ]
+    served, scores, gaps, updated = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in Learned.__slots__
+    )
+    return Learned(served, scores, gaps, updated)
+
+
+def _learn_part(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
+    if not panel.can_vote_by_columns:
+        return _learn_one_by_one(panel, vectors, truths)
+    forms = panel.forms.forms_of_rows(vectors)
+    learned = [
+        learn_rows_alone(classifier, forms[expert.form], truths)
+        for expert, classifier in zip(panel.experts, panel.classifiers, strict=True)
+    ]
+    said = np.stack([each.served for each in learned], axis=1).tolist()
+    gaps = np.stack([each.gaps for each in learned], axis=1).tolist()
+    hedge = panel.hedge
+    votes = []
+    for says, ahead, truth in zip(said, gaps, truths.tolist(), strict=True):
+        vote = panel.vote_of_two(says, ahead)
+        votes.append((vote.chosen, vote.score, vote.gap))
+        hedge.observe(says, truth, vote.erred_weight(truth), vote.chosen != truth, 0)
+    updated = np.logical_or.reduce([each.updated for each in learned])
+    panel.updates += int(np.count_nonzero(updated))
+    served, scores, sure = zip(*votes, strict=True)
+    return Learned(np.array(served), np.array(scores), np.array(sure), updated)
+
+
+def _learn_one_by_one(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
+    served, scores, gaps, updated = [], [], [], []
+    for at, truth in enumerate(truths.tolist()):
+        z = vectors.row(at)
+        vote = panel.vote(z)
+        served.append(vote.chosen)
+        scores.append(vote.score)
+        gaps.append(vote.gap)
+        updated.append(panel.reveal(z, truth, vote.chosen, vote.said, vote.erred_weight(truth), 1.0, delay=0))
+    return Learned(np.array(served), np.array(scores), np.array(gaps), np.array(updated))
