@@ -17,6 +17,19 @@ NDJSON = b"application/x-ndjson"
 JSON_ONLY = frozenset({JSON})
 JSON_OR_LINES = frozenset({JSON, NDJSON})
 
+WHOLE_BODY = "novikoff.whole_body"
+"""Where a scope has the body of a request that came in one piece with a plain head: JSON as it is, and no id."""
+
+
+def is_plain(headers: list[Header]) -> bool:
+    """Whether a head says no more of a body than that it is JSON, and gives the request no id of its own.
+
+    >>> is_plain([(b"content-type", JSON)]), is_plain([(b"content-type", JSON), (b"content-encoding", b"gzip")])
+    (True, False)
+    """
+    told = [field for field in headers if field[0] in (b"content-type", b"content-encoding", b"x-request-id")]
+    return told == [(b"content-type", JSON)]
+
 
 async def read_body(
     scope: Scope,

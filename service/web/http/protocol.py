@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.logs import Seldom
-from service.web.http.bodies import Header
+from service.web.http.bodies import WHOLE_BODY, Header
 from service.web.http.cycle import Cycle, WholeCycle
 from service.web.http.door import PROBES, Door, Place, Refusal
 from service.web.http.heads import NO_BODY, framing_of, target_of, with_host
@@ -185,7 +185,7 @@ class Protocol(HttpToolsProtocol):
         if self.bytes_without_progress > self.head_bytes_max + READ_BYTES_MAX:
             self.refuse(self._head_too_large)
 
-    def _start_whole(self, path: str, headers: list[Header], body: bytes) -> None:
+    def _start_whole(self, path: str, headers: list[Header], body: bytes, plain: bool) -> None:
         self.bytes_without_progress = 0
         scope = {
             "type": "http",
@@ -202,6 +202,8 @@ class Protocol(HttpToolsProtocol):
             "headers": headers,
             "state": self.app_state.copy(),
         }
+        if plain:
+            scope[WHOLE_BODY] = body
         cycle = self.cycle = WholeCycle(self, scope, self.outbox, body)
         self._start_asgi_task(cycle, self.app)
 

@@ -6,7 +6,7 @@ line, then it is cached for this connection. Only plain heads are: anything unus
 
 import re
 
-from service.web.http.bodies import Header
+from service.web.http.bodies import Header, is_plain
 from service.web.http.heads import framing_of
 from service.web.problems import HttpError
 
@@ -20,8 +20,8 @@ _LEFT_TO_PARSER = frozenset(
     {b"content-length", b"expect", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
 
-Head = tuple[str, list[Header]]
-"""The path of a request, and the fields of its head."""
+Head = tuple[str, list[Header], bool]
+"""The path of a request, the fields of its head, and whether it is plain; see `is_plain`."""
 
 
 class RequestHeads:
@@ -33,12 +33,14 @@ class RequestHeads:
         self._bytes_max = min(bytes_max, HEAD_BYTES_MAX)
         self._cached: dict[bytes, Head] = {}
 
-    def split(self, data: bytes) -> tuple[str, list[Header], bytes] | None:
-        """The path, the fields and the body, if these bytes are a plain request, whole, and nothing else.
+    def split(self, data: bytes) -> tuple[str, list[Header], bytes, bool] | None:
+        """The path, the fields, the body and whether the head is plain, if these bytes are one whole request.
+
+        None if they are more or less than that, or anything about them is unusual.
 
         >>> heads = RequestHeads(frozenset({"/learn"}))
         >>> heads.split(b"POST /learn HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
-        ('/learn', [(b'host', b'here'), (b'content-length', b'2')], b'{}')
+        ('/learn', [(b'host', b'here'), (b'content-length', b'2')], b'{}', False)
         >>> heads.split(b"POST /learn HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 3\\r\\n\\r\\n{}")
         """
         end = data.find(b"\r\n\r\n", 0, self._bytes_max)
@@ -54,8 +56,8 @@ class RequestHeads:
             if len(self._cached) >= HEADS_MAX:
                 self._cached.clear()
             self._cached[rest] = head
-        path, fields = head
-        return path, [*fields, (b"content-length", length[1])], data[end + 4 :]
+        path, fields, plain = head
+        return path, [*fields, (b"content-length", length[1])], data[end + 4 :], plain
 
     def _read(self, head: bytes) -> Head | None:
         """The path and the fields of a head, its `content-length` taken out; None if it is not plain."""
@@ -76,4 +78,4 @@ class RequestHeads:
             framing_of(fields, "1.1")
         except HttpError:
             return None
-        return path, fields
+        return path, fields, is_plain(fields)

@@ -15,7 +15,7 @@ from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import InvalidRequest
 from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
-from service.web.http.bodies import Header, Receive, Scope, Send, read_body
+from service.web.http.bodies import WHOLE_BODY, Header, Receive, Scope, Send, read_body
 from service.web.http.responding import JSON, NO_HEADERS, as_problem, document_of, respond
 
 Body = TypeVar("Body")
@@ -68,9 +68,11 @@ class Endpoint(Generic[Body]):
         headers: tuple[Header, ...]
         answer: object
         try:
-            body = await read_body(
-                scope, receive, self._body_bytes_max, inflated_ratio_max=self._inflated_ratio_max
-            )
+            body = scope.get(WHOLE_BODY, b"")
+            if not 0 < len(body) <= self._body_bytes_max:
+                body = await read_body(
+                    scope, receive, self._body_bytes_max, inflated_ratio_max=self._inflated_ratio_max
+                )
             try:
                 request = self._decode(body)
             except UNDECODABLE as error:

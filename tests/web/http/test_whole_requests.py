@@ -50,11 +50,14 @@ def assert_read_as_parsed(data: bytes) -> bool:
     read = RequestHeads(PATHS).split(data)
     if read is None:
         return False
-    path, fields, body = read
+    path, fields, body, plain = read
     parsed = Parsed(data)
     assert parsed.whole and parsed.keeps_alive
     assert (parsed.parser.get_method(), parsed.parser.get_http_version()) == (b"POST", "1.1")
     assert (path.encode(), sorted(fields), body) == (parsed.url, sorted(parsed.headers), parsed.body)
+    said = [value for name, value in parsed.headers if name.lower() == b"content-type"]
+    others = {name.lower() for name, _ in parsed.headers} & {b"content-encoding", b"x-request-id"}
+    assert plain == (said == [b"application/json"] and not others)
     return True
 
 
@@ -65,6 +68,9 @@ def assert_read_as_parsed(data: bytes) -> bool:
         PLAIN.replace(b"/learn", b"/predict") + b"content-length: 2\r\nX-Any: a b  c\r\n\r\n{}",
         b"POST /learn HTTP/1.1\r\nCONTENT-LENGTH: 0\r\nHOST: [::1]:80\r\n\r\n",
         PLAIN + b"connection: Keep-Alive\r\ncontent-length: 4\r\nauthorization: Bearer k\r\n\r\n\r\n\r\n",
+        PLAIN + b"content-type: text/plain\r\ncontent-length: 2\r\n\r\n{}",
+        PLAIN + b"X-Request-ID: a\r\ncontent-length: 2\r\n\r\n{}",
+        PLAIN + b"Content-Encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
     ],
 )
 def test_a_plain_request_is_read_as_the_parser_reads_it(data: bytes) -> None:
