@@ -39,10 +39,11 @@ from service.journal.protocol import (
 )
 from service.journal.seals import Damaged
 from service.journal.sqlite import reading
-from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
+from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.large_snapshots import PART_BYTES, LargeSnapshots, sealed
 from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.numbered import Item
 from service.journal.sqlite.ownership import check_in_place, opened_file
 from service.journal.sqlite.patience import Patience, QueueCounts
 from service.journal.sqlite.records import (
