@@ -4,12 +4,13 @@ import copy
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from service.engine.model.model import Model
-from service.engine.model.settings import ModelLimits
+from service.engine.model.settings import ModelLimits, _ask
 from service.engine.transfer.transfer import export_model, import_model
-from service.errors import InvalidExport
+from service.errors import InvalidExport, InvalidRequest
 from tests.doctoring import LIMITS, NOW, exported, with_digest
 
 DENSE = ("perceptron", "binary", "dense")
@@ -194,3 +195,8 @@ def test_an_export_beyond_the_limits_of_this_service_is_refused() -> None:
         with pytest.raises(InvalidExport) as error:
             import_model(exported(*kind), small, NOW + 10**9)
         assert [each.field for each in error.value.fields] == [field]
+
+
+def test_an_array_in_the_place_of_ask_is_told_by_its_name() -> None:
+    with pytest.raises(InvalidRequest, match="ask: must be null"):
+        _ask(np.array([1.0, 2.0]))

@@ -145,8 +145,12 @@ def _check_simple(kept: dict[str, Any]) -> None:
 
 def _ask(ask: Any) -> dict[str, float | None] | None:
     """What is kept of `ask`: null, "auto" or {"b": a number}; as kept, "auto" is {"b": null}."""
-    if ask is None or ask == "auto":
-        return None if ask is None else {"b": None}
+    if ask is None:
+        return None
+    if (
+        isinstance(ask, str) and ask == "auto"
+    ):  # in a doctored export it may be an array, which has no single truth
+        return {"b": None}
     if not isinstance(ask, dict) or ask.keys() != {"b"}:
         raise InvalidRequest.at("ask", 'must be null, "auto" or {"b": a number}')
     return {"b": None if ask["b"] is None else _checked("ask.", partial(ASK_B.check, "b", ask["b"]))}
