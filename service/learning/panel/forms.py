@@ -12,7 +12,7 @@ import numpy as np
 from service.learning.features.fourier_grid import FourierGrid, features_for
 from service.learning.features.hats import HATS, KNOTS, hats
 from service.learning.features.standardize import Centred, Scaled
-from service.learning.panel.crosses import product_name, products_kept, with_products
+from service.learning.panel.crosses import product_name, products_kept, write_products
 from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS
 from service.learning.vectors import Array, Vector, Vectors
 
@@ -93,17 +93,24 @@ class FormMaker:
                 self._fourier = FourierGrid(FOURIER_FEATURES, dimension, tuple(self._gammas.values()))
             features, count = self._fourier.apply(x), self._fourier.features
             for at, form in enumerate(self._gammas):
-                made[form] = self._with_bias(features[..., at * count : (at + 1) * count], standardized)
+                made[form], out = self._room(form, standardized)
+                out[...] = features[..., at * count : (at + 1) * count]
         if "crosses" in self._needed:
-            made["crosses"] = self._with_bias(with_products(x), standardized)
+            made["crosses"], out = self._room("crosses", standardized)
+            write_products(x, out)
         if "hats" in self._needed:
-            made["hats"] = self._with_bias(np.concatenate((x, hats(x)), axis=-1), standardized)
+            made["hats"], out = self._room("hats", standardized)
+            out[..., :dimension] = x
+            out[..., dimension:] = hats(x)
         return made
 
-    def _with_bias(self, features: Array, standardized: Array) -> Array:
-        if not self._has_bias:
-            return np.ascontiguousarray(features)
-        return np.concatenate((features, standardized[..., -1:]), axis=-1)
+    def _room(self, form: str, standardized: Array) -> tuple[Array, Array]:
+        """Room for a form, with the bias constant in its place, and the part of it that is to be filled."""
+        size = size_of(form, standardized.shape[-1] - self._has_bias)
+        room = np.empty((*standardized.shape[:-1], size + self._has_bias))
+        if self._has_bias:
+            room[..., size] = standardized[..., -1]
+        return room, room[..., :size]
 
     def size(self, form: str, size: int) -> int:
         """How many weights an expert needs for this form of examples that have `size` entries."""

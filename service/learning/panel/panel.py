@@ -127,20 +127,26 @@ class Panel:
 
     def vote_of_two(self, said: list[int], gaps: list[float]) -> Vote:
         """The vote between two declared classes, from the class and the gap of each expert."""
+        chosen, first, second, gap = self.count_two(said, [gap / (1.0 + gap) for gap in gaps])
+        votes = [vote for vote in ((second, first) if said[0] else (first, second)) if vote]
+        return Vote(chosen, second - first, gap, None, said, votes)
+
+    def count_two(self, said: list[int], surely: list[float]) -> tuple[int, float, float, float]:
+        """The class that wins, the weights for the first and for the second, and the gap.
+
+        `surely` is how sure each expert is, from 0 to 1.
+        """
         first = second = sure = 0.0
-        for label, gap, weight in zip(said, gaps, self.hedge.weights, strict=True):
-            surely = weight * (gap / (1.0 + gap))
+        for label, is_sure, weight in zip(said, surely, self.hedge.weights, strict=True):
             if label:
                 second += weight
-                sure += surely
+                sure += weight * is_sure
             else:
                 first += weight
-                sure -= surely
-        score = second - first
-        chosen = 1 if score > 0 else 0 if score < 0 else self._tie
+                sure -= weight * is_sure
+        chosen = 1 if second > first else 0 if second < first else self._tie
         gap = sure if chosen else -sure
-        votes = [vote for vote in ((second, first) if said[0] else (first, second)) if vote]
-        return Vote(chosen, score, max(0.0, gap), None, said, votes)
+        return chosen, first, second, max(0.0, gap)
 
     def vote_of_many(self, decisions: list[tuple[int, Array]]) -> Vote:
         """The vote among several classes, from the class of each expert and how far the others are behind it."""
