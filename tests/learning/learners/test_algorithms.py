@@ -8,7 +8,6 @@ from service.learning.learners import algorithms
 from service.learning.learners.algorithms import ALGORITHMS, AUTO, BadParameter
 from tests.learning.rounds import LEARNERS
 
-
 SINGLE = [name for name in ALGORITHMS if name != AUTO]
 """Those that are one learner and no panel of them."""
 
