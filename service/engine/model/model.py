@@ -129,8 +129,10 @@ class Model(ModelState):
 
     def weight_name(self, index: int) -> int | str:
         """What to call the weight at `index`; of a panel, that of the expert that weighs most."""
-        name = None if self.panel is None else self.panel.weight_name(index)
-        return self.features.name(index) if name is None else name
+        place = index if self.panel is None else self.panel.weight_place(index)
+        if isinstance(place, tuple):
+            return "×".join(str(self.features.name(each)) for each in place)
+        return self.features.name(place) if isinstance(place, int) else place
 
     def weights(self) -> list[tuple[Label | None, Array]]:
         """The weights of each class; for two classes there is one row, whose sign is the second's."""

@@ -93,7 +93,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
 
 def _check_plain(features: dict[str, Any]) -> None:
     """InvalidRequest for a transform: each expert of a panel brings its own."""
-    for name in ("normalize", "standardize", "fourier"):
+    for name in ("normalize", "standardize", "crosses", "fourier"):
         if features.get(name):
             raise InvalidRequest.at(f"features.{name}", "is not for `auto`, whose experts bring their own")
 

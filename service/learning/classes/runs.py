@@ -5,6 +5,7 @@ first that may change something are done: exactly what deciding and learning one
 """
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy.typing as npt
 
 from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
+from service.learning.learners.confident import Confident
+from service.learning.learners.confident_rows import learn_confident
 from service.learning.learners.logistic import Logistic
 from service.learning.learners.perceptron import Perceptron
 from service.learning.learners.perceptron_rows import learn_perceptron
@@ -41,8 +44,9 @@ def learn_rows(classifier: Classifier, vectors: Vectors, truths: Classes) -> Lea
         if isinstance(learner, Perceptron):
             scores, updated = learn_perceptron(learner, vectors, 2 * truths - 1, 2 * classifier.tie - 1)
             return Learned(_served(scores, classifier.tie), scores, np.abs(scores), updated)
-        if isinstance(learner, Logistic):
-            scores, updated = learner.learn_rows(vectors, 2 * truths - 1)
+        if isinstance(learner, Logistic) or (isinstance(learner, Confident) and learner.has_variances):
+            rows = learner.learn_rows if isinstance(learner, Logistic) else partial(learn_confident, learner)
+            scores, updated = rows(vectors, 2 * truths - 1)
             return Learned(_served(scores, classifier.tie), scores, np.abs(scores), updated)
         if learner.served_by_weights and learner.idle_margin < inf:
             return _learn_in_runs(classifier, vectors, truths)

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from service.learning.features.fourier import cosine_of_turns
-from service.learning.vectors import Array, Indices
+from service.learning.vectors import Array
 
 REACH = 64.0
 """Entries of an example beyond this many standard deviations count as this many."""
@@ -20,28 +20,37 @@ TURN_BITS = 36
 """A product of the two grids, in turns."""
 TABLE_BITS = 12
 PROJECTION_MAX = 1 << 20
-"""Numbers in a projection. Of examples with more entries than leave room for all features, there are fewer."""
+"""Numbers in a projection with one γ. Of examples with more entries than leave room for all features, there are fewer."""
 SUMMED = 12
 """A normal number is the sum of so many uniform ones less half of that: only whole numbers are added."""
 
 _TURN = 2.0 * 3.141592653589793
 
 
-@lru_cache(maxsize=32)
-def _drawn(features: int, dimension: int) -> tuple[Array, Array]:
-    """W, a column for each feature, and b, both on the grid; they follow from the two sizes, and models share them.
+SHARED_MAX = 64
+"""Examples of up to so many entries have their projections kept for good, 1 MB each at most: many models share them."""
 
-    W is normal with the variance 2γ, γ = 1/dimension, and b uniform over a turn.
+
+def _drawn(features: int, dimension: int, gammas: tuple[float, ...]) -> tuple[Array, Array]:
+    """W, a column for each feature, and b, both on the grid; they follow from the sizes alone.
+
+    W is normal with the variance 2γ, for `features` columns with each of the `gammas`, which are γ times the dimension;
+    b is uniform over a turn.
     """
-    count = features * dimension
-    raw = np.random.PCG64(0).random_raw(features + count * SUMMED // 4)  # whose output numpy promises never to change
-    phases = (raw[:features] >> np.uint64(64 - TURN_BITS)).astype(np.float64)
-    uniform = raw[features:].astype("<u8").view("<u2").reshape(SUMMED, count).astype(np.int64)
-    normal = (uniform.sum(axis=0) - SUMMED * 32_768) / 65_536.0
-    scale = np.sqrt(2.0 / dimension) / _TURN * W_GRID
-    projection = np.rint(scale * normal).reshape(dimension, features)
+    columns = features * len(gammas)
+    count = columns * dimension
+    raw = np.random.PCG64(0).random_raw(columns + count * SUMMED // 4)  # which numpy promises never to change
+    phases = (raw[:columns] >> np.uint64(64 - TURN_BITS)).astype(np.float64)
+    uniform = raw[columns:].astype("<u8").view("<u2").reshape(SUMMED, count).astype(np.int64)
+    normal = ((uniform.sum(axis=0) - SUMMED * 32_768) / 65_536.0).reshape(dimension, columns)
+    scales = np.sqrt(np.repeat(2.0 * np.array(gammas), features) / dimension) / _TURN * W_GRID
+    projection = np.rint(scales * normal)
     projection.flags.writeable = phases.flags.writeable = False
     return projection, phases
+
+
+_kept_for_good = lru_cache(maxsize=None)(_drawn)
+_kept_for_a_while = lru_cache(maxsize=4)(_drawn)
 
 
 @lru_cache(maxsize=32)
@@ -61,27 +70,21 @@ def features_for(features: int, dimension: int) -> int:
 
 
 class FourierGrid:
-    """√(2/D) cos(Wx + b) of standardized examples x, or of many as rows."""
+    """√(2/D) cos(Wx + b) of standardized examples x, for each of several γ D features."""
 
     __slots__ = ("_phases", "_projection", "_table", "features")
 
-    def __init__(self, features: int, dimension: int) -> None:
+    def __init__(self, features: int, dimension: int, gammas: tuple[float, ...]) -> None:
+        """`gammas` are γ times the dimension, and at most 4."""
         self.features = features_for(features, dimension)
-        self._projection, self._phases = _drawn(self.features, dimension)
+        drawn = _kept_for_good if dimension <= SHARED_MAX else _kept_for_a_while
+        self._projection, self._phases = drawn(self.features, dimension, gammas)
         self._table = _table(self.features)
 
-    def apply(self, x: Array, out: Array) -> None:
-        """Write the features of x to `out`."""
-        out[:] = self._table.take(self._places(x))
-
-    def rows(self, x: Array) -> Array:
-        """The features of each row, to the same bit as one by one."""
-        return self._table.take(self._places(x))
-
-    def _places(self, x: Array) -> Indices:
-        """Which place of the table each feature has."""
-        grid = np.rint(np.clip(x, -REACH, REACH) * X_GRID)
+    def apply(self, x: Array) -> Array:
+        """The features of x, or of each of its rows, those with the first γ first; rows as one by one, to the bit."""
+        grid = np.rint(np.minimum(np.maximum(x, -REACH), REACH) * X_GRID)
         turns = (np.dot(grid, self._projection) + self._phases).astype(np.int64)
         turns >>= TURN_BITS - TABLE_BITS
         turns &= (1 << TABLE_BITS) - 1
-        return turns
+        return self._table.take(turns)

@@ -21,12 +21,16 @@ class Arow(Confident):
         super().__init__(covariance)
         self._r = r
 
+    def step(self, margin: float, variance: float, weight: float) -> tuple[float, float]:
+        beta = 1.0 / (variance + self._r / weight)
+        return beta * (1.0 - margin), beta
+
     def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
-        loss = 1.0 - y * self.score(z)
-        if loss <= 0:
+        margin = y * self.score(z)
+        if margin >= self.idle_margin:
             return False
         spread = self._covariance.spread(z)
         if spread.variance < NEGLIGIBLE:
             return False
-        beta = 1.0 / (spread.variance + self._r / weight)
-        return self._move(z, spread, beta * loss * y, beta)
+        alpha, beta = self.step(margin, spread.variance, weight)
+        return self._move(z, spread, alpha * y, beta)

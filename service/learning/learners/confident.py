@@ -21,6 +21,21 @@ class Confident(Linear):
     def _new_covariance(self) -> Covariance:
         return Full() if self._shape == "full" else Diagonal()
 
+    @property
+    def has_variances(self) -> bool:
+        """Whether its covariance is a diagonal."""
+        return self._shape != "full"
+
+    @property
+    def variances(self) -> Array:
+        """The diagonal of its covariance, if it has no more, to be read and written."""
+        assert isinstance(self._covariance, Diagonal)
+        return self._covariance.variances
+
+    def step(self, margin: float, variance: float, weight: float) -> tuple[float, float]:
+        """α and β for an example with the margin y w·z and the variance zᵀΣz, which is not 0; no α, no step."""
+        raise NotImplementedError
+
     def _move(self, z: Vector, spread: Spread, alpha: float, beta: float) -> bool:
         """w += α Σz and Σ -= β (Σz)(Σz)ᵀ."""
         if abs(alpha) * spread.reach > MOVE_MAX:

@@ -61,6 +61,10 @@ class Diagonal:
         self._room: Array = np.ones(0)
         self._size = 0
 
+    @property
+    def variances(self) -> Array:
+        return self._room[: self._size]
+
     def spread(self, z: Vector) -> Spread:
         variances = self._room[: self._size] if z.indices is None else self._room[z.indices]
         direction = variances * z.values

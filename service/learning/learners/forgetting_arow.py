@@ -20,14 +20,15 @@ class ForgettingArow(Arow):
     forgets as slowly as it comes.
     """
 
-    __slots__ = ("_forget",)
+    __slots__ = ("forget",)
 
     def __init__(self, *, r: float, forget: float, covariance: str, tie: int = 1) -> None:
         super().__init__(r=r, covariance=covariance, tie=tie)
-        self._forget = forget
+        self.forget = forget
+        """ε"""
 
     def _move(self, z: Vector, spread: Spread, alpha: float, beta: float) -> bool:
         moved = super()._move(z, spread, alpha, beta)
         if moved:
-            self._covariance.forget(z, self._forget)
+            self._covariance.forget(z, self.forget)
         return moved

@@ -54,13 +54,14 @@ class Scw(Confident):
         self._C = C
         self._phi = quantile(eta)
 
+    def step(self, margin: float, variance: float, weight: float) -> tuple[float, float]:
+        if self._phi * sqrt(variance) - margin <= 0:
+            return 0.0, 0.0
+        return scw1_step(margin, variance, phi=self._phi, C=weight * self._C)
+
     def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
         spread = self._covariance.spread(z)
-        v = spread.variance
-        if v < NEGLIGIBLE:
+        if spread.variance < NEGLIGIBLE:
             return False
-        m = y * self.score(z)
-        if self._phi * sqrt(v) - m <= 0:
-            return False
-        alpha, beta = scw1_step(m, v, phi=self._phi, C=weight * self._C)
+        alpha, beta = self.step(y * self.score(z), spread.variance, weight)
         return alpha > 0 and self._move(z, spread, alpha * y, beta)

@@ -206,9 +206,9 @@ class Panel:
         """The expert that weighs most, and z as it sees it."""
         return self.classifiers[self.hedge.leader], self._forms.forms(z)[self.leader.form]
 
-    def weight_name(self, index: int) -> str | None:
-        """What to call a weight of the expert that weighs most; None if it is what the model's features call it."""
-        return self._forms.name(self.leader.form, index, self._size)
+    def weight_place(self, index: int) -> int | tuple[int, int] | str:
+        """What a weight of the expert that weighs most stands for: a feature by its place, or two, or a word."""
+        return self._forms.place(self.leader.form, index, self._size)
 
     def grow(self, size: int) -> None:
         self._size = size

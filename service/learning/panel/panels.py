@@ -10,13 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 FORMS = {
-    "plain": "as sent",
-    "standardized": "standardized",
-    "fourier": "standardized, then 512 Fourier features with γ = 1/dimension; dense features only",
+    "standardized": "each feature by its mean and deviation",
+    "fourier": "standardized, then 512 Fourier features with γ = 1/dimension",
+    "fine fourier": "standardized, then 512 Fourier features with γ = 4/dimension",
+    "crosses": "standardized, and beside them the products of all pairs and the squares, of up to 128 numbers",
+    "hats": "standardized, and beside them 11 hat functions of each",
 }
 """What an expert sees of an example: the name of the form, and what it is in docs/models.md."""
 
+DENSE_ONLY = ("fourier", "fine fourier", "crosses", "hats")
+"""Forms that features with names do not have."""
+
 FOURIER_FEATURES = 512
+FOURIER_GAMMAS = {"fourier": 1.0, "fine fourier": 4.0}
+"""γ times the dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +49,29 @@ class PanelDeclaration:
 
     def experts_for(self, kind: str) -> tuple[Expert, ...]:
         """Those that take this kind of features."""
-        return tuple(expert for expert in self.experts if kind == "dense" or expert.form != "fourier")
+        return tuple(
+            expert for expert in self.experts if kind == "dense" or expert.form not in DENSE_ONLY
+        )
 
 
-_PERCEPTRON = {"algorithm": "perceptron", "rule": "mistake", "delta": 0.0, "eta0": 1.0, "schedule": "constant"}
-_PA1 = {"algorithm": "pa1", "C": 1.0}
-_AROW = {"algorithm": "arow", "r": 1.0, "covariance": "diagonal"}
 _SCW = {"algorithm": "scw", "C": 1.0, "eta": 0.9, "covariance": "diagonal"}
+_AROW = {"algorithm": "arow", "r": 1.0, "covariance": "diagonal"}
+_FORGETTING = {"algorithm": "arow_forgetting", "r": 0.1, "forget": 0.01, "covariance": "diagonal"}
+_LOGISTIC = {"algorithm": "logistic", "eta0": 0.5}
 
 PANELS: dict[int, PanelDeclaration] = {
     1: PanelDeclaration(
         experts=(
-            Expert("perceptron", _PERCEPTRON, "standardized"),
-            Expert("pa1", _PA1, "standardized"),
-            Expert("arow", _AROW, "standardized"),
             Expert("scw", _SCW, "standardized"),
-            Expert("arow fourier", _AROW, "fourier"),
+            Expert("logistic", _LOGISTIC, "standardized"),
+            Expert("arow_forgetting", _FORGETTING, "standardized"),
+            Expert("arow_forgetting on fourier", _FORGETTING, "fourier"),
+            Expert("logistic on fine fourier", _LOGISTIC, "fine fourier"),
+            Expert("scw on crosses", _SCW, "crosses"),
+            Expert("arow on hats", _AROW, "hats"),
         ),
         kept=0.75,
-        share=0.002,
+        share=0.003,
     )
 }
 NEWEST = max(PANELS)

@@ -11,7 +11,7 @@ from service.learning.classes.runs import learn_rows as learn_rows_alone
 from service.learning.panel.panel import Panel
 from service.learning.vectors import Vectors
 
-AT_ONCE = 256
+AT_ONCE = 64
 """Rows whose forms are made at once: they shall fit into the processor's cache."""
 
 

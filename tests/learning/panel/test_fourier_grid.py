@@ -6,19 +6,15 @@ import pytest
 from service.learning.features.fourier_grid import REACH, X_GRID, FourierGrid, _drawn, features_for
 
 
-def features_of(x: np.ndarray, features: int = 512) -> np.ndarray:
-    fourier = FourierGrid(features, x.shape[-1])
-    out = np.empty(fourier.features)
-    fourier.apply(x, out)
-    return out
+GAMMAS = (1.0, 4.0)
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7, 64, 2048, 65_536])
 def test_every_sum_is_exact_so_that_no_order_of_additions_matters(dimension: int) -> None:
     features = features_for(512, dimension)
-    projection, phases = _drawn(features, dimension)
+    projection, phases = _drawn(features, dimension, GAMMAS)
     largest = np.full(dimension, REACH * X_GRID)
-    for column in (0, features - 1):
+    for column in (0, features, 2 * features - 1):
         whole = [int(number) for number in projection[:, column]]
         most = sum(abs(number) for number in whole) * int(largest[0]) + int(phases[column])
         assert most < 2**53
@@ -31,21 +27,24 @@ def test_rows_are_the_same_to_the_bit_as_one_by_one(dimension: int) -> None:
     rows[0] = 1e100
     rows[1] = -1e100
     rows[2] = 0.0
-    together = FourierGrid(512, dimension).rows(rows)
+    fourier = FourierGrid(512, dimension, GAMMAS)
+    together = fourier.apply(rows)
     for row, found in zip(rows, together, strict=True):
-        assert np.array_equal(features_of(row), found)
+        assert np.array_equal(fourier.apply(row), found)
     assert np.isfinite(together).all() and np.abs(together).max() <= np.sqrt(2 / 512) + 1e-9
 
 
 def test_products_come_near_the_kernel() -> None:
     x = np.random.default_rng(2).normal(size=(60, 16))
-    features = FourierGrid(4096, 16).rows(x)
+    features = FourierGrid(4096, 16, GAMMAS).apply(x)
     squared = ((x[:, None] - x[None]) ** 2).sum(axis=2)
-    off = features @ features.T - np.exp(-squared / 16)
-    assert np.abs(off).max() < 0.1 and np.abs(off).mean() < 0.02
+    for at, gamma in enumerate(GAMMAS):
+        own = features[:, at * 4096 : (at + 1) * 4096]
+        off = own @ own.T - np.exp(-gamma * squared / 16)
+        assert np.abs(off).max() < 0.1 and np.abs(off).mean() < 0.02
 
 
 def test_the_draws_never_change() -> None:
-    projection, phases = _drawn(4, 2)
+    projection, phases = _drawn(4, 2, (1.0,))
     assert projection.tolist() == [[166527.0, -325949.0, 89025.0, 307200.0], [104861.0, 142674.0, -294786.0, -18462.0]]
     assert phases.tolist() == [43771673853.0, 18539601800.0, 2815679124.0, 1135770465.0]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.learning.classes import strategies
 from service.learning.features.standardize import Centred
 from service.learning.learners import algorithms
 from service.learning.panel.forms import FormMaker
@@ -62,7 +63,7 @@ def test_the_forms_of_rows_are_those_of_each_row(kind: str, has_bias: bool) -> N
     if has_bias:
         rows[:, -1 if kind == "dense" else 0] = 0.5
     places = None if kind == "dense" else np.array([0, 4, 2, 9, 5])
-    needed = ("standardized", "fourier") if kind == "dense" else ("standardized",)
+    needed = tuple(FORMS) if kind == "dense" else ("standardized",)
     alone, together = (FormMaker(needed, is_dense=kind == "dense", has_bias=has_bias) for _ in range(2))
     found = together.forms_of_rows(Vectors(rows, places))
     for at in range(len(rows)):
@@ -106,10 +107,10 @@ def test_the_gap_is_the_distance_to_the_class_that_comes_next() -> None:
 
 def test_each_expert_learns_by_what_it_said_itself() -> None:
     """A perceptron that was right changes nothing, though the vote was wrong; by then it may have become wrong."""
-    panel = new_panel()
-    (perceptron,) = (
-        at for at, expert in enumerate(panel.experts) if expert.learner["algorithm"] == "perceptron"
-    )
+    panel, perceptron = new_panel(), 0
+    learner = strategies.build(algorithms.complete({}), None, classes=2, tie=1)
+    learner.grow(5)
+    panel.classifiers[perceptron] = learner
     chance = np.random.default_rng(7)
     for _ in range(30):
         panel.learn(Vector(np.append(chance.normal(size=4), 1.0)), int(chance.integers(2)), 0)
