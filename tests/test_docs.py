@@ -15,6 +15,7 @@ from service.errors import NovikoffError
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
+from service.learning.panel.panels import FORMS, NEWEST, PANELS
 from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
@@ -129,6 +130,13 @@ def parameters(owners: Mapping[str, Mapping[str, Parameter]]) -> list[list[str]]
 def test_the_page_of_models_says_what_the_catalogues_say(heading: str, expected: list[list[str]]) -> None:
     table = "\n".join("| " + " | ".join(row) + " |" for row in expected)
     assert rows_of(section(heading, MODEL_PAGE)) == expected, f"the table ought to be:\n{table}"
+
+
+def test_the_page_of_models_lists_the_experts_of_the_newest_panel_and_what_they_see() -> None:
+    experts = PANELS[NEWEST].experts
+    expected = [[expert.name, f"`{expert.learner['algorithm']}`", FORMS[expert.form]] for expert in experts]
+    assert rows_of(section("Auto", MODEL_PAGE)) == expected
+    assert len(expected) == 7 and "Seven\nexperts" in MODEL_PAGE
 
 
 # Routes and problems

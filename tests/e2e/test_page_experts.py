@@ -98,7 +98,5 @@ def test_the_largest_weights_say_whose_they_are(service: Service, name: str, ope
 
 def test_the_error_of_an_expert_is_that_between_two_points(service: Service, open_page: Open) -> None:
     page = open_page(service)
-    found = page.evaluate(
-        f"async () => (await {OF_EXPERTS}).errorBetween([4, 8, 12], [2, 2, 5])"
-    )
+    found = page.evaluate(f"async () => (await {OF_EXPERTS}).errorBetween([4, 8, 12], [2, 2, 5])")
     assert found == [[4, 0.5], [8, 0.0], [12, 0.75]]

@@ -54,7 +54,12 @@ def new_model(learner: dict[str, object], bias: bool, **more: Any) -> Model:
 
 
 @settings(deadline=None)
-@given(st.one_of(learner, st.just({"algorithm": "auto"})), st.booleans(), st.lists(event, max_size=30), st.integers(0, 30))
+@given(
+    st.one_of(learner, st.just({"algorithm": "auto"})),
+    st.booleans(),
+    st.lists(event, max_size=30),
+    st.integers(0, 30),
+)
 def test_replay_and_restore_equal_never_having_stopped(
     chosen: dict[str, object], bias: bool, events: list[AnyEvent], cut: int
 ) -> None:

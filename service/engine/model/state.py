@@ -6,6 +6,7 @@ from service.engine.model.labels import Labels, text_of
 from service.engine.model.outcomes import Outcome
 from service.engine.model.served import NO_STANDING, Seen, Served
 from service.engine.model.state_steps import ADDED_SETTINGS, read_state
+from service.engine.model.votes import learn_vote, new_classifier, serve_vote
 from service.events import Certainty, Label, ModelCreated
 from service.journal.codec import STATE_VERSION, encode_state
 from service.learning import saved
@@ -13,11 +14,8 @@ from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.verdict import why_not_applicable
 from service.learning.certainty.asking import Asking
 from service.learning.certainty.sets import Sets
-from service.learning.classes import strategies
-from service.learning.classes.classifier import Classifier
 from service.learning.features import kinds as feature_kinds
-from service.learning.learners.algorithms import AUTO
-from service.learning.panel.panel import Panel, behind_in, erred_weight
+from service.learning.panel.panel import Panel
 from service.learning.statistics import Standing, Statistics
 from service.learning.vectors import Vector, Vectors
 
@@ -75,7 +73,9 @@ class ModelState:
         self.origin: str | None = None
         self.stepped_from: int | None = None
         """The version of state that began it, if older: a replay of all its events may count otherwise now."""
-        self._begin_classifier()
+        self.classifier = new_classifier(self.settings, self.labels)
+        self.panel = self.classifier if isinstance(self.classifier, Panel) else None
+        self.classifier.grow(self.features.size())
         self.statistics = Statistics()
         self.bound: Bound | None = None
         if why_not_applicable(self.settings, None) is None:
@@ -84,30 +84,10 @@ class ModelState:
             )
         coverage, ask = self.settings["coverage"], self.settings["ask"]
         self.sets = Sets(coverage) if coverage is not None else None
-        self.asking = None
-        if ask is not None:
-            self.asking = Asking(ask["b"], self.settings["learner"].get("eta0", 1.0))
+        eta0 = self.settings["learner"].get("eta0", 1.0)
+        self.asking = Asking(ask["b"], eta0) if ask is not None else None
         self.drifts_recorded = 0
         self.expired = 0
-
-    def _begin_classifier(self) -> None:
-        learner, multiclass = self.settings["learner"], self.settings["multiclass"]
-        classes, tie = len(self.labels.values), self.labels.index(self.settings["tie"])
-        self.panel: Panel | None = None
-        """The classifier itself, if it is a panel: the learner `auto`."""
-        self.classifier: Classifier
-        if learner["algorithm"] == AUTO:
-            self.classifier = self.panel = Panel(
-                learner,
-                multiclass,
-                classes=classes,
-                tie=tie,
-                kind=self.settings["features"]["kind"],
-                has_bias=self.bias_value is not None,
-            )
-        else:
-            self.classifier = strategies.build(learner, multiclass, classes=classes, tie=tie)
-        self.classifier.grow(self.features.size())
 
     @property
     def bias_value(self) -> float | None:
@@ -128,7 +108,7 @@ class ModelState:
     def serve(self, z: Vector) -> Served:
         """What a prediction for a vector is, now; changes nothing."""
         if self.panel is not None:
-            return self._serve_vote(self.panel, z)
+            return serve_vote(self.panel, z, self.statistics, self.sets, self.asking)
         chosen, score, gap = self.classifier.decide(z)
         standing = self.statistics.standing(gap) if chosen >= 0 else NO_STANDING
         certainty = Certainty(
@@ -140,19 +120,6 @@ class ModelState:
             self.asking.probability(gap) if self.asking else None,
         )
         return Served(chosen, score, certainty)
-
-    def _serve_vote(self, panel: Panel, z: Vector) -> Served:
-        """The same by the vote of a panel, with what each of its experts says."""
-        vote = panel.vote(z)
-        standing = self.statistics.standing(vote.gap) if vote.chosen >= 0 else NO_STANDING
-        certainty = Certainty(
-            *standing,
-            set=self.sets.serve(self.statistics.calibration.leads(behind_in(vote))) if self.sets else None,
-            ask_probability=self.asking.probability(vote.gap) if self.asking else None,
-            said=vote.said,
-            votes=vote.votes,
-        )
-        return Served(vote.chosen, vote.score, certainty)
 
     def whole_round(self, example: Any, label: Label, at: int, weight: float = 1.0) -> Outcome:
         """Predict by the weights as they are, and learn the label at once. For `apply` only."""
@@ -198,7 +165,7 @@ class ModelState:
         if self.panel is None:
             updated = self.classifier.learn(z, truth, served, weight)
         else:
-            updated = self._learn_vote(self.panel, z, truth, served, seen, weight)
+            updated = learn_vote(self.panel, z, truth, served, seen, weight)
         self.version += 1
         self.statistics.observe(
             truth,
@@ -228,15 +195,6 @@ class ModelState:
         return Outcome(
             served, score, mistake, updated, self.version, self.revealed, self.mistakes, probability
         )
-
-    def _learn_vote(
-        self, panel: Panel, z: Vector, truth: int, served: int, seen: Seen, weight: float
-    ) -> bool:
-        certainty = seen.certainty
-        if seen.before_reset or certainty is None or certainty.said is None or certainty.votes is None:
-            return panel.learn_only(z, truth, weight)
-        erred = erred_weight(certainty.said, certainty.votes, truth)
-        return panel.reveal(z, truth, served, certainty.said, erred, weight, seen.delay)
 
     def _observe_served(self, truth: int, mistake: bool, seen: Seen) -> None:
         """Take in what came of the set that was served, and of asking for the label or not."""

@@ -20,7 +20,7 @@ TURN_BITS = 36
 """A product of the two grids, in turns."""
 TABLE_BITS = 12
 PROJECTION_MAX = 1 << 20
-"""Numbers in a projection with one γ. Of examples with more entries than leave room for all features, there are fewer."""
+"""Numbers in a projection with one γ. Where examples have too many entries for that, there are fewer features."""
 SUMMED = 12
 """A normal number is the sum of so many uniform ones less half of that: only whole numbers are added."""
 
@@ -87,4 +87,5 @@ class FourierGrid:
         turns = (np.dot(grid, self._projection) + self._phases).astype(np.int64)
         turns >>= TURN_BITS - TABLE_BITS
         turns &= (1 << TABLE_BITS) - 1
-        return self._table.take(turns)
+        features: Array = self._table.take(turns)
+        return features

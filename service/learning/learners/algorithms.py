@@ -34,8 +34,8 @@ class Algorithm:
     """What clients may set beside the name, each with its default and its range."""
 
     build: Callable[..., Learner] | None
-    """Makes a learner at its start; None for `auto`, which is a panel of others (`service/learning/panel/panel.py`). Called with each of `parameters` by name, checked, and always with `tie`, the label
-    (-1 or +1) of a score of 0, whether the learner needs it or not.
+    """Makes a learner at its start. Called with each of `parameters` by name, checked, and always with `tie`, the label
+    (-1 or +1) of a score of 0, whether the learner needs it or not. None for `auto`: see `service/learning/panel/`.
     """
 
     vectors: int = 1

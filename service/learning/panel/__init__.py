@@ -1,1 +1,1 @@
-"""`auto`: a panel of experts that all learn from every reveal, and their weighted vote. `panels.py` lists the experts."""
+"""`auto`: a panel of experts that all learn from every reveal, and their weighted vote. `panels.py` lists them."""

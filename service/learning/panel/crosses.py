@@ -46,7 +46,9 @@ def _products(x: Array) -> Array:
     else:
         made = np.empty((len(x), len(left)))
         start = 0
-        for at in range(x.shape[1]):  # a slice for each feature: fast, where taking each entry by its index is slow
+        for at in range(
+            x.shape[1]
+        ):  # a slice for each feature: fast, where taking each entry by its index is slow
             end = start + x.shape[1] - at
             np.multiply(x[:, at : at + 1], x[:, at:], made[:, start:end])
             start = end
@@ -64,7 +66,9 @@ def _products(x: Array) -> Array:
 def _pairs(dimension: int) -> tuple[Indices, Indices, Array]:
     """The left and the right of every pair, (0, 0), (0, 1) … (1, 1) …, and its sign."""
     left, right = pairs_of(dimension)
-    bits = np.random.PCG64(0).random_raw(len(left)) >> np.uint64(63)  # whose output numpy promises never to change
+    bits = np.random.PCG64(0).random_raw(len(left)) >> np.uint64(
+        63
+    )  # whose output numpy promises never to change
     return left, right, np.where(bits, 1.0, -1.0)
 
 

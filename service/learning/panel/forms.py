@@ -17,7 +17,7 @@ from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS
 from service.learning.vectors import Array, Vector, Vectors
 
 Forms = dict[str, Vector]
-"""An example in each form that is needed, by its name in `panels.FORMS`; the bias constant included, if there is one."""
+"""An example in each form that is needed, by its name in `panels.FORMS`; the bias constant, if any, included."""
 
 
 def size_of(form: str, dimension: int) -> int:

@@ -162,7 +162,11 @@ class Hedge:
             state, *self.COUNTS, "erred_weight", "weights", "mistakes", "leaders"
         )
         for name, count in zip(self.COUNTS, counts, strict=True):
-            setattr(self, name, saved.whole(count, name, saved.ROUNDS_MAX if name != "delays" else saved.COUNT_MAX))
+            setattr(
+                self,
+                name,
+                saved.whole(count, name, saved.ROUNDS_MAX if name != "delays" else saved.COUNT_MAX),
+            )
         erring = self.disagreements + self.all_erred
         saved.check(erring <= self.rounds, "rounds", f"must be at least {erring}")
         self.erred_weight = saved.real(erred_weight, "erred_weight", 0.0, erring * (1.0 + ROUNDED))

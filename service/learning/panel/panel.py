@@ -57,7 +57,17 @@ class Panel:
     weight, and its best class all of it; the gap is the difference of these sums, or 0 if they disagree with the vote.
     """
 
-    __slots__ = ("_classes", "_forms", "_is_binary", "_size", "_tie", "classifiers", "experts", "hedge", "updates")
+    __slots__ = (
+        "_classes",
+        "_forms",
+        "_is_binary",
+        "_size",
+        "_tie",
+        "classifiers",
+        "experts",
+        "hedge",
+        "updates",
+    )
 
     def __init__(
         self,
@@ -129,11 +139,8 @@ class Panel:
         score = second - first
         chosen = 1 if score > 0 else 0 if score < 0 else self._tie
         gap = sure if chosen else -sure
-        if not first or not second:
-            votes = [first or second]
-        else:
-            votes = [second, first] if said[0] else [first, second]
-        return Vote(chosen, score, gap if gap > 0.0 else 0.0, None, said, votes)
+        votes = [vote for vote in ((second, first) if said[0] else (first, second)) if vote]
+        return Vote(chosen, score, max(0.0, gap), None, said, votes)
 
     def vote_of_many(self, decisions: list[tuple[int, Array]]) -> Vote:
         """The vote among several classes, from the class of each expert and how far the others are behind it."""
@@ -236,9 +243,7 @@ class Panel:
         experts, forms, hedge, updates = saved.fields(state, "experts", "forms", "hedge", "updates")
         self._classes, self._size = classes, size
         count = len(self.experts)
-        saved.check(
-            type(experts) is list and len(experts) == count, "experts", f"must be a list of {count}"
-        )
+        saved.check(type(experts) is list and len(experts) == count, "experts", f"must be a list of {count}")
         for at, (expert, classifier) in enumerate(zip(self.experts, self.classifiers, strict=True)):
             with saved.Within(f"experts[{at}]"):
                 classifier.restore(experts[at], classes, self._forms.size(expert.form, size))
@@ -247,7 +252,6 @@ class Panel:
         with saved.Within("hedge"):
             self.hedge.restore(hedge)
         self.updates = saved.whole(updates, "updates")
-
 
     def check(self, revealed: int, mistakes: int) -> None:
         """`saved.BadState` unless it can be of a model with so many reveals and mistakes."""

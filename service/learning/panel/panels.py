@@ -49,9 +49,7 @@ class PanelDeclaration:
 
     def experts_for(self, kind: str) -> tuple[Expert, ...]:
         """Those that take this kind of features."""
-        return tuple(
-            expert for expert in self.experts if kind == "dense" or expert.form not in DENSE_ONLY
-        )
+        return tuple(expert for expert in self.experts if kind == "dense" or expert.form not in DENSE_ONLY)
 
 
 _SCW = {"algorithm": "scw", "C": 1.0, "eta": 0.9, "covariance": "diagonal"}

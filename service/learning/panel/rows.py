@@ -58,7 +58,5 @@ def _learn_one_by_one(panel: Panel, vectors: Vectors, truths: Classes) -> Learne
         served.append(vote.chosen)
         scores.append(vote.score)
         gaps.append(vote.gap)
-        updated.append(
-            panel.reveal(z, truth, vote.chosen, vote.said, vote.erred_weight(truth), 1.0, delay=0)
-        )
+        updated.append(panel.reveal(z, truth, vote.chosen, vote.said, vote.erred_weight(truth), 1.0, delay=0))
     return Learned(np.array(served), np.array(scores), np.array(gaps), np.array(updated))

@@ -9,7 +9,7 @@ from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS, PANE
 def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
     """Of all experts together, for `size` features, the bias apart, and so many learners under each expert.
 
-    Means and variances are kept once. Fourier's projection counts in full, but for the small ones that all models share.
+    Means and variances are kept once. A projection of Fourier's counts in full, but for those that all models share.
 
     >>> [numbers_kept(1, "dense", 64, learners) for learners in (1, 2)], numbers_kept(1, "named", 100, learners=1)
     ([6272, 12416], 900)

@@ -5,7 +5,6 @@ import pytest
 
 from service.learning.features.fourier_grid import REACH, X_GRID, FourierGrid, _drawn, features_for
 
-
 GAMMAS = (1.0, 4.0)
 
 
@@ -46,5 +45,8 @@ def test_products_come_near_the_kernel() -> None:
 
 def test_the_draws_never_change() -> None:
     projection, phases = _drawn(4, 2, (1.0,))
-    assert projection.tolist() == [[166527.0, -325949.0, 89025.0, 307200.0], [104861.0, 142674.0, -294786.0, -18462.0]]
+    assert projection.tolist() == [
+        [166527.0, -325949.0, 89025.0, 307200.0],
+        [104861.0, 142674.0, -294786.0, -18462.0],
+    ]
     assert phases.tolist() == [43771673853.0, 18539601800.0, 2815679124.0, 1135770465.0]

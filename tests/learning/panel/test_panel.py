@@ -152,8 +152,6 @@ def test_a_stream_that_changes_its_mind_is_followed_as_fast_as_by_the_fastest_ex
     for start in range(every, len(truths), every):
         sums = np.cumsum(erred[start : start + every], axis=0)
         recent = (sums[window:] - sums[:-window]) / window
-        rounds = [
-            int((each < 0.15).argmax()) if (each < 0.15).any() else every for each in recent.T
-        ]
+        rounds = [int((each < 0.15).argmax()) if (each < 0.15).any() else every for each in recent.T]
         assert min(rounds[1:]) < 1_000, "somebody does recover"
         assert rounds[0] <= min(rounds[1:]) + 200, rounds
