@@ -1,7 +1,8 @@
 """The forms of an example that the experts of a panel learn from, each made once for all of them.
 
 An example is brought to its form by what was absorbed of the examples revealed before it, and absorbed after it was
-learned. So a whole round needs each form once, for predicting and for learning.
+learned. So a whole round needs each form once, for predicting and for learning. Only the first few are absorbed before
+they are learned: what is known of the scales then is worth little without them.
 """
 
 from collections.abc import Iterable
@@ -15,6 +16,9 @@ from service.learning.features.standardize import Centred, Scaled
 from service.learning.panel.crosses import product_name, products_kept, with_products
 from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS
 from service.learning.vectors import Array, Vector, Vectors
+
+YOUNG_REVEALS = 16
+"""Measured on wine, in six orders: 95.0 % right instead of 94.3 %; more of them gain nothing."""
 
 Forms = dict[str, Vector]
 """An example in each form that is needed, by its name in `panels.FORMS`; the bias constant, if any, included."""
@@ -58,6 +62,11 @@ class FormMaker:
         """Take in what a revealed example teaches, after it was learned."""
         self._last = None
         self._scale.absorb(_part(z, _apart(z)[0]) if self._has_bias else z)
+
+    @property
+    def is_young(self) -> bool:
+        """Whether an example shall be absorbed before it is learned."""
+        return self._scale.seen < YOUNG_REVEALS
 
     def forms_of_rows(self, rows: Vectors) -> dict[str, Vectors]:
         """The forms of many examples, each absorbed before the next: to the same bit as one by one."""

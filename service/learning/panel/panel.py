@@ -105,7 +105,7 @@ class Panel:
     @property
     def can_vote_by_columns(self) -> bool:
         """Whether a round needs no more of each expert than its class and its gap: see `rows.py`."""
-        return self._is_binary
+        return self._is_binary and not self._forms.is_young
 
     def vote(self, z: Vector) -> Vote:
         """What the panel says of z; changes nothing."""
@@ -193,11 +193,15 @@ class Panel:
         return self._learn(z, truth, self.vote(z).said, weight)
 
     def _learn(self, z: Vector, truth: int, said: list[int], weight: float) -> bool:
+        is_young = self._forms.is_young
+        if is_young:
+            self._forms.absorb(z)
         forms = self._forms.forms(z)
         changed = False
         for expert, classifier, label in zip(self.experts, self.classifiers, said, strict=True):
             changed |= classifier.learn(forms[expert.form], truth, label, weight)
-        self._forms.absorb(z)
+        if not is_young:
+            self._forms.absorb(z)
         self.updates += changed
         return changed
 
