@@ -66,9 +66,7 @@ ADVICE = (
         {"learner": {"algorithm": "arow"}, "features": {"kind": "hashed"}, "labels": None},
         "rare features move more; memory is known before",
     ),
-    Advice(
-        "A mistake bound that is proved, or the least cost", {}, "the plain perceptron, the default"
-    ),
+    Advice("A mistake bound that is proved, or the least cost", {}, "the plain perceptron, the default"),
 )
 
 
