@@ -9,22 +9,19 @@ that say otherwise.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
-from river import datasets as river_datasets
-from river import linear_model, multiclass, preprocessing
-from sklearn import datasets as sklearn_datasets
+from river import forest, linear_model, multiclass, preprocessing
 from sklearn import set_config
 from sklearn.linear_model import Perceptron, SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
+from bench.streams import Rounds, data_sets
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
-
-Rounds = list[tuple[list[float], int]]
+from service.learning.panel.panel import Panel
 
 
 class Online(Protocol):
@@ -59,6 +56,42 @@ class Ours:
         self._classifier.learn(self._features.vector(example), truth, served)
 
 
+class Auto:
+    """Our panel of experts, which brings its own scales."""
+
+    def __init__(self, classes: int) -> None:
+        learner = algorithms.complete({"algorithm": algorithms.AUTO})
+        self._features = feature_kinds.build(feature_kinds.complete("dense"), 1.0)
+        way = strategies.complete(None, classes, learner)
+        self._panel = Panel(learner, way, classes=classes, tie=1, kind="dense", has_bias=True)
+
+    def predict(self, x: list[float]) -> int:
+        if self._features.dimension is None:
+            self._features.dimension = len(x)
+            self._panel.grow(self._features.size())
+        self._z = self._features.vector(self._features.read(x))
+        self._vote = self._panel.vote(self._z)
+        return self._vote.chosen
+
+    def learn(self, x: list[float], truth: int, served: int) -> None:
+        erred = self._vote.erred_weight(truth)
+        self._panel.reveal(self._z, truth, served, self._vote.said, erred, 1.0, delay=0)
+
+
+class Forest:
+    """River's adaptive random forest, to which scales do not matter."""
+
+    def __init__(self) -> None:
+        self._forest = forest.ARFClassifier(seed=0)
+
+    def predict(self, x: list[float]) -> int:
+        label = self._forest.predict_one(dict(enumerate(x)))
+        return 0 if label is None else int(label)
+
+    def learn(self, x: list[float], truth: int, served: int) -> None:
+        self._forest.learn_one(dict(enumerate(x)), truth)
+
+
 class Rivers:
     def __init__(self, classifier: Any) -> None:
         self._scaler = preprocessing.StandardScaler()
@@ -90,44 +123,35 @@ class Scikits:
         self._is_fitted = True
 
 
-def _one_vs_rest(classifier: Any, classes: int) -> Any:
+def one_vs_rest(classifier: Any, classes: int) -> Any:
+    """A river classifier of two classes as one of several, where there are several."""
     return classifier if classes == 2 else multiclass.OneVsRestClassifier(classifier)
 
 
+SINGLE = tuple(name for name in algorithms.ALGORITHMS if name != algorithms.AUTO)
+"""The algorithms that are one learner each."""
+
 CONTESTANTS: dict[str, Callable[[int, int], Online | None]] = {
-    **{name: lambda k, d, name=name: Ours({"algorithm": name}, k) for name in algorithms.ALGORITHMS},  # type: ignore[misc]
+    "auto": lambda k, d: Auto(k),
+    **{name: lambda k, d, name=name: Ours({"algorithm": name}, k) for name in SINGLE},  # type: ignore[misc]
     "arow, full covariance": lambda k, d: Ours({"algorithm": "arow", "covariance": "full"}, k),
     "scw, full covariance": lambda k, d: Ours({"algorithm": "scw", "covariance": "full"}, k),
     "perceptron, `multiclass`": lambda k, d: Ours({}, k, "multiclass") if k > 2 else None,
     "arow, `one_vs_one`": lambda k, d: Ours({"algorithm": "arow"}, k, "one_vs_one") if k > 2 else None,
-    "arow, 256 fourier features, γ = 1/d": lambda k, d: Ours(
-        {"algorithm": "arow"}, k, fourier={"gamma": 1 / d}
-    ),
-    "river Perceptron": lambda k, d: Rivers(_one_vs_rest(linear_model.Perceptron(), k)),
-    "river PAClassifier": lambda k, d: Rivers(_one_vs_rest(linear_model.PAClassifier(), k)),
-    "river ALMAClassifier": lambda k, d: Rivers(_one_vs_rest(linear_model.ALMAClassifier(), k)),
-    "river LogisticRegression": lambda k, d: Rivers(_one_vs_rest(linear_model.LogisticRegression(), k)),
+    "arow, fourier": lambda k, d: Ours({"algorithm": "arow"}, k, fourier={}),
+    "scw, crosses": lambda k, d: Ours({"algorithm": "scw"}, k, crosses=2),
+    "river Perceptron": lambda k, d: Rivers(one_vs_rest(linear_model.Perceptron(), k)),
+    "river PAClassifier": lambda k, d: Rivers(one_vs_rest(linear_model.PAClassifier(), k)),
+    "river ALMAClassifier": lambda k, d: Rivers(one_vs_rest(linear_model.ALMAClassifier(), k)),
+    "river LogisticRegression": lambda k, d: Rivers(one_vs_rest(linear_model.LogisticRegression(), k)),
     "river SoftmaxRegression": lambda k, d: Rivers(linear_model.SoftmaxRegression()) if k > 2 else None,
+    "river ARFClassifier": lambda k, d: Forest(),
     "scikit-learn Perceptron": lambda k, d: Scikits(Perceptron(), k),
     "scikit-learn SGDClassifier": lambda k, d: Scikits(SGDClassifier(random_state=0), k),
     "scikit-learn SGDClassifier, pa1": lambda k, d: Scikits(
         SGDClassifier(penalty=None, learning_rate="pa1", eta0=1.0), k
     ),
 }
-
-
-def data_sets() -> Iterator[tuple[str, Rounds]]:
-    for name in ("breast_cancer", "wine", "digits"):
-        x, y = getattr(sklearn_datasets, f"load_{name}")(return_X_y=True)
-        order = np.random.default_rng(0).permutation(len(y))  # some of them come sorted by class
-        yield name, list(zip(x[order].tolist(), y[order].tolist(), strict=True))
-    for dataset in (river_datasets.Phishing(), river_datasets.Bananas(), river_datasets.ImageSegments()):
-        classes: dict[Any, int] = {}
-        rounds = [
-            ([float(value) for value in x.values()], classes.setdefault(label, len(classes)))
-            for x, label in dataset
-        ]
-        yield type(dataset).__name__, rounds
 
 
 def error(contestant: Online, rounds: Rounds) -> float:

@@ -2,7 +2,7 @@
 
     python -m bench.calibration
 
-The six data sets of `bench.accuracy` under five learners, standardized and not: 60 streams. Each round is served and
+The six data sets of `bench.streams` under five learners, standardized and not: 60 streams. Each round is served and
 learned by a model as the service has it. Its probabilities are compared, by log loss and Brier score, with
 
 - a constant: the share of right labels of the whole stream, known afterwards;
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from bench.accuracy import Rounds, data_sets
+from bench.streams import Rounds, data_sets
 from service.engine.model.model import Model
 from service.events import ModelCreated, RoundLearned
 from service.learning.certainty.logistic import STEEPEST, logistic

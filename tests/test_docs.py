@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic.fields import FieldInfo
 
-from bench import accuracy
+from bench import accuracy, auto_accuracy
+from bench.streams import data_sets, shipped
 from service.errors import NovikoffError
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
@@ -19,6 +20,7 @@ from service.learning.panel.panels import FORMS, NEWEST, PANELS
 from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
+from service.web.routes.advice import ADVICE
 from service.web.routes.model_settings import ModelSettings
 from tests.pages import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
 from tests.running import Service
@@ -132,6 +134,16 @@ def test_the_page_of_models_says_what_the_catalogues_say(heading: str, expected:
     assert rows_of(section(heading, MODEL_PAGE)) == expected, f"the table ought to be:\n{table}"
 
 
+def test_the_advice_is_the_same_on_the_page_of_models_and_on_docs_and_its_settings_make_models(
+    service: Service, name: str
+) -> None:
+    assert rows_of(section("Which settings for which data", MODEL_PAGE)) == [each.row for each in ADVICE]
+    told = service.get("/openapi.json")["paths"]["/models"]["post"]["description"]
+    assert rows_of(told) == [each.row for each in ADVICE]
+    for number, each in enumerate(ADVICE):
+        service.create(f"{name}.{number}", **each.settings)
+
+
 def test_the_page_of_models_lists_the_experts_of_the_newest_panel_and_what_they_see() -> None:
     experts = PANELS[NEWEST].experts
     expected = [[expert.name, f"`{expert.learner['algorithm']}`", FORMS[expert.form]] for expert in experts]
@@ -189,16 +201,27 @@ def test_the_table_of_speed_has_the_figures_of_the_last_measurement() -> None:
 
 
 def test_our_learners_err_as_often_as_the_table_of_accuracy_says() -> None:
-    table = [line for line in DOCS["accuracy.md"].splitlines() if line.startswith("|")]
-    names = [cell.strip() for cell in table[0].strip("|").split("|")][1:]
-    rows = {row[0].strip("`"): dict(zip(names, row[1:], strict=True)) for row in rows_of("\n".join(table))}
+    table = section("Learner by learner", DOCS["accuracy.md"])
+    head = next(line for line in table.splitlines() if line.startswith("|"))
+    names = [cell.strip() for cell in head.strip("|").split("|")][1:]
+    rows = {row[0].strip("`"): dict(zip(names, row[1:], strict=True)) for row in rows_of(table)}
     ours = rows.keys() & algorithms.ALGORITHMS.keys()
-    assert len(ours) >= 5
-    for name, rounds in islice(accuracy.data_sets(), 2):
+    assert len(ours) >= 8
+    for name, rounds in islice(data_sets(), 2):
         classes = len({truth for _, truth in rounds})
         for learner in ours:
-            error = accuracy.error(accuracy.Ours({"algorithm": learner}, classes), rounds)
+            contestant = accuracy.CONTESTANTS[learner](classes, len(rounds[0][0]))
+            assert contestant is not None
+            error = accuracy.error(contestant, rounds)
             assert rows[learner][name] == f"{100 * error:.1f} %", f"{learner} on {name}"
+
+
+def test_auto_is_as_right_as_the_table_of_accuracy_says_and_never_a_point_behind() -> None:
+    rows = {row[0].split(" (")[0]: row[1:] for row in rows_of(section("Auto", DOCS["accuracy.md"]))}
+    assert len(rows.keys() & shipped().keys()) >= 8
+    for name in ("iris", "wine"):
+        right = auto_accuracy.accuracy(accuracy.Auto, shipped()[name]())
+        assert rows[name][0] == f"{right:.1f}", name
 
 
 # The documents among themselves

@@ -12,18 +12,25 @@ import msgspec
 import typer
 from rich.logging import RichHandler
 
-from service.answers import Label
 from service.client import AsyncClient, ModelInfo, Refused
 from service.commands.console import CommandFailed, Key, err, out, report_failures
-from service.commands.replay import options, shape
+from service.commands.replay import options
+from service.commands.replay.comparison import Comparison
+from service.commands.replay.contestants import contestants
 from service.commands.replay.interrupting import Interrupt
+from service.commands.replay.making import guess, shape_for
 from service.commands.replay.plot import error_plot
-from service.commands.replay.progress import Tally, bar, summary
+from service.commands.replay.progress import Tally, bar, plain_bar, summary
 from service.commands.replay.rounds import Rounds
 from service.commands.replay.source import Source, Survey
 from service.commands.target import connected
 
 INTERRUPTED = 130
+
+NOTE = (
+    "Each row was predicted before it was learned. Errors are in %, and in truth `between` the two at 95 % confidence,"
+    " however often one looks. `against` is in points, + errs more, 95 % for all together; ? is too few rows to tell."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Plan:
 
 def replay(
     file: options.File,
-    model: options.Model,
+    model: options.Model = None,
     url: options.Service = None,
     key: Key = None,
     data: options.Data = None,
@@ -52,14 +59,30 @@ def replay(
     resume: options.Resume = False,
     run: options.Run = "",
     plot: options.Plot = None,
+    compare: options.Compare = None,
 ) -> None:
     """Play a file's examples to a model, one round each, and show how it did.
 
     A replay may be run twice: a row that was learned is not learned again.
     One that broke off, or was stopped with Ctrl-C, goes on with --resume.
     With --fast, rows have no ids: --resume then goes by their count alone.
+
+    Which settings are best for a file? novikoff replay FILE --compare usual
+    plays it to several new models and shows who errs how often.
     """
     with report_failures():
+        if compare:
+            _refuse_beside_compare(delay=delay, fast=fast, resume=resume, run=run, plot=plot)
+            with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
+                connection = connected(url, key, data)
+                asyncio.run(
+                    _compare(compare, model or "compare", _settings(settings), source, connection, interrupt)
+                )
+            if interrupt.is_set:
+                raise typer.Exit(INTERRUPTED)
+            return
+        if model is None:
+            raise CommandFailed("--model NAME says which model learns; --compare tries several settings")
         if resume and url is None and data is None:
             raise CommandFailed("--resume needs --url or --data: otherwise nothing was kept")
         if fast and delay:
@@ -82,10 +105,10 @@ async def _run(
         is_new = info is None
         if info is None:
             assert survey is not None
-            info = await _create(client, plan, source, survey)
+            info = await client.create_model(plan.model, **guess(source, survey) | plan.settings)
         skipped = (await client.stats(plan.model)).rounds.revealed if plan.resume else 0
         out.print(_model_line(info, is_new, skipped), soft_wrap=True)
-        rounds = Rounds(client, plan.model, _shape(info, source), run=plan.run, delay=plan.delay)
+        rounds = Rounds(client, plan.model, shape_for(info, source), run=plan.run, delay=plan.delay)
         examples = interrupt.reading(source.examples())
         await rounds.skip(examples, skipped, by_count=plan.fast)
         tally = Tally()
@@ -102,6 +125,33 @@ async def _run(
             plan.plot.write_text(error_plot(f"{plan.model}: error", stats.curve.rounds, stats.curve.mistakes))
 
 
+async def _compare(
+    names: list[str],
+    prefix: str,
+    settings: dict[str, Any],
+    source: Source,
+    connection: AbstractAsyncContextManager[AsyncClient],
+    interrupt: Interrupt,
+) -> None:
+    survey = source.survey()
+    out.print(_source_line(source, survey), soft_wrap=True)
+    chosen = contestants(names, guess(source, survey) | settings)
+    async with connection as client:
+        comparison = Comparison(client)
+        await comparison.make(prefix, chosen, source)
+        with plain_bar(survey.rows) as advance:
+            examples = interrupt.reading(source.examples())
+            await comparison.play(examples, lambda: interrupt.is_set, advance)
+        out.print(await comparison.table())
+    out.print(NOTE, soft_wrap=True)
+
+
+def _refuse_beside_compare(**given: Any) -> None:
+    for name, value in given.items():
+        if value:
+            raise CommandFailed(f"--compare plays whole rounds to new models, without --{name}")
+
+
 async def _find(client: AsyncClient, model: str) -> ModelInfo | None:
     try:
         return await client.get_model(model)
@@ -109,38 +159,6 @@ async def _find(client: AsyncClient, model: str) -> ModelInfo | None:
         if refused.code != "unknown-model":
             raise
         return None
-
-
-async def _create(client: AsyncClient, plan: Plan, source: Source, survey: Survey) -> ModelInfo:
-    """A model with the labels and the kind of features that the file has, unless told otherwise."""
-    is_plain = survey.is_plain and source.format != "svmlight"
-    guess = {"labels": guess_labels(survey.labels), "features": "dense" if is_plain else "named"}
-    return await client.create_model(plan.model, **guess | plan.settings)
-
-
-def guess_labels(seen: list[Label]) -> list[Label] | None:
-    """The labels of a model for such examples; None lets the classes appear as they are revealed.
-
-    >>> guess_labels([0, 1]), guess_labels([1]), guess_labels(["a", "b", "c"])
-    ([0, 1], [-1, 1], None)
-    """
-    if len(seen) == 2:
-        return seen
-    return [-1, 1] if seen in ([-1], [1]) else None
-
-
-def _shape(info: ModelInfo, source: Source) -> shape.Shape:
-    if info.features_kind != "dense":
-        return shape.by_name
-    if source.format != "svmlight":
-        return shape.by_order(source.first)
-    dimension = info.dimension or info.settings["features"]["dimension"]
-    if not dimension:
-        raise CommandFailed(
-            f"{info.model} has dense features, and an svmlight file does not say how many:"
-            """ make it with --settings '{"features": {"kind": "dense", "dimension": …}}'"""
-        )
-    return shape.by_index(dimension)
 
 
 @contextmanager

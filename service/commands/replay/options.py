@@ -15,7 +15,13 @@ class Format(StrEnum):
 
 
 File = Annotated[str, Argument(metavar="FILE", help="The examples; - is standard input. May be gzipped.")]
-Model = Annotated[str, Option(metavar="NAME", help="The model that learns; made if there is none.")]
+Model = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="The model that learns; made if there is none. With --compare, what the models' names begin with.",
+    ),
+]
 Service = Annotated[str | None, Option(metavar="URL", help="A running service. Without it, one runs here.")]
 Data = Annotated[
     Path | None, Option(metavar="DIR", help="Without --url: where it is kept. Without it, nothing is.")
@@ -37,3 +43,12 @@ Fast = Annotated[
 Resume = Annotated[bool, Option("--resume", help="Go on after the model's last round.")]
 Run = Annotated[str, Option(metavar="NAME", help="Under another name, all rounds are new ones.")]
 Plot = Annotated[Path | None, Option(metavar="FILE", help="Draw the error over the rounds as SVG.")]
+Compare = Annotated[
+    list[str] | None,
+    Option(
+        metavar="SETTINGS",
+        help="Play the file to several new models and compare their errors with the first one's. `usual`,"
+        " or algorithms with commas between, each with what its features get: auto,pa1,arow+standardize+fourier"
+        " (or +crosses), or a model's settings as JSON. May be given again.",
+    ),
+]

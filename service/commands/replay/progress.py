@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -59,6 +67,15 @@ def bar(total: int | None, skipped: int, tally: Tally) -> Iterator[Callable[[], 
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task("", total=total, completed=skipped)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def plain_bar(total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, if that is a terminal, and how to advance it by rows; gone in the end."""
+    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda rows: progress.advance(task, rows)
 
 
 def summary(stats: Stats, tally: Tally, *, is_complete: bool) -> Table:

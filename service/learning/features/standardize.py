@@ -41,6 +41,11 @@ class Centred:
         self._mean: Array = np.zeros(0)
         self._squares: Array = np.zeros(0)
 
+    @property
+    def seen(self) -> int:
+        """How many examples were absorbed."""
+        return self._seen
+
     def apply(self, x: Vector) -> Vector:
         if not self._seen:
             return Vector(np.zeros(len(x.values)))
@@ -111,6 +116,11 @@ class Scaled:
         self._seen = 0
         self._size = 0
         self._kept: Array = np.zeros((3, 0))  # for each feature: how often present; then mean, squares
+
+    @property
+    def seen(self) -> int:
+        """How many examples were absorbed."""
+        return self._seen
 
     def apply(self, x: Vector) -> Vector:
         assert x.indices is not None

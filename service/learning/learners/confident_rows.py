@@ -26,32 +26,33 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
     forgotten = _forgotten(learner, vectors.values)
     scores, updated = [], []
     direction, terms = np.empty(len(weights)), np.empty(len(weights))
-    multiply, total = np.multiply, np.add.reduce
+    multiply, add, subtract, total = np.multiply, np.add, np.subtract, np.add.reduce
+    idle_margin, step = learner.idle_margin, learner.step
     for at, (z, y) in enumerate(zip(vectors.values, signs.tolist(), strict=True)):
         multiply(weights, z, terms)
         score = float(total(terms))
         scores.append(score)
-        if y * score >= learner.idle_margin:
+        if y * score >= idle_margin:
             updated.append(False)
             continue
         multiply(variances, z, direction)
         multiply(direction, z, terms)
         variance = float(total(terms))
-        alpha, beta = learner.step(y * score, variance, 1.0) if variance >= NEGLIGIBLE else (0.0, 0.0)
+        alpha, beta = step(y * score, variance, 1.0) if variance >= NEGLIGIBLE else (0.0, 0.0)
         moves = alpha > 0 and alpha * sqrt(variance) <= MOVE_MAX
         updated.append(moves)
         if not moves:
             continue
         multiply(direction, alpha * y, direction)
-        np.add(weights, direction, weights)
+        add(weights, direction, weights)
         multiply(terms, beta, terms)
-        np.subtract(1.0, terms, terms)
+        subtract(1.0, terms, terms)
         np.maximum(terms, KEPT_MIN, out=terms)
         multiply(variances, terms, variances)
         if forgotten is not None:
-            np.subtract(1.0, variances, terms)
+            subtract(1.0, variances, terms)
             multiply(terms, forgotten if isinstance(forgotten, float) else forgotten[at], terms)
-            np.add(variances, terms, variances)
+            add(variances, terms, variances)
     if vectors.indices is not None:
         learner.weights[present], learner.variances[present] = weights, variances
     learner.updates += sum(updated)

@@ -13,7 +13,7 @@ from service.learning import saved
 from service.learning.certainty.logistic import STEEPEST, logistic
 from service.learning.learners.linear import Linear
 from service.learning.packing import packed
-from service.learning.vectors import Array, Vector, Vectors, dot, room_for
+from service.learning.vectors import Array, Vector, Vectors, room_for
 
 FIRST_SQUARE = 1.0
 """What the squares of a weight's gradients begin with, so that no step is longer than η."""
@@ -64,16 +64,26 @@ class Logistic(Linear):
         """The score that each row was served by, before it was learned, and whether it changed the weights.
 
         It learns from nearly every row, so scoring rows ahead would be in vain: each is scored once, which serves
-        and teaches it.
+        and teaches it. Every step is one call that writes into an array that is there already.
         """
         present = slice(None) if vectors.indices is None else vectors.indices
         weights, squares = self._weights[present], self._squares[present]
         scores = np.empty(len(signs))
+        descent, terms = np.empty(len(weights)), np.empty(len(weights))
+        multiply, add, total = np.multiply, np.add, np.add.reduce
         is_zero: npt.NDArray[np.bool_] = np.logical_and.reduce(vectors.values == 0, axis=1)
         for at, (row, y) in enumerate(zip(vectors.values, signs.tolist(), strict=True)):
-            scores[at] = score = dot(weights, row)
-            if not (y * score > self.idle_margin or is_zero[at]):
-                self._descend(weights, squares, row, y * logistic(-y * score))
+            multiply(weights, row, terms)
+            scores[at] = score = float(total(terms))
+            if y * score > self.idle_margin or is_zero[at]:
+                continue
+            multiply(row, y * logistic(-y * score), descent)  # from here on what `_descend` does
+            multiply(descent, descent, terms)
+            add(squares, terms, squares)
+            np.sqrt(squares, terms)
+            multiply(descent, self._eta0, descent)
+            np.divide(descent, terms, descent)
+            add(weights, descent, weights)
         if vectors.indices is not None:
             self._weights[present], self._squares[present] = weights, squares
         updated = (signs * scores <= self.idle_margin) & ~is_zero

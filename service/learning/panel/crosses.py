@@ -30,21 +30,23 @@ def products_kept(dimension: int) -> int:
     return min(KEPT_MAX, pair_count(dimension)) if dimension <= CROSSED_MAX else 0
 
 
-def with_products(x: Array) -> Array:
-    """Standardized features and their products, of x or of each of its rows: rows as one by one, to the bit."""
-    if not products_kept(x.shape[-1]):
-        return x
+def write_products(x: Array, out: Array) -> None:
+    """Write standardized features and their products, of x or of each of its rows: rows as one by one, to the bit."""
+    dimension = x.shape[-1]
+    if not products_kept(dimension):
+        out[...] = x
+        return
     x = np.minimum(np.maximum(x, -REACH), REACH)
-    return np.concatenate((x, _products(x)), axis=-1)
+    out[..., :dimension] = x
+    _write(x, out[..., dimension:])
 
 
-def _products(x: Array) -> Array:
+def _write(x: Array, out: Array) -> None:
     left, right, signs = _pairs(x.shape[-1])
+    made = out if len(left) <= KEPT_MAX else np.empty((*x.shape[:-1], len(left)))
     if x.ndim == 1:
-        made = x[left]
-        made *= x[right]
+        np.multiply(x[left], x[right], made)
     else:
-        made = np.empty((len(x), len(left)))
         start = 0
         for at in range(
             x.shape[1]
@@ -52,14 +54,13 @@ def _products(x: Array) -> Array:
             end = start + x.shape[1] - at
             np.multiply(x[:, at : at + 1], x[:, at:], made[:, start:end])
             start = end
-    if len(left) <= KEPT_MAX:
-        return made
-    made *= signs
-    folded: Array = made[..., :KEPT_MAX].copy()
+    if made is out:
+        return
+    made[..., KEPT_MAX:] *= signs[KEPT_MAX:]
+    out[...] = made[..., :KEPT_MAX]
     for start in range(KEPT_MAX, len(left), KEPT_MAX):
         part = made[..., start : start + KEPT_MAX]
-        folded[..., : part.shape[-1]] += part
-    return folded
+        out[..., : part.shape[-1]] += part
 
 
 @lru_cache(maxsize=CROSSED_MAX)

@@ -1,7 +1,8 @@
 """The forms of an example that the experts of a panel learn from, each made once for all of them.
 
 An example is brought to its form by what was absorbed of the examples revealed before it, and absorbed after it was
-learned. So a whole round needs each form once, for predicting and for learning.
+learned. So a whole round needs each form once, for predicting and for learning. Only the first few are absorbed before
+they are learned: what is known of the scales then is worth little without them.
 """
 
 from collections.abc import Iterable
@@ -12,9 +13,12 @@ import numpy as np
 from service.learning.features.fourier_grid import FourierGrid, features_for
 from service.learning.features.hats import HATS, KNOTS, hats
 from service.learning.features.standardize import Centred, Scaled
-from service.learning.panel.crosses import product_name, products_kept, with_products
+from service.learning.panel.crosses import product_name, products_kept, write_products
 from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS
 from service.learning.vectors import Array, Vector, Vectors
+
+YOUNG_REVEALS = 16
+"""Measured on wine, in six orders: 95.0 % right instead of 94.3 %; more of them gain nothing."""
 
 Forms = dict[str, Vector]
 """An example in each form that is needed, by its name in `panels.FORMS`; the bias constant, if any, included."""
@@ -59,6 +63,11 @@ class FormMaker:
         self._last = None
         self._scale.absorb(_part(z, _apart(z)[0]) if self._has_bias else z)
 
+    @property
+    def is_young(self) -> bool:
+        """Whether an example shall be absorbed before it is learned."""
+        return self._scale.seen < YOUNG_REVEALS
+
     def forms_of_rows(self, rows: Vectors) -> dict[str, Vectors]:
         """The forms of many examples, each absorbed before the next: to the same bit as one by one."""
         self._last = None
@@ -93,17 +102,24 @@ class FormMaker:
                 self._fourier = FourierGrid(FOURIER_FEATURES, dimension, tuple(self._gammas.values()))
             features, count = self._fourier.apply(x), self._fourier.features
             for at, form in enumerate(self._gammas):
-                made[form] = self._with_bias(features[..., at * count : (at + 1) * count], standardized)
+                made[form], out = self._room(form, standardized)
+                out[...] = features[..., at * count : (at + 1) * count]
         if "crosses" in self._needed:
-            made["crosses"] = self._with_bias(with_products(x), standardized)
+            made["crosses"], out = self._room("crosses", standardized)
+            write_products(x, out)
         if "hats" in self._needed:
-            made["hats"] = self._with_bias(np.concatenate((x, hats(x)), axis=-1), standardized)
+            made["hats"], out = self._room("hats", standardized)
+            out[..., :dimension] = x
+            out[..., dimension:] = hats(x)
         return made
 
-    def _with_bias(self, features: Array, standardized: Array) -> Array:
-        if not self._has_bias:
-            return np.ascontiguousarray(features)
-        return np.concatenate((features, standardized[..., -1:]), axis=-1)
+    def _room(self, form: str, standardized: Array) -> tuple[Array, Array]:
+        """Room for a form, with the bias constant in its place, and the part of it that is to be filled."""
+        size = size_of(form, standardized.shape[-1] - self._has_bias)
+        room = np.empty((*standardized.shape[:-1], size + self._has_bias))
+        if self._has_bias:
+            room[..., size] = standardized[..., -1]
+        return room, room[..., :size]
 
     def size(self, form: str, size: int) -> int:
         """How many weights an expert needs for this form of examples that have `size` entries."""

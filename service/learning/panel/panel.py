@@ -105,7 +105,7 @@ class Panel:
     @property
     def can_vote_by_columns(self) -> bool:
         """Whether a round needs no more of each expert than its class and its gap: see `rows.py`."""
-        return self._is_binary
+        return self._is_binary and not self._forms.is_young
 
     def vote(self, z: Vector) -> Vote:
         """What the panel says of z; changes nothing."""
@@ -127,20 +127,26 @@ class Panel:
 
     def vote_of_two(self, said: list[int], gaps: list[float]) -> Vote:
         """The vote between two declared classes, from the class and the gap of each expert."""
+        chosen, first, second, gap = self.count_two(said, [gap / (1.0 + gap) for gap in gaps])
+        votes = [vote for vote in ((second, first) if said[0] else (first, second)) if vote]
+        return Vote(chosen, second - first, gap, None, said, votes)
+
+    def count_two(self, said: list[int], surely: list[float]) -> tuple[int, float, float, float]:
+        """The class that wins, the weights for the first and for the second, and the gap.
+
+        `surely` is how sure each expert is, from 0 to 1.
+        """
         first = second = sure = 0.0
-        for label, gap, weight in zip(said, gaps, self.hedge.weights, strict=True):
-            surely = weight * (gap / (1.0 + gap))
+        for label, is_sure, weight in zip(said, surely, self.hedge.weights, strict=True):
             if label:
                 second += weight
-                sure += surely
+                sure += weight * is_sure
             else:
                 first += weight
-                sure -= surely
-        score = second - first
-        chosen = 1 if score > 0 else 0 if score < 0 else self._tie
+                sure -= weight * is_sure
+        chosen = 1 if second > first else 0 if second < first else self._tie
         gap = sure if chosen else -sure
-        votes = [vote for vote in ((second, first) if said[0] else (first, second)) if vote]
-        return Vote(chosen, score, max(0.0, gap), None, said, votes)
+        return chosen, first, second, max(0.0, gap)
 
     def vote_of_many(self, decisions: list[tuple[int, Array]]) -> Vote:
         """The vote among several classes, from the class of each expert and how far the others are behind it."""
@@ -193,11 +199,15 @@ class Panel:
         return self._learn(z, truth, self.vote(z).said, weight)
 
     def _learn(self, z: Vector, truth: int, said: list[int], weight: float) -> bool:
+        is_young = self._forms.is_young
+        if is_young:
+            self._forms.absorb(z)
         forms = self._forms.forms(z)
         changed = False
         for expert, classifier, label in zip(self.experts, self.classifiers, said, strict=True):
             changed |= classifier.learn(forms[expert.form], truth, label, weight)
-        self._forms.absorb(z)
+        if not is_young:
+            self._forms.absorb(z)
         self.updates += changed
         return changed
 

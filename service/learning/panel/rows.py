@@ -11,7 +11,7 @@ from service.learning.classes.runs import learn_rows as learn_rows_alone
 from service.learning.panel.panel import Panel
 from service.learning.vectors import Vectors
 
-AT_ONCE = 64
+AT_ONCE = 128
 """Rows whose forms are made at once: they shall fit into the processor's cache."""
 
 
@@ -37,13 +37,13 @@ def _learn_part(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
         for expert, classifier in zip(panel.experts, panel.classifiers, strict=True)
     ]
     said = np.stack([each.served for each in learned], axis=1).tolist()
-    gaps = np.stack([each.gaps for each in learned], axis=1).tolist()
-    hedge = panel.hedge
+    gaps = np.stack([each.gaps for each in learned], axis=1)
+    sure_of = (gaps / (1.0 + gaps)).tolist()
     votes = []
-    for says, ahead, truth in zip(said, gaps, truths.tolist(), strict=True):
-        vote = panel.vote_of_two(says, ahead)
-        votes.append((vote.chosen, vote.score, vote.gap))
-        hedge.observe(says, truth, vote.erred_weight(truth), vote.chosen != truth, 0)
+    for says, surely, truth in zip(said, sure_of, truths.tolist(), strict=True):
+        chosen, first, second, gap = panel.count_two(says, surely)
+        votes.append((chosen, second - first, gap))
+        panel.hedge.observe(says, truth, first if truth else second, chosen != truth, 0)
     updated = np.logical_or.reduce([each.updated for each in learned])
     panel.updates += int(np.count_nonzero(updated))
     served, scores, sure = zip(*votes, strict=True)

@@ -28,6 +28,7 @@ from service.web.http.bodies import JSON, media_type_of
 from service.web.http.queries import KNOWN_ONLY
 from service.web.http.slices import SlicedJson
 from service.web.problems import HttpError
+from service.web.routes.advice import advice_table
 from service.web.routes.model_settings import NewModel
 from service.web.routes.openapi import answers, problems
 from service.web.routes.weights import Largest, WeightsAnswer
@@ -77,7 +78,12 @@ EXPORT_BODY = {
 def router(models: TenantModels, limits: ModelLimits, importing: Importing) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
-    @routes.post("/models", status_code=201, responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415))
+    @routes.post(
+        "/models",
+        status_code=201,
+        responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415),
+        description=f"Make a model with chosen settings. An existing model is never changed.\n\n{advice_table()}",
+    )
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""

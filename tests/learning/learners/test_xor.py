@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.learning.learners.algorithms import ALGORITHMS
+from service.learning.learners.algorithms import ALGORITHMS, AUTO
 from tests.learning.rounds import Model
 
 
@@ -20,12 +20,19 @@ def error_over_the_last_thousand(model: Model) -> float:
     return (model.mistakes - before) / 1000
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+LINEAR = [name for name in ALGORITHMS if name != AUTO]
+
+
+@pytest.mark.parametrize("algorithm", LINEAR)
 def test_a_linear_learner_fails_at_xor(algorithm: str) -> None:
     assert error_over_the_last_thousand(Model({"algorithm": algorithm})) > 0.35
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_panel_learns_xor_as_it_is() -> None:
+    assert error_over_the_last_thousand(Model({"algorithm": AUTO})) < 0.05
+
+
+@pytest.mark.parametrize("algorithm", LINEAR)
 def test_fourier_features_learn_xor(algorithm: str) -> None:
     model = Model({"algorithm": algorithm}, features={"fourier": {"features": 256, "gamma": 4.0}})
     assert error_over_the_last_thousand(model) < 0.05

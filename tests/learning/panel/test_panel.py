@@ -155,3 +155,24 @@ def test_a_stream_that_changes_its_mind_is_followed_as_fast_as_by_the_fastest_ex
         rounds = [int((each < 0.15).argmax()) if (each < 0.15).any() else every for each in recent.T]
         assert min(rounds[1:]) < 1_000, "somebody does recover"
         assert rounds[0] <= min(rounds[1:]) + 200, rounds
+
+
+def test_the_first_reveals_are_learned_with_scales_that_know_them_and_later_ones_as_they_were_served() -> (
+    None
+):
+    """The very first example would be all zeros otherwise, and teach nothing."""
+    panel, scale = new_panel(), Centred()
+    chance = np.random.default_rng(7)
+    logistic = next(at for at, expert in enumerate(panel.experts) if expert.name == "logistic")
+    alone = strategies.build(panel.experts[logistic].learner, None, classes=2, tie=1)
+    alone.grow(5)
+    for number in range(40):
+        x, truth = chance.normal(3.0, 2.0, size=4), int(chance.integers(2))
+        z = Vector(np.append(x, 1.0))
+        if number < 16:
+            scale.absorb(Vector(x))
+        alone.learn(Vector(np.append(scale.apply(Vector(x)).values, 1.0)), truth, 0)
+        if number >= 16:
+            scale.absorb(Vector(x))
+        panel.learn(z, truth, panel.decide(z)[0])
+        assert np.array_equal(panel.classifiers[logistic].weights_for(1), alone.weights_for(1)), number
