@@ -100,16 +100,17 @@ class Protocol:
                 model: str = "", features: list[float] | None = None) -> None:  # fmt: skip
         """A round was answered: for the first time, or as it was then."""
         known = self.examples.get(identity or "")
-        told = {name: value for name, value in answer.items() if name != "score"}
         if known is not None and known.how in ("revealed", "learned"):
-            assert told == known.answer, "a retry is answered as the first time"
+            # Who asks by /feedback for what came of a /learn is not told its score and its probability.
+            first = {name: value for name, value in known.answer.items() if name in answer}
+            assert answer == first, "a retry is answered as the first time"
             return
         model = known.model if known is not None and how == "revealed" else model
         self.revealed[model] = self.revealed.get(model, 0) + 1
         assert answer["rounds"] == self.revealed[model], "every round counts once"
         if identity is not None:
             features = known.features if known is not None and how == "revealed" else features or []
-            self.examples[identity] = Example(model, features, how, label, told)
+            self.examples[identity] = Example(model, features, how, label, answer)
 
     def _waiting(self, model: str) -> list[Example]:
         return [
