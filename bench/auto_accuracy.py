@@ -38,9 +38,9 @@ def accuracy(make: Callable[[int], Online], rounds: Rounds) -> float:
 
 def main() -> None:
     wanted = sys.argv[1:]
-    heads = ["auto", "best single setting", "auto less the best", *OTHERS]
+    heads = ["`auto`", "best single setting", "difference", "`perceptron`", *OTHERS]
     print("| right % | " + " | ".join(heads) + " |")
-    print("|---|---:|---|---:|" + "---:|" * len(OTHERS))
+    print("|---|---:|---|---:|---:|" + "---:|" * len(OTHERS))
     found = []
     for name, make in shipped().items():
         if wanted and name not in wanted:
@@ -49,17 +49,17 @@ def main() -> None:
         auto = accuracy(Auto, rounds)
         singles = {setting: accuracy(of, rounds) for setting, of in SETTINGS.items()}
         best = max(singles, key=lambda setting: singles[setting])
-        others = [accuracy(of, rounds) for of in OTHERS.values()]
-        found.append((auto, singles[best], *others))
-        told = f"{auto:.1f} | {singles[best]:.1f} `{best}` | {auto - singles[best]:+.1f}"
-        size = f"{len(rounds):,} × {len(rounds[0][0])}"
-        print(
-            f"| {name} ({size}) | {told} | " + " | ".join(f"{other:.1f}" for other in others) + " |",
-            flush=True,
-        )
-    auto, best, *others = (mean(column) for column in zip(*found, strict=True))
-    told = f"{auto:.1f} | {best:.1f} | {auto - best:+.1f}"
-    print(f"| mean | {told} | " + " | ".join(f"{other:.1f}" for other in others) + " |")
+        beside = [singles["perceptron"], *(accuracy(of, rounds) for of in OTHERS.values())]
+        found.append((auto, singles[best], *beside))
+        size = f"{len(rounds):,} × {len(rounds[0][0])}, {len({truth for _, truth in rounds})} classes"
+        _print_row(f"{name} ({size})", auto, singles[best], f" `{best}`", beside)
+    auto, best_mean, *beside = (mean(column) for column in zip(*found, strict=True))
+    _print_row(f"**mean of {len(found)}**", auto, best_mean, "", beside)
+
+
+def _print_row(head: str, auto: float, best: float, which: str, beside: list[float]) -> None:
+    cells = [f"{auto:.1f}", f"{best:.1f}{which}", f"{auto - best:+.1f}", *(f"{each:.1f}" for each in beside)]
+    print(f"| {head} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":
