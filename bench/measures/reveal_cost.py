@@ -121,7 +121,7 @@ async def _engine_us(data: Path, rounds: int, *, bare: bool) -> float:
         spent_ns = 0
         for start in range(0, rounds, AT_ONCE):
             batch = [known[i % examples.EXAMPLES] for i in range(start, start + AT_ONCE)]
-            served = [(await engine.rounds.predict("cost", each.features, None))[0] for each in batch]
+            served = [(await engine.rounds.predict("cost", each.features, None)).prediction for each in batch]
             began = time.process_time_ns()
             await asyncio.gather(
                 *(

@@ -20,7 +20,7 @@ class Prediction(Struct, frozen=True):
 
     `probability` is the estimated chance that the label is right, None before the model's first reveal. `set` are the
     labels that a model with a `coverage` does not rule out, None if it rules out nothing; `ask` tells whether a model
-    with `ask` wants the label to be revealed.
+    with `ask` wants the label to be revealed. `expert` names whose explanation it is, of a model of `auto`.
     """
 
     prediction_id: str
@@ -32,6 +32,7 @@ class Prediction(Struct, frozen=True):
     probability: float | None = None
     set: list[Label] | None = None
     ask: bool | None = None
+    expert: str | None = None
     ask_probability: float | None = None
 
 
@@ -64,7 +65,8 @@ class ClassWeights(Struct, frozen=True):
 class Weights(Struct, frozen=True):
     """A row for each class; with two classes there is one, which speaks for the second.
 
-    `names` are those of the features where they have names, in the order of the weights.
+    `names` are those of the features where they have names, in the order of the weights. Of a model of `auto` they are
+    the weights of the `expert` that weighs most.
     """
 
     model: str
@@ -72,6 +74,7 @@ class Weights(Struct, frozen=True):
     labels: list[Label]
     names: list[int | str] | None
     classes: list[ClassWeights]
+    expert: str | None = None
 
 
 class ModelPage(answers.ModelPage, frozen=True, kw_only=True):

@@ -81,7 +81,7 @@ class Client:
 
     async def _predict(self, model: str) -> None:
         identity = self._id() if self._chance.random() < 0.5 else None
-        prediction = (await self._engine.rounds.predict(model, self._example()[0], identity))[0]
+        prediction = (await self._engine.rounds.predict(model, self._example()[0], identity)).prediction
         assert recording.recorder is not None
         recording.recorder.note(SERVED, encode(prediction))
         self._waiting.append(prediction.prediction_id)

@@ -17,7 +17,6 @@ from service.learning.certainty.sets import Sets
 from service.learning.features import kinds as feature_kinds
 from service.learning.panel.panel import Panel
 from service.learning.statistics import Statistics
-from service.learning.statistics.calibration import Standing
 from service.learning.vectors import Vector, Vectors
 
 AnyVector = TypeVar("AnyVector", Vector, Vectors)
@@ -158,7 +157,7 @@ class ModelState:
             z = self.features.vector(example)
         mistake = served != truth
         certainty = seen.certainty
-        standing: Standing | None = None
+        standing = None
         if certainty is not None and served >= 0:
             standing = certainty.gap, certainty.lead, certainty.probability
         # The weights may have moved since the prediction was served; the bound needs the score by these.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from service.errors import Overloaded
-from service.web.http.bodies import Header
+from service.web.http.bodies import WHOLE_BODY, Header
 from service.web.http.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -176,7 +176,11 @@ class WholeCycle(Cycle):
     _pieces_bytes = 0
     _unanswered_bytes = 0
 
-    def __init__(self, connection: "Protocol", scope: Any, outbox: Outbox, body: bytes) -> None:
+    def __init__(
+        self, connection: "Protocol", scope: Any, outbox: Outbox, body: bytes, *, plain: bool
+    ) -> None:
+        if plain:
+            scope[WHOLE_BODY] = body
         self.scope = scope
         self.transport = connection.transport
         self.flow = connection.flow

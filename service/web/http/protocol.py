@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.logs import Seldom
-from service.web.http.bodies import WHOLE_BODY, Header
+from service.web.http.bodies import Header
 from service.web.http.cycle import Cycle, WholeCycle
 from service.web.http.door import PROBES, Door, Place, Refusal
 from service.web.http.heads import NO_BODY, framing_of, target_of, with_host
@@ -202,9 +202,7 @@ class Protocol(HttpToolsProtocol):
             "headers": headers,
             "state": self.app_state.copy(),
         }
-        if plain:
-            scope[WHOLE_BODY] = body
-        cycle = self.cycle = WholeCycle(self, scope, self.outbox, body)
+        cycle = self.cycle = WholeCycle(self, scope, self.outbox, body, plain=plain)
         self._start_asgi_task(cycle, self.app)
 
     def on_message_begin(self) -> None:

@@ -38,10 +38,12 @@ class ClassWeights(BaseModel):
 class WeightsAnswer(BaseModel):
     model: str
     version: int
-    expert: str | None = Field(description="of `auto`: the expert that weighs most, whose weights these are")
     labels: list[LabelField]
     names: list[int | str] | None = Field(description="of the features, where they are not positions")
     classes: list[ClassWeights]
+    expert: str | None = Field(
+        None, description="of `auto` only: the expert that weighs most, whose weights these are"
+    )
 
 
 def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
@@ -67,10 +69,10 @@ def _weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     return {
         "model": model.name,
         "version": model.version,
-        "expert": None if model.panel is None else model.panel.leader.name,
         "labels": list(model.labels.values),
         "names": names,
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
+        **({} if model.panel is None else {"expert": model.panel.leader.name}),
     }
 
 
