@@ -46,11 +46,12 @@ class Replays:
         if event.weight != weight:
             raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another weight before")
         live = await self._fleet.get(event.model)
-        outcome = live.outcome_of(found.seq) or await self._outcome_on_disk(event.model, found.seq)
+        outcome = live.outcome_of(found.seq) or await self._outcome_on_disk(event, found.seq)
         predicted = label_served(live.model, event, outcome)
         return Round(event.prediction_id, event.model, predicted, event.label, outcome, True)
 
-    async def _outcome_on_disk(self, name: str, seq: int) -> Outcome:
+    async def _outcome_on_disk(self, event: RoundRevealed | RoundLearned, seq: int) -> Outcome:
+        name = event.model
         saved = OutcomeLog(await self._journal.outcomes(name, seq) or b"").find(seq)
         if saved is not None:
             return saved
@@ -58,6 +59,10 @@ class Replays:
         stored = await self._journal.load(name)
         replayed = (await restore_live(name, stored)).outcomes.find(seq) if stored is not None else None
         if replayed is None:
+            assert event.prediction_id is not None
+            await self.recorded(
+                event.prediction_id
+            )  # its model may have been deleted meanwhile, and made again
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed
 
