@@ -1,7 +1,8 @@
 # `make` lists what there is. Needs Python 3.11 or newer and nothing else: everything goes into .venv.
 
 PYTHON ?= python3
-WORKERS ?= auto
+# One more than there are cores: many tests wait for something.
+WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1 )); echo $$(( n < 4 ? n : 4 )))
 TIMES ?= 20
 MINUTES ?= 10
 
@@ -19,7 +20,7 @@ serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, wi
 	@exec $(BIN)/novikoff serve
 
 test: check $(VENV)/.programs ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal -m 'not alone' $(ARGS) || [ $$? = 5 ]
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not alone' $(ARGS) || [ $$? = 5 ]
 	@$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? = 5 ]  # 5: ARGS have chosen none of these
 
 check: $(VENV)/.installed-dev ## the static checks alone
@@ -35,7 +36,7 @@ audit: $(VENV)/.installed-audit ## compare the pinned versions with known vulner
 	@$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
 fuzz: $(VENV)/.installed-dev ## made-up requests, TIMES=20 times as many as make test; then hostile ones for MINUTES=10
-	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal --timeout 0 tests/fuzz $(ARGS)
+	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 0 tests/fuzz $(ARGS)
 	@$(BIN)/python -m tests.fuzz.resources --minutes $(MINUTES)
 
 torture: $(VENV)/.installed-dev ## power cuts, kills and damage at thousands of places of recorded runs; ARGS="--points 9000 --seed 2"

@@ -28,7 +28,8 @@ Load = Callable[[Server], float]
 
 
 def service_of(python: str, data: Path) -> Server:
-    command = [python, "-m", "service", "serve", "--port", "0", "--data", str(data)]
+    # -P: or the folder that this is run in would be that of both.
+    command = [python, "-P", "-m", "service", "serve", "--port", "0", "--data", str(data)]
     return Server(command, NOVIKOFF_DURABILITY="power")
 
 
