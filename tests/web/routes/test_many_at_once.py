@@ -84,9 +84,12 @@ async def test_tasks_with_long_work_share_a_slice() -> None:
 
     async def work() -> None:
         mine = Turns()
-        for _ in range(20_000):
+        for _ in range(100_000):  # many slices on any machine
             await mine.give()
 
-    with watched() as turns:
-        await asyncio.gather(*(work() for _ in range(40)))
-    assert turns.longest_seconds < 8 * SLICE_SECONDS
+    longest = []
+    for _ in range(3):  # of which one at least is not held up by the machine itself
+        with watched() as turns:
+            await asyncio.gather(*(work() for _ in range(40)))
+        longest.append(turns.longest_seconds)
+    assert min(longest) < 8 * SLICE_SECONDS, longest
