@@ -1,47 +1,48 @@
-"""The command line."""
+"""The command line: one module for each command, imported when the command is asked for.
 
-import gc
-import logging
-import resource
+So the start of a service does not wait for what only the others need, nor they for the server.
+"""
+
 import sys
-from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
-from socket import socket
-from time import monotonic
-from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-import uvicorn
+from typer.core import TyperGroup
 
-from service import logs
-from service.app import create_app
-from service.commands.doctor.command import doctor
-from service.commands.key import key
-from service.commands.migrate.command import migrate
-from service.commands.replay.command import replay
-from service.commands.top import top
-from service.commands.transfer import export_model, import_model
 from service.errors import StartError
-from service.listening import is_for_this_machine, listen
-from service.settings import Settings, load_settings
-from service.web.access.guarding import trusted_proxies
-from service.web.http.door import PROBE_CONNECTIONS, Door
-from service.web.http.held_bytes import HeldBytes
-from service.web.http.protocol import protocol
-from service.web.http.slow_clients import SWEEP_SECONDS, SlowClients
-from service.web.routes.rounds import QUICK_PATHS
 
-TICK_SECONDS = 0.1
-"""How often uvicorn calls `on_tick`."""
+COMMANDS = {
+    "serve": "service.commands.serve:serve",
+    "replay": "service.commands.replay.command:replay",
+    "top": "service.commands.top:top",
+    "export": "service.commands.transfer:export_model",
+    "import": "service.commands.transfer:import_model",
+    "doctor": "service.commands.doctor.command:doctor",
+    "migrate": "service.commands.migrate.command:migrate",
+    "key": "service.commands.key:key",
+}
+"""Where the function of each command is, in the order of --help."""
 
-OTHER_FILES = 100 + PROBE_CONNECTIONS
-"""Open files that are no ordinary connections: the journal and those who read it, fits, keys, pipes, probes."""
 
-log = logging.getLogger(__name__)
+class Commands(TyperGroup):
+    """The commands above."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, function = COMMANDS[cmd_name].split(":")
+        alone = typer.Typer(add_completion=False)
+        alone.command(cmd_name)(getattr(import_module(module), function))
+        return typer.main.get_command(alone)
+
 
 cli = typer.Typer(
+    cls=Commands,
     help="Online learning over HTTP: predict, reveal, update.",
     no_args_is_help=True,
     add_completion=False,
@@ -63,145 +64,6 @@ def _novikoff(
     ] = False,
 ) -> None:
     pass
-
-
-@cli.command()
-def serve(
-    host: Annotated[str | None, typer.Option(help=Settings.model_fields["host"].description)] = None,
-    port: Annotated[int | None, typer.Option(help=Settings.model_fields["port"].description)] = None,
-    data: Annotated[Path | None, typer.Option(help=Settings.model_fields["data"].description)] = None,
-    allow_anonymous: Annotated[
-        bool | None, typer.Option(help=Settings.model_fields["allow_anonymous"].description)
-    ] = None,
-) -> None:
-    """Run the service. Other settings are environment variables: docs/settings.md."""
-    settings = load_settings(host=host, port=port, data=data, allow_anonymous=allow_anonymous)
-    logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
-    connections_max = min(settings.connections_max, _connections_possible())
-    sockets = listen(settings.host, settings.port)
-    try:
-        Server(settings, connections_max=connections_max).run(sockets)
-    finally:
-        for bound in sockets:  # uvicorn has closed them, unless it never came so far
-            bound.close()
-
-
-def _connections_possible() -> int:
-    """Every connection is an open file, and the usual soft limit is a thousand: as many as the hard one allows."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if files == resource.RLIM_INFINITY else max(1, files - OTHER_FILES)
-
-
-cli.command()(replay)
-cli.command()(top)
-cli.command("export")(export_model)
-cli.command("import")(import_model)
-cli.command()(doctor)
-cli.command()(migrate)
-cli.command()(key)
-
-
-class Server(uvicorn.Server):
-    """uvicorn, set up for this service: a line for its start and one for its end, exit status 0 when told to stop."""
-
-    def __init__(self, settings: Settings, *, connections_max: int) -> None:
-        self._app = create_app(settings)
-        self._settings = settings
-        super().__init__(
-            uvicorn.Config(
-                self._app,
-                host=settings.host,
-                port=settings.port,
-                http=protocol(
-                    door=Door(
-                        connections_max, settings.connections_per_address_max, trusted_proxies(settings)
-                    ),
-                    held=HeldBytes(
-                        connection_bytes_max=settings.connection_bytes_max,
-                        connections_bytes_max=settings.connections_bytes_max,
-                    ),
-                    head_bytes_max=settings.head_bytes_max,
-                    quick_paths=QUICK_PATHS,
-                ),
-                ws="none",
-                log_config=None,  # service.logs has seen to it
-                access_log=False,
-                reset_contextvars=True,  # or the id of a request could stay with its connection
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,
-                lifespan="on",
-                timeout_graceful_shutdown=round(settings.shutdown_seconds),
-            )
-        )
-        self._slow_clients = SlowClients(
-            self.server_state.connections,
-            request_seconds=settings.request_timeout_seconds,
-            stream_idle_seconds=settings.stream_idle_seconds,
-            keep_alive_seconds=self.config.timeout_keep_alive,
-        )
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % round(SWEEP_SECONDS / TICK_SECONDS) == 0:
-            self._slow_clients.sweep()
-        return await super().on_tick(counter)
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        began = monotonic()
-        try:
-            await super().startup(sockets)
-        except SystemExit:
-            if self._app.start_error is not None:
-                raise self._app.start_error from None
-            raise
-        if not self.started:
-            return
-        _spare_the_collector()
-        self._started_at = monotonic()
-        host, port = self.servers[0].sockets[0].getsockname()[:2]
-        fields = {
-            "version": version("novikoff"),
-            "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
-            "data": str(self._settings.data.absolute()),
-            "durability": self._settings.durability,
-            "access": access(self._settings),
-            "seconds": round(self._started_at - began, 3),
-        }
-        log.info("running on %s with version %s", fields["address"], fields["version"], extra=fields)
-        if fields["access"] == "everybody":
-            log.warning("there are no keys: whoever can reach the service may do everything")
-
-    async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        await super().shutdown(sockets)
-        log.info("stopped", extra={"ran_seconds": round(monotonic() - self._started_at, 3)})
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # uvicorn would raise the signal again in the end, and the process would die of it.
-        self.should_exit = True
-        self._app.on_stop()
-
-
-def access(settings: Settings) -> str:
-    """Who may use the service."""
-    if settings.api_keys or settings.api_keys_file:
-        return "keys"
-    local = is_for_this_machine(settings.host, settings.published) and not settings.allow_anonymous
-    return "this machine" if local else "everybody"
-
-
-def _spare_the_collector() -> None:
-    """Keep garbage collections short: what was made for the start stays, and is not looked through again.
-
-    Requests leave hardly any cycles behind (`errors.kept`), but make many objects; a collection of all 200,000 objects
-    that the imports have made held every request up for 20 ms. Of what is younger, one takes up to a microsecond for
-    each object: so the small ones come early, and those of everything, which find next to nothing, seldom.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(2_000, 10, 500)
 
 
 def main() -> None:

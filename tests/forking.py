@@ -173,6 +173,7 @@ def _tell_ends(children: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
+    import service.commands.serve
     import service.journal.jetstream.journal  # noqa: F401
     from service.cli import main
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import OTHER_FILES
+from service.commands.serve import OTHER_FILES
 from tests.forking import run
 from tests.raw_http import connect, problem_in, read_to_end, read_until, request
 from tests.running import Service

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import Server
+from service.commands.serve import Server
 from service.errors import ClusterUnusable
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link

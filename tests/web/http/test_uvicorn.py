@@ -1,8 +1,8 @@
 """What the service takes from uvicorn's inside is as it was when the service was written for it.
 
-`service/web/http` and `service/cli.py` extend classes that uvicorn does not promise to keep. So its minor version is
-pinned in pyproject.toml, and when that moves this test tells which of the methods that are replaced, extended or
-relied upon have changed: compare each with the one here, then note its new digest.
+`service/web/http` and `service/commands/serve.py` extend classes that uvicorn does not promise to keep. So its minor
+version is pinned in pyproject.toml, and when that moves this test tells which of the methods that are replaced,
+extended or relied upon have changed: compare each with the one here, then note its new digest.
 """
 
 import inspect
@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import Server as UvicornServer
 from uvicorn.server import ServerState
 
-from service.cli import Server
+from service.commands.serve import Server
 from service.web.http.cycle import Cycle, WholeCycle
 from service.web.http.protocol import Protocol
 
