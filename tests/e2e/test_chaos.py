@@ -20,7 +20,7 @@ import pytest
 from tests.nats_servers import NatsCluster, NatsServer
 from tests.running import Service
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "30"))
 CLIENTS = 8
 MODELS = ["a", "b", "c"]
 ANSWER_SECONDS = 120.0
