@@ -75,9 +75,9 @@ class Patience:
         now = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self._queue.queue_max = min(self._queue_max, self._room(now(), self._queue.queue_max))
+            self._queue.queue_max = min(self._queue_max, self.room(now(), self._queue.queue_max))
 
-    def _room(self, now: float, before: int) -> int:
+    def room(self, now: float, before: int) -> int:
         """How many may wait; after an overload it becomes more by and by, or the next one would be as bad."""
         marks, queue = self._marks, self._queue
         if not marks or marks[-1].submitted < queue.submitted:
@@ -89,4 +89,7 @@ class Patience:
             return max(LEAST_ROOM, int(before * MORE_ROOM))
         if waited > self._seconds_max:
             return 1  # and not 0: once nothing waits any more, whoever comes first is welcome
-        return max(1, int((queue.finished - marks[0].finished) / waited * self._seconds_max))
+        finished = queue.finished - marks[0].finished
+        if finished == 0:
+            return before  # a disk that stands still tells nothing about its speed
+        return max(1, int(finished / waited * self._seconds_max))
