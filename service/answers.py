@@ -227,6 +227,55 @@ class Experts(Struct, frozen=True):
     history: Leaders
 
 
+class Champion(Struct, frozen=True):
+    """The learner of a model with challengers that serves, and what came of all that it has said."""
+
+    name: str
+    since_round: int
+    rounds: int
+    mistakes: int
+    error_rate: float | None
+    error_rate_interval: Interval | None
+
+
+class ChallengerFigures(Struct, frozen=True):
+    """A challenger: what came of what it has said, and how it stands against the champion."""
+
+    name: str
+    algorithm: str
+    updates: int
+    rounds: int
+    mistakes: int
+    error_rate: float | None
+    error_rate_interval: Interval | None
+    won: int
+    lost: int
+    difference: float | None
+    difference_interval: Interval | None
+    evidence: float
+    confidence: float
+
+
+class Promotion(Struct, frozen=True):
+    """That a challenger took a champion's place, after so many reveals."""
+
+    round: int
+    challenger: str
+    former: str
+    by_evidence: bool
+
+
+class Challengers(Struct, frozen=True):
+    """The learners of a model that predict in shadow, and the one that serves; see docs/theory.md."""
+
+    champion: Champion
+    line: list[ChallengerFigures]
+    entered: int
+    evidence_needed: float | None
+    promotions: int
+    last_promotions: list[Promotion]
+
+
 class ExpectedMistakes(Struct, frozen=True):
     """The bound on the expected mistakes of a model that asks for labels; see docs/theory.md."""
 
@@ -312,6 +361,7 @@ class Stats(StatsLine, frozen=True, kw_only=True):
     sets: Sets | None
     ask: Ask | None
     experts: Experts | None
+    challengers: Challengers | None
     curve: Curve
     features: FeatureFigures
 

@@ -26,7 +26,7 @@ from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenants import TenantBlocks, TenantJobs, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
-from service.web.routes import docs, feed, health, jobs, metrics, models, rounds, stats
+from service.web.routes import challengers, docs, feed, health, jobs, metrics, models, rounds, stats
 from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import DiskRoom
@@ -166,6 +166,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         redoc_url=None,
     )
     app.include_router(models.router(models_seen, limits, Importing(limits, engine.clock)))
+    app.include_router(challengers.router(models_seen, limits))
     app.include_router(jobs.router(TenantJobs(engine.jobs), engine.clock))
     app.include_router(stats.router(models_seen, engine.clock))
     app.include_router(feed.router(follow))

@@ -12,6 +12,8 @@ NovikoffError
 │   ├── PredictionExpired        prediction-expired
 │   ├── ModelExists              model-exists
 │   ├── TooManyModels            too-many-models
+│   ├── UnknownChallenger        unknown-challenger
+│   ├── ChallengerExists         challenger-exists
 │   ├── InvalidExport            invalid-export
 │   ├── UnknownJob               unknown-job
 │   ├── JobRunning               job-running
@@ -130,6 +132,14 @@ class ModelExists(RequestError):
 
 class TooManyModels(RequestError):
     code = "too-many-models"
+
+
+class UnknownChallenger(RequestError):
+    code = "unknown-challenger"
+
+
+class ChallengerExists(RequestError):
+    code = "challenger-exists"
 
 
 class InvalidExport(RequestError):

@@ -44,6 +44,30 @@ class DimensionFixed(Event, frozen=True, tag="dimension"):
     dimension: int
 
 
+class Word(msgspec.Struct, frozen=True, array_like=True):
+    """What one learner of a model said of an example, as it was when a prediction was served."""
+
+    learner: int
+    """The learner's number, which no other learner of the model ever had."""
+    chosen: int
+    """The class that it was for, -1 for none."""
+    gap: float
+    lead: float
+    probability: float | None
+    said: list[int] | None = None
+    votes: list[float] | None = None
+
+
+class Lineup(msgspec.Struct, frozen=True, array_like=True):
+    """Who served a prediction of a model with challengers, and what those said that did not."""
+
+    served_by: str
+    """The name that the champion had."""
+    learner: int
+    """Its number."""
+    shadows: list[Word]
+
+
 class Certainty(msgspec.Struct, frozen=True, array_like=True):
     """How sure the model was of a prediction, as it was served; docs/theory.md has the formulas."""
 
@@ -63,6 +87,8 @@ class Certainty(msgspec.Struct, frozen=True, array_like=True):
     """The class that each expert of a panel was for; None if the model has no panel."""
     votes: list[float] | None = None
     """What the experts weighed together that were for the same class, in the order of the classes in `said`."""
+    lineup: Lineup | None = None
+    """Who served it, and what the challengers said; None if the model had none."""
 
 
 class RoundRevealed(Event, frozen=True, tag="revealed"):
@@ -104,6 +130,30 @@ class RoundsLearned(Event, frozen=True, tag="rounds"):
     features: list[Table]
 
 
+class ChallengerAdded(Event, frozen=True, tag="challenger_added"):
+    """From now on a model has one more learner, which predicts in shadow and learns from the same reveals."""
+
+    challenger: str
+    settings: dict[str, Any]
+
+
+class ChallengerRemoved(Event, frozen=True, tag="challenger_removed"):
+    challenger: str
+
+
+class ChallengerPromoted(Event, frozen=True, tag="promoted"):
+    """A challenger and the champion have changed places.
+
+    With a `prediction_id` it is a mark for people: the evidence was enough, so the reveal before it has done this
+    already. Like that of a drift, the id makes a second report a repetition.
+    """
+
+    challenger: str
+    former: str
+    round: int
+    prediction_id: str | None = None
+
+
 class PredictionsExpired(Event, frozen=True, tag="expired"):
     """`count` predictions made up to the time `through` will never be revealed."""
 
@@ -141,6 +191,9 @@ AnyEvent = (
     | RoundRevealed
     | RoundLearned
     | RoundsLearned
+    | ChallengerAdded
+    | ChallengerRemoved
+    | ChallengerPromoted
     | PredictionsExpired
     | DriftDetected
     | ModelReset

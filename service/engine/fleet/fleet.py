@@ -10,7 +10,7 @@ from itertools import islice
 
 from service.engine.clock import Clock
 from service.engine.fleet.damage import SetAside
-from service.engine.fleet.drifts import report_drift
+from service.engine.fleet.drifts import report_drift, report_promotions
 from service.engine.fleet.large_models import is_large_import
 from service.engine.fleet.live import Live, model_from
 from service.engine.fleet.loading import Loading
@@ -237,8 +237,10 @@ class Fleet:
         return not self._journal.is_shared or self.model_count.is_creating(name) or name in self._versions
 
     def _apply_to(self, live: Live, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
-        """Apply an event to a model, and report the drifts that it shows."""
+        """Apply an event to a model, and report the drifts that it shows and the promotions that it brings."""
         known = live.model.statistics.drift_count
+        contest = live.model.contest
+        promotions = 0 if contest is None else contest.promotions
         try:
             outcome = live.apply(seq, event)
         except MemoryError:  # that is not the model's: the process ends, and a new one applies it
@@ -253,6 +255,8 @@ class Fleet:
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
                 report_drift(self._journal, live, event.at, number, count)
+        if contest is not None and contest.promotions > promotions:
+            report_promotions(self._journal, live, event.at, promotions)
         return outcome
 
     def _made_by(self, seq: int, event: AnyEvent) -> Live:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
-from service.engine.model.checks import numbers_kept
 from service.engine.model.model import Model
+from service.engine.model.sizes import numbers_kept
 from service.events import AnyEvent, ModelImported
 
 LARGE_NUMBERS = 131_072
@@ -26,7 +26,10 @@ _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="large-models")
 
 
 def is_large(model: Model) -> bool:
-    return numbers_kept(model.settings, model.features.size(), len(model.labels.values)) >= LARGE_NUMBERS
+    classes = len(model.labels.values)
+    if model.contest is None:
+        return numbers_kept(model.settings, model.features.size(), classes) >= LARGE_NUMBERS
+    return sum(numbers_kept(one, of.size(), classes) for one, of in model.learners()) >= LARGE_NUMBERS
 
 
 def is_large_import(event: AnyEvent) -> bool:

@@ -101,8 +101,8 @@ class Live:
         """The tenant's models in memory, the least recently used first; this one among them once it is admitted."""
         self.weight_bytes = 0
         """What the model takes in memory, as it was estimated last."""
-        self.weighed = (-1, -1)
-        """How many features and classes it had then."""
+        self.weighed: tuple[int, ...] = ()
+        """How many features and classes it had then, and which challengers."""
 
     @classmethod
     def from_stored(cls, stored: StoredModel) -> "Live":

@@ -60,7 +60,9 @@ class MemoryUse:
     def weigh(self, live: Live) -> bool:
         """Estimate what a model takes if it was not, or has grown; whether it was estimated."""
         model = live.model
-        extent = (model.features.size(), len(model.labels.values))
+        extent: tuple[int, ...] = (model.features.size(), len(model.labels.values))
+        if model.contest is not None:
+            extent += model.contest.extent
         if live.weighed == extent:
             return False
         live.weighed = extent

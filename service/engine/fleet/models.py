@@ -10,11 +10,29 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop
 from service.engine.fleet.live import Live
 from service.engine.fleet.shared_totals import SharedTotals
+from service.engine.model.challenger_settings import complete_new
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
+from service.engine.model.settings import ModelLimits
 from service.engine.names import check_name
-from service.errors import JournalUnavailable, ModelExists, TooManyModels, UnknownModel
-from service.events import ModelCreated, ModelDeleted, ModelImported, ModelReset
+from service.errors import (
+    ChallengerExists,
+    JournalUnavailable,
+    ModelExists,
+    TooManyModels,
+    UnknownChallenger,
+    UnknownModel,
+)
+from service.events import (
+    AnyEvent,
+    ChallengerAdded,
+    ChallengerPromoted,
+    ChallengerRemoved,
+    ModelCreated,
+    ModelDeleted,
+    ModelImported,
+    ModelReset,
+)
 from service.journal.protocol import Journal, Listed, Page, Recorded
 
 MADE_AT_ONCE = 8
@@ -84,6 +102,40 @@ class Models:
     async def reset(self, name: str) -> Live:
         live = await self._fleet.get(name)
         await self._fleet.append(live, ModelReset(name, self._clock.now()))
+        return live
+
+    async def add_challenger(self, name: str, challenger: str, given: Any, limits: ModelLimits) -> Live:
+        """Add a challenger by what a client has given of its settings."""
+        live = await self._fleet.get(name)
+        own = complete_new(challenger, given, live.model, limits)
+        await self._fleet.append(live, ChallengerAdded(name, self._clock.now(), challenger, own))
+        if live.model.settings["challengers"].get(challenger) != own:
+            raise ChallengerExists(f"the model {name!r} was changed meanwhile; look at it and try again")
+        return live
+
+    async def remove_challenger(self, name: str, challenger: str) -> Live:
+        live = await self._with_challenger(name, challenger)
+        return await self._append(live, ChallengerRemoved(name, self._clock.now(), challenger))
+
+    async def promote(self, name: str, challenger: str) -> Live:
+        """Let a challenger change places with the champion; if it is the champion already, nothing changes."""
+        live = await self._fleet.get(name)
+        if live.model.settings.get("champion") == challenger:
+            return live
+        live = await self._with_challenger(name, challenger)
+        former, round = live.model.settings["champion"], live.model.revealed
+        return await self._append(
+            live, ChallengerPromoted(name, self._clock.now(), challenger, former, round)
+        )
+
+    async def _with_challenger(self, name: str, challenger: str) -> Live:
+        live = await self._fleet.get(name)
+        if challenger not in live.model.settings.get("challengers", {}):
+            raise UnknownChallenger(f"the model {name!r} has no challenger {challenger!r}")
+        return live
+
+    async def _append(self, live: Live, event: AnyEvent) -> Live:
+        await self._fleet.append(live, event)
         return live
 
     async def delete(self, name: str) -> None:

@@ -9,6 +9,9 @@ from service.events import Prediction
 PREDICTION_BYTES = 1_024
 """What a prediction takes beside its features: itself, its id, its model's name and its places in dictionaries."""
 
+WORD_BYTES = 512
+"""What the word of a challenger takes that is kept with it; that of a panel of experts is the longest."""
+
 NAME_BYTES = 160
 """What a name and its number take beside the name's characters."""
 
@@ -19,8 +22,11 @@ def bytes_of(prediction: Prediction) -> int:
     >>> bytes_of(Prediction("p", "m", 0, b"12345678", 1, 0.5, 0, 0))
     1032
     """
-    features = prediction.features
-    return PREDICTION_BYTES + (len(features) if type(features) is bytes else features_bytes(features))
+    features, certainty = prediction.features, prediction.certainty
+    total = PREDICTION_BYTES + (len(features) if type(features) is bytes else features_bytes(features))
+    if certainty is None or certainty.lineup is None:
+        return total
+    return total + WORD_BYTES * len(certainty.lineup.shadows)
 
 
 def features_bytes(features: Any) -> int:

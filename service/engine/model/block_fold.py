@@ -45,6 +45,7 @@ def _learn_table(model: ModelState, rows: Rows, labels: list[Label], at: int, ou
     """A few rounds one by one until the rest can be learned together: what is new has to be learned first."""
     examples: Iterator[Any] | None = None
     together = model.sets is None and model.asking is None and model.settings["class_weights"] is None
+    together &= model.contest is None
     for start in range(0, len(labels), ALONE_MAX):
         if (
             together

@@ -4,12 +4,9 @@ from typing import Any
 
 from service.engine.model.labels import LABEL_ABS_MAX, LABEL_CHARS_MAX
 from service.engine.model.model import Model
+from service.engine.model.sizes import classes_max, numbers_kept, numbers_to_come
 from service.errors import InvalidRequest, UnknownLabel
 from service.events import Label
-from service.learning.classes import strategies
-from service.learning.features import kinds as feature_kinds
-from service.learning.learners import algorithms
-from service.learning.panel import sizes as panel_sizes
 from service.learning.statistics.confusion import CLASSES_MAX
 from service.learning.vectors import LARGEST
 
@@ -88,7 +85,7 @@ class LabelChecks:
             )
         classes = known + len(self._to_come)
         # Models made by 0.1.0 may have been promised more classes than the statistics can count.
-        if at >= 0 or classes >= min(model.settings["classes_max"], CLASSES_MAX):
+        if at >= 0 or classes >= min(classes_max(model.settings), CLASSES_MAX):
             raise UnknownLabel(f"the model has {classes} classes, and no more are taken")
         if _numbers_to_come(model, dimension, classes + 1) > model.settings["weights_max"]:
             raise UnknownLabel(f"the model has {classes} classes, and one more could make too many weights")
@@ -105,37 +102,23 @@ def check_dimension(model: Model, dimension: int) -> None:
 
 def _numbers_to_come(model: Model, dimension: int | None, classes: int) -> int:
     """How many numbers the model may come to keep with so many classes."""
-    features = {**model.settings["features"]}
-    if features["kind"] == "dense":
-        features["dimension"] = features["dimension"] or model.features.dimension or dimension
-    return numbers_kept({**model.settings, "features": features}, capacity(features), classes)
+    return numbers_to_come(model.settings, model.features.dimension or dimension, classes)
 
 
-def numbers_kept(settings: dict[str, Any], size: int, classes: int) -> int:
-    """How many numbers such a model keeps, its learners and its features: for `size` features, the bias apart."""
-    learners = max(1, strategies.learners(settings["multiclass"], classes))
-    if settings["learner"]["algorithm"] == algorithms.AUTO:
-        kind, number = settings["features"]["kind"], settings["learner"]["panel"]
-        return panel_sizes.numbers_kept(number, kind, size, learners)
-    of_learners = learners * algorithms.numbers_kept(settings["learner"], size)
-    return of_learners + feature_kinds.numbers_kept(settings["features"], size)
-
-
-MODEL_BYTES, CLASS_BYTES, FEATURE_BYTES = 16_384, 1_024, 256
-"""What a model takes beside its numbers: its statistics, those of each class, and each name with its text."""
+MODEL_BYTES, CLASS_BYTES, FEATURE_BYTES, CHALLENGER_BYTES = 16_384, 1_024, 256, 4_096
+"""What a model takes beside its numbers: its statistics, those of each class, each name with its text, and what is
+known of each challenger."""
 
 
 def bytes_in_memory(model: Model) -> int:
     """What a model takes in memory, at most, unless it has very long names; a small one takes a quarter of this."""
-    size, classes = model.features.size(), len(model.labels.values)
-    is_named = model.settings["features"]["kind"] == "named"
-    numbers = 8 * numbers_kept(model.settings, size, classes)
-    return MODEL_BYTES + CLASS_BYTES * classes + (FEATURE_BYTES * size if is_named else 0) + numbers
-
-
-def capacity(features: dict[str, Any]) -> int:
-    """How many features a model may come to have, the bias apart, as far as completed settings tell."""
-    return feature_kinds.weights_of(features)
+    classes, total = len(model.labels.values), MODEL_BYTES - CHALLENGER_BYTES
+    for one, features in model.learners():
+        size = features.size()
+        is_named = one["features"]["kind"] == "named"
+        total += CHALLENGER_BYTES + CLASS_BYTES * classes + (FEATURE_BYTES * size if is_named else 0)
+        total += 8 * numbers_kept(one, size, classes)
+    return total
 
 
 def plain_label(label: LabelSent, field: str = "label") -> Label:

@@ -5,12 +5,16 @@ from typing import Any
 import numpy as np
 
 from service.engine.model.block_fold import learn_block
+from service.engine.model.contest import NO_CHALLENGERS, Contest
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.engine.model.served import Seen
 from service.engine.model.state import ModelState
 from service.engine.model.state_steps import read_fit
 from service.events import (
     AnyEvent,
+    ChallengerAdded,
+    ChallengerPromoted,
+    ChallengerRemoved,
     DimensionFixed,
     DriftDetected,
     Label,
@@ -60,6 +64,15 @@ class Model(ModelState):
                 self.fix_dimension(event.dimension)
             case ModelFitted():
                 self._take_fit(event)
+            case ChallengerAdded():
+                self._contest_begun().add(self, event.challenger, event.settings)
+            case ChallengerRemoved():
+                if self.contest is not None:
+                    self.contest.remove(self, event.challenger)
+            case ChallengerPromoted():
+                is_mark = event.prediction_id is not None
+                if self.contest is not None and not is_mark and self.contest.promote(self, event.challenger):
+                    self.version += 1
             case ModelReset():
                 self.version += 1
                 self.begin(event.at, self.features.dimension)
@@ -83,10 +96,21 @@ class Model(ModelState):
         delay = max(0, self.version - event.version_seen)
         return Seen(event.predicted_at, certainty, stale, stale_weight, delay, was_asked, before_reset)
 
+    def _contest_begun(self) -> Contest:
+        """The contest between champion and challengers, which begins with the first of these."""
+        if self.contest is None:
+            self.settings = {**self.settings, **NO_CHALLENGERS}
+            self.contest = Contest()
+        return self.contest
+
     def _take_fit(self, event: ModelFitted) -> None:
         if self.labels.values != event.labels[: len(self.labels.values)]:
             return  # a class has appeared since the job looked, and the fit has no weights for it
+        known = len(self.labels.values)
         self.restore_parts(event.labels, *read_fit(event.features, event.classifier))
+        if self.contest is not None:
+            for _ in event.labels[known:]:
+                self.contest.add_class()
         self.version += 1
         self.origin = "fitted"
         self.bound = None
@@ -112,6 +136,7 @@ class Model(ModelState):
         report["classes"] = [{"label": label, **figures} for label, figures in by_class]
         report["bound"] = self.bound_report()
         report["sets"] = None if self.sets is None else self.sets.report()
+        report["challengers"] = None if self.contest is None else self.contest.report(self)
         report["experts"] = None if self.panel is None else self.panel.report()
         report["features"] = {
             "kind": self.settings["features"]["kind"],

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.events import Certainty
+from service.events import Certainty, Word
 from service.learning.statistics.calibration import Standing
 
 NO_STANDING: Standing = (0.0, 0.0, None)
@@ -32,6 +32,22 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     """Whether its label was asked for; None if that was not the question."""
     before_reset: bool = False
     """Whether a reset came between."""
+
+
+def served_by(certainty: Certainty | None) -> int:
+    """The number of the learner that served a prediction: 0 if the model had no challengers then."""
+    return 0 if certainty is None or certainty.lineup is None else certainty.lineup.learner
+
+
+def words_of(seen: Seen, served: int) -> dict[int, Word]:
+    """What each learner of a model had said of an example, by its number; nothing from before a reset counts."""
+    certainty = seen.certainty
+    if certainty is None or seen.before_reset:
+        return {}
+    number, c = served_by(certainty), certainty
+    own = Word(number, served, c.gap, c.lead, c.probability, c.said, c.votes)
+    shadows = () if certainty.lineup is None else certainty.lineup.shadows
+    return {number: own, **{word.learner: word for word in shadows}}
 
 
 class Unlabelled(NamedTuple):

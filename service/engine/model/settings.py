@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from service.engine.model.checks import capacity, numbers_kept
 from service.engine.model.labels import Labels, same, text_of
+from service.engine.model.sizes import capacity, numbers_kept
 from service.errors import InvalidRequest
 from service.events import Label
 from service.learning import saved
@@ -51,30 +51,18 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
 
     `given` has every setting that a client can write. InvalidRequest names one that does not fit.
     """
-    learner = _checked("learner.", lambda: algorithms.complete(given["learner"]))
-    size_max = limits.covariance_dimension_max if algorithms.needs_matrix(learner) else None
+    own = complete_own(given, given["bias"], given["labels"], limits)
     labels = given["labels"]
-    count = _check_labels(labels, limits)
-    multiclass = _checked("", lambda: strategies.complete(given["multiclass"], count, learner))
-    features = _checked(
-        "",
-        lambda: feature_kinds.complete(
-            given["features"], bias=given["bias"], names_max=limits.names_max, size_max=size_max
-        ),
-    )
-    if learner["algorithm"] == algorithms.AUTO:
-        _check_plain(features)
-    classes_max = strategies.STRATEGIES[multiclass].classes_max if multiclass else 2
     settings = {
-        "learner": learner,
+        "learner": own["learner"],
         "labels": labels,
-        "tie": _tie(given["tie"], labels, multiclass),
+        "tie": own["tie"],
         "bias": given["bias"],
         "bias_value": given["bias_value"],
-        "multiclass": multiclass,
-        "classes_max": min(classes_max, limits.classes_max),
-        "features": features,
-        "size_max": size_max,
+        "multiclass": own["multiclass"],
+        "classes_max": own["classes_max"],
+        "features": own["features"],
+        "size_max": own["size_max"],
         "weights_max": limits.weights_max,
         "protocol": given["protocol"],
         "declared_margin": given["declared_margin"],
@@ -83,7 +71,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
         "ask": _ask(given["ask"]),
         "class_weights": _class_weights(given["class_weights"], labels, limits),
     }
-    if numbers_kept(settings, capacity(features), count or 1) > limits.weights_max:
+    if numbers_kept(settings, capacity(own["features"]), _count(labels)) > limits.weights_max:
         raise InvalidRequest.at(
             "features",
             f"with this learner and these labels it could have over {limits.weights_max} weights",
@@ -91,11 +79,44 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
     return settings
 
 
-def _check_plain(features: dict[str, Any]) -> None:
+def _count(labels: list[Label] | None) -> int:
+    return 1 if labels is None else len(labels)
+
+
+def complete_own(
+    given: Mapping[str, Any], bias: bool, labels: list[Label] | None, limits: ModelLimits, prefix: str = ""
+) -> dict[str, Any]:
+    """The settings of one learner of a model, `OWN`; `prefix` stands before the names of fields in errors."""
+    learner = checked(f"{prefix}learner.", lambda: algorithms.complete(given["learner"]))
+    size_max = limits.covariance_dimension_max if algorithms.needs_matrix(learner) else None
+    count = _check_labels(labels, limits)
+    multiclass = checked(prefix, lambda: strategies.complete(given["multiclass"], count, learner))
+    features = checked(
+        prefix,
+        lambda: feature_kinds.complete(
+            given["features"], bias=bias, names_max=limits.names_max, size_max=size_max
+        ),
+    )
+    if learner["algorithm"] == algorithms.AUTO:
+        _check_plain(features, prefix)
+    classes_max = strategies.STRATEGIES[multiclass].classes_max if multiclass else 2
+    return {
+        "learner": learner,
+        "features": features,
+        "multiclass": multiclass,
+        "tie": _tie(given["tie"], labels, multiclass),
+        "classes_max": min(classes_max, limits.classes_max),
+        "size_max": size_max,
+    }
+
+
+def _check_plain(features: dict[str, Any], prefix: str) -> None:
     """InvalidRequest for a transform: each expert of a panel brings its own."""
     for name in ("normalize", "standardize", "crosses", "fourier"):
         if features.get(name):
-            raise InvalidRequest.at(f"features.{name}", "is not for `auto`, whose experts bring their own")
+            raise InvalidRequest.at(
+                f"{prefix}features.{name}", "is not for `auto`, whose experts bring their own"
+            )
 
 
 def check_completed(settings: Any, limits: ModelLimits) -> None:
@@ -121,7 +142,7 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
     for name in kept:
         is_same = name in DERIVED and (name != "size_max" or completed[name] is not None)
         saved.check(
-            is_same or _is_equal(kept[name], completed[name]), name, "is not as a service completes it"
+            is_same or is_equal(kept[name], completed[name]), name, "is not as a service completes it"
         )
     saved.check(
         kept["classes_max"] <= completed["classes_max"], "classes_max", "is more than this strategy takes"
@@ -139,8 +160,8 @@ def _check_simple(kept: dict[str, Any]) -> None:
     optional = {"declared_margin": DECLARED_MARGIN, "coverage": COVERAGE}
     simple |= {name: number for name, number in optional.items() if kept[name] is not None}
     for name, parameter in simple.items():
-        checked = _checked("", partial(parameter.check, name, kept[name]))
-        saved.check(type(checked) is type(kept[name]), name, "must be a number with a decimal point")
+        value = checked("", partial(parameter.check, name, kept[name]))
+        saved.check(type(value) is type(kept[name]), name, "must be a number with a decimal point")
 
 
 def _ask(ask: Any) -> dict[str, float | None] | None:
@@ -153,7 +174,7 @@ def _ask(ask: Any) -> dict[str, float | None] | None:
         return {"b": None}
     if not isinstance(ask, dict) or ask.keys() != {"b"}:
         raise InvalidRequest.at("ask", 'must be null, "auto" or {"b": a number}')
-    return {"b": None if ask["b"] is None else _checked("ask.", partial(ASK_B.check, "b", ask["b"]))}
+    return {"b": None if ask["b"] is None else checked("ask.", partial(ASK_B.check, "b", ask["b"]))}
 
 
 def _class_weights(weights: Any, labels: list[Label] | None, limits: ModelLimits) -> dict[str, float] | None:
@@ -167,23 +188,23 @@ def _class_weights(weights: Any, labels: list[Label] | None, limits: ModelLimits
             why = "stands for two of the labels" if label in texts else "is not one of the labels"
             raise InvalidRequest.at(f"class_weights.{label}", why)
     return {
-        label: _checked("class_weights.", partial(CLASS_WEIGHT.check, label, weight))
+        label: checked("class_weights.", partial(CLASS_WEIGHT.check, label, weight))
         for label, weight in weights.items()
     }
 
 
-def _is_equal(one: Any, other: Any) -> bool:
+def is_equal(one: Any, other: Any) -> bool:
     """Whether two settings are the same to the bit: 1, 1.0 and True are not.
 
-    >>> _is_equal({"a": [1]}, {"a": [1]}), _is_equal({"a": [1]}, {"a": [True]})
+    >>> is_equal({"a": [1]}, {"a": [1]}), is_equal({"a": [1]}, {"a": [True]})
     (True, False)
     """
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_equal(one[name], other[name]) for name in one)
+        return one.keys() == other.keys() and all(is_equal(one[name], other[name]) for name in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(_is_equal, one, other))
+        return len(one) == len(other) and all(map(is_equal, one, other))
     return bool(one == other)
 
 
@@ -210,7 +231,7 @@ def _tie(tie: Label | None, labels: list[Label] | None, multiclass: str | None) 
     raise InvalidRequest.at("tie", "must be one of the labels")
 
 
-def _checked(prefix: str, check: Callable[[], Checked]) -> Checked:
+def checked(prefix: str, check: Callable[[], Checked]) -> Checked:
     """What `check` gives, its complaint turned into ours."""
     try:
         return check()

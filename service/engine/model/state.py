@@ -1,7 +1,11 @@
+# long: all that a model is, and each step of a round, in the order in which they come
 """All that a model is: how it starts, learns a round, and is saved and restored."""
 
+from collections.abc import Iterator
 from typing import Any, Self, TypeVar
 
+from service.engine.model.admission import new_features
+from service.engine.model.contest import Contest
 from service.engine.model.labels import Labels, text_of
 from service.engine.model.outcomes import Outcome
 from service.engine.model.served import NO_STANDING, Seen, Served
@@ -14,7 +18,7 @@ from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.verdict import why_not_applicable
 from service.learning.certainty.asking import Asking
 from service.learning.certainty.sets import Sets
-from service.learning.features import kinds as feature_kinds
+from service.learning.features.contract import Features
 from service.learning.panel.panel import Panel
 from service.learning.statistics import Statistics
 from service.learning.vectors import Vector, Vectors
@@ -27,7 +31,7 @@ PLAIN = ("updated_at", "began_at", "version", "origin", "stepped_from", "drifts_
 PARTS = ("labels", "features", "classifier", "statistics", "bound", "sets", "asking")
 """What else it holds, beside the name, the settings and the time of creation."""
 
-ORIGINS = ("fitted", "imported")
+ORIGINS = ("fitted", "imported", "promoted")
 
 
 class ModelState:
@@ -38,6 +42,7 @@ class ModelState:
         "began_at",
         "bound",
         "classifier",
+        "contest",
         "created_at",
         "drifts_recorded",
         "expired",
@@ -59,15 +64,14 @@ class ModelState:
         self.settings = ADDED_SETTINGS | created.settings
         self.created_at = self.updated_at = created.at
         self.version = 0
+        self.contest: Contest | None = None
         self.begin(created.at, None)
 
     def begin(self, at: int, dimension: int | None) -> None:
         """Everything at its start, as the settings have it; only a dimension that was fixed before stays."""
         self.began_at = at
         self.labels = Labels(self.settings["labels"] or ())
-        self.features = feature_kinds.build(
-            self.settings["features"], self.bias_value, size_max=self.settings["size_max"]
-        )
+        self.features = new_features(self.settings)
         if self.features.dimension is None:
             self.features.dimension = dimension
         self.origin: str | None = None
@@ -88,6 +92,8 @@ class ModelState:
         self.asking = Asking(ask["b"], eta0) if ask is not None else None
         self.drifts_recorded = 0
         self.expired = 0
+        if "challengers" in self.settings:
+            self.contest = Contest.begin(self, self.contest)
 
     @property
     def bias_value(self) -> float | None:
@@ -121,10 +127,19 @@ class ModelState:
         )
         return chosen, score, certainty
 
+    def predict(self, example: Any) -> Served:
+        """What a prediction for an example is, now, with what challengers say of it; changes nothing."""
+        z = self.features.vector(example)
+        served = self.serve(z)
+        return served if self.contest is None else self.contest.shadowed(self, example, z, served)
+
     def whole_round(self, example: Any, label: Label, at: int, weight: float = 1.0) -> Outcome:
         """Predict by the weights as they are, and learn the label at once. For `apply` only."""
         z = self.features.vector(example)
-        chosen, score, certainty = self.serve(z)
+        served = self.serve(z)
+        if self.contest is not None:
+            served = self.contest.shadowed(self, example, z, served)
+        chosen, score, certainty = served
         known = z if self.features.is_fixed else None
         return self.learn_round(
             example, self.class_of(label), chosen, score, at, Seen(at, certainty), weight, known
@@ -162,7 +177,9 @@ class ModelState:
             standing = certainty.gap, certainty.lead, certainty.probability
         # The weights may have moved since the prediction was served; the bound needs the score by these.
         score_now = self.classifier.decide(z)[1] if mistake and self.bound is not None else score
-        if self.panel is None:
+        if self.contest is not None:
+            updated, standing = self.contest.learn(self, example, z, truth, served, at, seen, weight)
+        elif self.panel is None:
             updated = self.classifier.learn(z, truth, served, weight)
         else:
             updated = learn_vote(self.panel, z, truth, served, seen, weight)
@@ -191,7 +208,9 @@ class ModelState:
             )
         if self.sets is not None or self.asking is not None:
             self._observe_served(truth, mistake, seen)
-        probability = standing[2] if standing is not None else None
+        probability = certainty.probability if certainty is not None and served >= 0 else None
+        if self.contest is not None:
+            self.contest.settle(self)
         return Outcome(
             served, score, mistake, updated, self.version, self.revealed, self.mistakes, probability
         )
@@ -216,6 +235,8 @@ class ModelState:
         if known < 0:
             self.labels.add(label)
             self.classifier.add_class()
+            if self.contest is not None:
+                self.contest.add_class()
             known = len(self.labels.values) - 1
         return known
 
@@ -223,6 +244,15 @@ class ModelState:
         if self.features.dimension is None:  # the first example wins
             self.features.dimension = dimension
             self.classifier.grow(self.features.size())
+            if self.contest is not None:
+                self.contest.fix_dimension(self)
+
+    def learners(self) -> Iterator[tuple[dict[str, Any], Features]]:
+        """The settings and the features of each learner, the champion first."""
+        yield self.settings, self.features
+        if self.contest is not None:
+            for challenger in self.contest.challengers.values():
+                yield {**self.settings, **challenger.settings}, challenger.features
 
     @property
     def bias_is_first(self) -> bool:
@@ -250,6 +280,7 @@ class ModelState:
             "bound": None if self.bound is None else self.bound.state(),
             "sets": None if self.sets is None else self.sets.state(),
             "asking": None if self.asking is None else self.asking.state(),
+            **({} if self.contest is None else {"contest": self.contest.state()}),
         }
 
     def to_bytes(self) -> bytes:
@@ -262,7 +293,8 @@ class ModelState:
     @classmethod
     def from_state(cls, state: Any) -> Self:
         """The model that a state was taken from; `saved.BadState` names what no model with its settings can have."""
-        names = ("name", "settings", "created_at", *PLAIN, *PARTS)
+        has_contest = "challengers" in state["settings"]
+        names = ("name", "settings", "created_at", *PLAIN, *PARTS, *(("contest",) if has_contest else ()))
         kept = dict(zip(names, saved.fields(state, *names), strict=True))
         model = cls(ModelCreated(model=kept["name"], at=kept["created_at"], settings=kept["settings"]))
         model.restore_parts(kept["labels"], kept["features"], kept["classifier"])
@@ -277,6 +309,9 @@ class ModelState:
                 saved.check(is_set == (part is not None), "", "does not fit the settings")
                 if part is not None:
                     part.restore(kept[name])
+        if model.contest is not None:
+            with saved.Within("contest"):
+                model.contest.restore(kept["contest"], model)
         for name in PLAIN:
             setattr(model, name, kept[name])
         model._check_plain()

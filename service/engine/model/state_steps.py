@@ -32,7 +32,12 @@ def _from_2(state: State) -> State:
     return {**state, **new, "settings": settings, "statistics": {**counted, "interval": interval}}
 
 
-STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2}
+def _from_3(state: State) -> State:
+    """Up to version 3 no model had challengers; one without any is as it was."""
+    return state
+
+
+STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3}
 """By the version that a step starts from. A step has to accept a state with `features` and `classifier` only, which
 is all that a fit has."""
 

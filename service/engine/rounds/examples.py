@@ -28,6 +28,8 @@ class Examples:
         check_features(sent, count_max=self._features_max, abs_max=self._feature_abs_max)
         try:
             example = live.model.features.read(sent)
+            if live.model.contest is not None:
+                live.model.contest.check_example(sent, example)
             while live.model.features.dimension is None:
                 check_dimension(live.model, len(example))
                 fixed = DimensionFixed(live.model.name, self._clock.now(), len(example))
@@ -42,7 +44,10 @@ class Examples:
         tables = live.model.features.read_rows(sent)
         if tables is None:
             return None
+        contest = live.model.contest
         for rows in tables:
+            if contest is not None and not contest.takes(rows.values.shape[1]):
+                return None
             if not 0 < rows.values.shape[1] <= self._features_max:
                 return None
             if self._feature_abs_max < LARGEST and not all_within(rows.values, self._feature_abs_max):

@@ -101,7 +101,7 @@ class Rounds:
             raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
         # The clock of the replica that made a reset may be ahead; what is predicted after the reset is not void.
         at = max(self._clock.now(), live.voided_through + 1)
-        served, score, certainty = model.serve(model.features.vector(example))
+        served, score, certainty = model.predict(example)
         explanation = explain(model, example, terms) if terms else []
         chosen = prediction_id or make_prediction_id(at)
         label = model.labels.label(served)

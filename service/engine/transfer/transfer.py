@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from service.engine.fleet.large_models import beside_the_loop
-from service.engine.model.checks import numbers_kept
+from service.engine.model.challenger_settings import check_completed
+from service.engine.model.contest import Contest
 from service.engine.model.model import Model
-from service.engine.model.settings import ModelLimits, check_completed
+from service.engine.model.settings import ModelLimits
+from service.engine.model.sizes import numbers_kept
 from service.engine.model.state_steps import step_up
 from service.engine.names import NAME_RULE, is_name
 from service.errors import FieldError, InvalidExport, InvalidRequest
@@ -74,7 +76,9 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
             model.statistics.check(len(model.labels.values))
         if model.panel is not None:
             with saved.Within("classifier"):
-                model.panel.check(model.revealed, model.mistakes)
+                # A champion that was a challenger has erred by what it said, not by what was served.
+                mistakes = model.mistakes if model.contest is None else model.revealed
+                model.panel.check(model.revealed, mistakes)
         if model.sets is not None:
             with saved.Within("sets"):
                 model.sets.check(model.revealed, len(model.labels.values))
@@ -83,6 +87,9 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
                 model.asking.check(model.revealed)
         with saved.Within("classifier"):
             _check_covariances(state["classifier"])
+        if model.contest is not None:
+            with saved.Within("contest"):
+                _check_contest(model, model.contest, state["contest"])
         _check_times(model, now)
         _check_limits(model)
         if _digest(_sorted(model.state()), STATE_VERSION) != _digest(_sorted(state), STATE_VERSION):
@@ -113,6 +120,14 @@ def _check_covariances(state: dict[str, Any]) -> None:
                 _check_covariances(part)
 
 
+def _check_contest(model: Model, contest: Contest, state: dict[str, Any]) -> None:
+    """BadState for challengers that no model with these statistics can have."""
+    contest.check(model)
+    for name, part in state["challengers"].items():
+        with saved.Within("challengers"), saved.Within(name), saved.Within("classifier"):
+            _check_covariances(part["classifier"])
+
+
 def _check_times(model: Model, now: int) -> None:
     """BadState for later times than now: what is predicted and revealed until then would not count as it should."""
     for field in ("created_at", "updated_at", "began_at"):
@@ -126,10 +141,12 @@ def _check_limits(model: Model) -> None:
     settings, classes = model.settings, len(model.labels.values)
     most = settings["classes_max"] if settings["multiclass"] is not None else 2
     saved.check(classes <= most, "labels", f"must be at most {most}")
-    size = model.features.size()
-    if settings["size_max"] is not None:
-        saved.check(size <= settings["size_max"], "features", f"must be at most {settings['size_max']}")
-    kept = numbers_kept(settings, max(0, size - settings["bias"]), classes)
+    kept = 0
+    for one, features in model.learners():
+        size = features.size()
+        if one["size_max"] is not None:
+            saved.check(size <= one["size_max"], "features", f"must be at most {one['size_max']}")
+        kept += numbers_kept(one, max(0, size - settings["bias"]), classes)
     saved.check(
         kept <= settings["weights_max"],
         "classifier",

@@ -26,6 +26,8 @@ def why_not_applicable(settings: Mapping[str, Any], origin: str | None) -> str |
     `origin` tells where its weights came from, if they did not start at zero.
     """
     learner = settings["learner"]
+    if origin == "promoted":
+        return "the theorem is about one learner from its start; since then a challenger was promoted"
     if origin is not None:
         return f"the theorem is about weights that start at zero; these were {origin}"
     if learner["algorithm"] == AUTO:

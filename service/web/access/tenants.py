@@ -21,6 +21,7 @@ from service.engine.jobs.jobs import Jobs
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
+from service.engine.model.settings import ModelLimits
 from service.engine.names import check_name
 from service.engine.rounds.blocks import Begun, Blocks, Errors
 from service.engine.rounds.explanation import Answered
@@ -163,6 +164,18 @@ class TenantModels:
     async def reset(self, name: str) -> Live:
         check_known(name)
         return await self._models.reset(name)
+
+    async def add_challenger(self, name: str, challenger: str, given: Any, limits: ModelLimits) -> Live:
+        check_known(name)
+        return await self._models.add_challenger(name, challenger, given, limits)
+
+    async def remove_challenger(self, name: str, challenger: str) -> Live:
+        check_known(name)
+        return await self._models.remove_challenger(name, challenger)
+
+    async def promote(self, name: str, challenger: str) -> Live:
+        check_known(name)
+        return await self._models.promote(name, challenger)
 
     async def delete(self, name: str) -> None:
         check_known(name)

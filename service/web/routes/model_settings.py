@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from service.engine.model.challenger_settings import PROMOTE, complete_all
 from service.engine.model.settings import (
     ASK_B,
     BIAS,
@@ -14,7 +15,6 @@ from service.engine.model.settings import (
     DECLARED_MARGIN,
     PROTOCOL,
     ModelLimits,
-    complete,
 )
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.errors import InvalidRequest
@@ -57,6 +57,29 @@ FeaturesField = Annotated[
 ]
 
 
+Multiclass = Literal["one_vs_all", "one_vs_one", "multiclass"]
+PROMOTE_SCHEMA = {
+    "anyOf": [
+        {"type": "null"},
+        {
+            "type": "object",
+            "properties": {name: parameter.schema() for name, parameter in PROMOTE.items()},
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
+class ChallengerSettings(BaseModel):
+    """What a challenger is made of. What is left out is as the champion has it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    learner: LearnerField | None = None
+    features: FeaturesField | None = None
+    multiclass: Multiclass | None = Field(None, description=strategies.MULTICLASS.help)
+
+
 class ModelSettings(BaseModel):
     """What a model is made of. All of it may be left out."""
 
@@ -73,9 +96,7 @@ class ModelSettings(BaseModel):
     )
     bias: bool = Field(True, description=BIAS.help)
     bias_value: float = Field(1.0, gt=BIAS_VALUE.low, le=BIAS_VALUE.high, description=BIAS_VALUE.help)
-    multiclass: Literal["one_vs_all", "one_vs_one", "multiclass"] | None = Field(
-        None, description=strategies.MULTICLASS.help
-    )
+    multiclass: Multiclass | None = Field(None, description=strategies.MULTICLASS.help)
     features: FeaturesField = Field(default_factory=lambda: feature_kinds.complete({}))
     protocol: Literal["delayed", "strict"] = Field("delayed", description=PROTOCOL.help)
     declared_margin: float | None = Field(
@@ -93,10 +114,21 @@ class ModelSettings(BaseModel):
         None,
         description="how often a reveal counts, by its label as a string; 1 for labels that are not named",
     )
+    challengers: dict[str, ChallengerSettings] = Field(
+        default_factory=dict,
+        description="more learners by name, at most 8, which predict in shadow and learn from the same reveals",
+    )
+    promote: Annotated[dict[str, Any] | None, WithJsonSchema(PROMOTE_SCHEMA)] = Field(
+        None, description="when a challenger is promoted by itself; null: never"
+    )
 
     def complete(self, limits: ModelLimits) -> dict[str, Any]:
         """What the journal keeps; InvalidRequest names a setting that does not fit."""
-        return complete(self.model_dump(include=GIVEN), limits)
+        given = self.model_dump(include=GIVEN)
+        given["challengers"] = {
+            name: own.model_dump(exclude_unset=True) for name, own in self.challengers.items()
+        }
+        return complete_all(given, limits)
 
 
 GIVEN = set(ModelSettings.model_fields)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from service.answers import ModelInfo, ModelPage
 from service.engine.fleet.large_models import is_large
 from service.engine.fleet.live import Live
+from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
@@ -65,7 +66,7 @@ def describe(live: Live) -> dict[str, Any]:
         "dimension": model.features.dimension,
         "created_at": timestamp(model.created_at),
         "updated_at": timestamp(model.updated_at),
-        "settings": model.settings,
+        "settings": {**NO_CHALLENGERS, **model.settings},
     }
 
 
@@ -202,4 +203,7 @@ def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
         told["prediction_id"] = public_id(told["prediction_id"])
     if "predicted_at" in told:
         told["predicted_at"] = timestamp(told["predicted_at"])
+    certainty = told.get("certainty")
+    if certainty is not None and certainty.lineup is not None:
+        told["served_by"] = certainty.lineup.served_by
     return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}

@@ -123,6 +123,10 @@ class PredictAnswer(msgspec.Struct, omit_defaults=True):
             description="with an explanation by a model of `auto`: the expert that weighs most, whose score it is"
         ),
     ] = msgspec.UNSET
+    served_by: Annotated[
+        str | msgspec.UnsetType,
+        msgspec.Meta(description="of a model with challengers: the name of the learner whose label it is"),
+    ] = msgspec.UNSET
 
 
 class FeedbackAnswer(msgspec.Struct, gc=False):
@@ -206,6 +210,8 @@ def predict_answer(served: Answered) -> PredictAnswer:
     if served.ask is not None and certainty is not None and certainty.ask_probability is not None:
         answer.ask = served.ask
         answer.ask_probability = certainty.ask_probability
+    if certainty is not None and certainty.lineup is not None:
+        answer.served_by = certainty.lineup.served_by
     return answer
 
 

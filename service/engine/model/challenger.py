@@ -1,0 +1,196 @@
+"""A challenger: one more learner of a model, which predicts in shadow and learns from the same reveals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from service.engine.model.admission import new_features
+from service.engine.model.labels import Labels
+from service.engine.model.served import NO_STANDING
+from service.engine.model.sizes import OWN
+from service.engine.model.votes import new_classifier
+from service.events import Word
+from service.learning import saved
+from service.learning.certainty.duel import Duel, Record
+from service.learning.classes.classifier import Classifier
+from service.learning.features.contract import Features
+from service.learning.panel.panel import Panel, erred_weight
+from service.learning.statistics.calibration import Calibration, Standing
+from service.learning.statistics.statistic import Asked
+from service.learning.vectors import Vector
+
+
+class Learned(NamedTuple):
+    """What a reveal did to the champion."""
+
+    updated: bool
+    standing: Standing | None
+    """How sure it had been of the label that was served; None if another learner had served it."""
+
+
+class Challenger:
+    """Settings, features, weights and calibration of its own, and what came of what it has said."""
+
+    __slots__ = (
+        "calibration",
+        "classifier",
+        "duel",
+        "features",
+        "number",
+        "panel",
+        "record",
+        "settings",
+        "shares_vectors",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        settings: dict[str, Any],
+        features: Features,
+        classifier: Classifier,
+        calibration: Calibration,
+        record: Record,
+    ) -> None:
+        self.number = number
+        """Which no other learner of the model ever had: a name may be given again."""
+        self.settings = settings
+        """Those of `OWN`."""
+        self.features = features
+        self.classifier = classifier
+        self.panel = classifier if isinstance(classifier, Panel) else None
+        self.calibration = calibration
+        self.record = record
+        self.duel = Duel()
+        self.shares_vectors = False
+        """Whether its vectors are those of the champion, to the bit."""
+
+    @classmethod
+    def cold(
+        cls,
+        number: int,
+        own: Mapping[str, Any],
+        model: Mapping[str, Any],
+        labels: Labels,
+        dimension: int | None,
+    ) -> Challenger:
+        """One at its start, by its own settings and those of its model, for the classes known now."""
+        settings = {**model, **own}
+        features = new_features(settings)
+        if features.dimension is None:
+            features.dimension = dimension
+        classifier = new_classifier(settings, labels)
+        classifier.grow(features.size())
+        own = {name: own[name] for name in OWN}
+        return cls(number, own, features, classifier, Calibration(), Record())
+
+    def meet(self, champion: Features, settings: Mapping[str, Any]) -> None:
+        """Begin a duel with a champion that has these features and settings."""
+        self.duel = Duel()
+        self.share(champion, settings)
+
+    def share(self, champion: Features, settings: Mapping[str, Any]) -> None:
+        """Take the vectors of the champion, if examples teach its features nothing and the settings are the same."""
+        self.shares_vectors = champion.is_fixed and self.settings["features"] == settings["features"]
+
+    def say(self, example: Any, z: Vector) -> Word:
+        """What it says of an example whose vector is `z` for the champion; changes nothing."""
+        if not self.shares_vectors:
+            z = self.features.vector(example)
+        if self.panel is not None:
+            vote = self.panel.vote(z)
+            standing = self.calibration.standing(vote.gap) if vote.chosen >= 0 else NO_STANDING
+            return Word(self.number, vote.chosen, *standing, vote.said, vote.votes)
+        chosen, _, gap = self.classifier.decide(z)
+        standing = self.calibration.standing(gap) if chosen >= 0 else NO_STANDING
+        return Word(self.number, chosen, *standing)
+
+    def learn(
+        self, example: Any, z: Vector, truth: int, word: Word | None, weight: float, delay: int
+    ) -> None:
+        """Learn from a reveal. `word` is what it had said of it, None if nothing: it was not there, or was reset."""
+        if not self.shares_vectors:
+            self.features.absorb(example)
+            if self.features.dimension == 0:  # names may be new
+                self.classifier.grow(self.features.size())
+            z = self.features.vector(example)
+        learn_own(self.classifier, self.panel, z, truth, word, weight, delay)
+
+    def observe(self, word: Word, truth: int, *, is_late: bool) -> bool:
+        """Count a reveal that it had said something of; whether it was mistaken."""
+        mistaken = word.chosen != truth
+        self.record.observe(mistaken)
+        observe_calibration(self.calibration, word, mistaken, is_late)
+        return mistaken
+
+    def report(self, confidence: float, entered: int) -> dict[str, Any]:
+        return {
+            "algorithm": self.settings["learner"]["algorithm"],
+            "updates": self.classifier.updates,
+            **self.record.report(confidence),
+            **self.duel.report(confidence, entered),
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "features": self.features.state(),
+            "classifier": self.classifier.state(),
+            "calibration": self.calibration.state(),
+            "record": self.record.state(),
+            "duel": self.duel.state(),
+        }
+
+    def restore(self, state: Any, classes: int) -> None:
+        """Become what `state` was taken from, with the same settings; `saved.BadState` if it cannot be one's state."""
+        number, features, classifier, calibration, record, duel = saved.fields(
+            state, "number", "features", "classifier", "calibration", "record", "duel"
+        )
+        self.number = saved.whole(number, "number")
+        with saved.Within("features"):
+            self.features.restore(features)
+        with saved.Within("classifier"):
+            self.classifier.restore(classifier, classes, self.features.size())
+        with saved.Within("calibration"):
+            self.calibration = Calibration.restore(calibration)
+        with saved.Within("record"):
+            self.record = Record.restore(record)
+        with saved.Within("duel"):
+            self.duel = Duel.restore(duel)
+
+    def check(self, revealed: int, classes: int) -> None:
+        """`saved.BadState` unless it can be of a model with so many reveals and classes."""
+        rounds = self.record.rounds
+        saved.check(rounds <= revealed, "record[0]", f"must be at most {revealed}")
+        saved.check(self.duel.rounds <= rounds, "duel[0]", f"must be at most {rounds}")
+        saved.check(self.duel.lost <= self.record.mistakes, "duel[2]", "must be at most the mistakes")
+        with saved.Within("calibration"):
+            self.calibration.check(Asked(0, classes, rounds, self.record.mistakes))
+        if self.panel is not None:
+            with saved.Within("classifier"):
+                self.panel.check(revealed, revealed)
+
+
+def learn_own(
+    classifier: Classifier,
+    panel: Panel | None,
+    z: Vector,
+    truth: int,
+    word: Word | None,
+    weight: float,
+    delay: int,
+) -> bool:
+    """Let a learner learn a reveal by what it had said itself, or by what it says now; whether weights changed."""
+    if panel is not None:
+        if word is None or word.said is None or word.votes is None:
+            return panel.learn_only(z, truth, weight)
+        erred = erred_weight(word.said, word.votes, truth)
+        return panel.reveal(z, truth, word.chosen, word.said, erred, weight, delay)
+    chosen = classifier.decide(z)[0] if word is None else word.chosen
+    return classifier.learn(z, truth, chosen, weight)
+
+
+def observe_calibration(calibration: Calibration, word: Word, mistaken: bool, is_late: bool) -> None:
+    if word.chosen >= 0:
+        calibration.observe(word.gap, word.lead, word.probability, not mistaken, is_late)

@@ -1,0 +1,131 @@
+"""Two learners on the same reveals: who was right where the other was not, and what follows from that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.learning import saved
+from service.learning.certainty.anytime import interval
+from service.learning.certainty.evidence import confidence_of, evidence, is_enough
+from service.learning.statistics.rates import ratio
+
+
+class Record:
+    """What a learner has said, whether it was served or not: rounds, mistakes, and an interval of its error.
+
+    >>> record = Record()
+    >>> for number in range(1000):
+    ...     record.observe(number % 10 == 0)
+    >>> {name: round(value, 3) for name, value in record.report(0.95)["error_rate_interval"].items()}
+    {'low': 0.055, 'high': 0.145, 'confidence': 0.95, 'rounds': 1000}
+    """
+
+    __slots__ = ("mistakes", "rounds", "variance")
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.mistakes = 0
+        self.variance = 0.0
+        """Σ (e - ē)², ē the share of mistakes before each round, one half before the first."""
+
+    def observe(self, mistake: bool) -> None:
+        rounds = self.rounds
+        distance = mistake - (self.mistakes / rounds if rounds else 0.5)
+        self.variance += distance * distance
+        self.rounds = rounds + 1
+        if mistake:
+            self.mistakes += 1
+
+    def report(self, confidence: float) -> dict[str, Any]:
+        found = None
+        if self.rounds:
+            found = interval(self.mistakes, self.rounds, self.variance, confidence)._asdict()
+            found |= {"confidence": confidence, "rounds": self.rounds}
+        return {
+            "rounds": self.rounds,
+            "mistakes": self.mistakes,
+            "error_rate": ratio(self.mistakes, self.rounds),
+            "error_rate_interval": found,
+        }
+
+    def state(self) -> list[Any]:
+        return [self.rounds, self.mistakes, self.variance]
+
+    @classmethod
+    def restore(cls, state: Any) -> Record:
+        record = cls()
+        rounds, mistakes, variance = saved.items(state, 3)
+        record.rounds = saved.whole(rounds, "[0]", saved.ROUNDS_MAX)
+        record.mistakes = saved.whole(mistakes, "[1]", record.rounds)
+        record.variance = saved.real(variance, "[2]", 0.0, float(record.rounds))
+        return record
+
+
+class Duel:
+    """A challenger against the champion, over the rounds of which both have said something.
+
+    >>> duel = Duel()
+    >>> for number in range(1000):
+    ...     duel.observe(mistaken=number % 10 == 0, champion_mistaken=number % 4 == 0)
+    >>> found = duel.report(0.95, entered=1)
+    >>> found["won"], found["lost"], found["difference"], round(found["difference_interval"]["high"], 3)
+    (200, 50, -0.15, -0.072)
+    """
+
+    __slots__ = ("lost", "rounds", "variance", "won")
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.won = 0
+        """Rounds in which only the challenger was right."""
+        self.lost = 0
+        """Rounds in which only the champion was."""
+        self.variance = 0.0
+        """Σ (d - d̄)², d the challenger's mistake less the champion's, d̄ its mean before each round, 0 at first."""
+
+    def observe(self, mistaken: bool, champion_mistaken: bool) -> None:
+        rounds = self.rounds
+        difference = mistaken - champion_mistaken
+        if rounds:
+            distance = difference - (self.lost - self.won) / rounds
+            self.variance += distance * distance
+        else:
+            self.variance = float(difference * difference)
+        self.rounds = rounds + 1
+        if difference > 0:
+            self.lost += 1
+        elif difference:
+            self.won += 1
+
+    def is_decided(self, rounds_min: int, entered: int, confidence: float) -> bool:
+        """Whether the challenger is better, by so many rounds at least and by enough evidence."""
+        return self.rounds >= rounds_min and is_enough(self.won, self.lost, entered, confidence)
+
+    def report(self, confidence: float, entered: int) -> dict[str, Any]:
+        """`entered` is how many challengers the champion has had; see `confidence_of`."""
+        found, more = None, self.lost - self.won
+        if self.rounds:
+            found = interval(more, self.rounds, self.variance, confidence, scale=2.0, low=-1.0)._asdict()
+            found |= {"confidence": confidence, "rounds": self.rounds}
+        grown = evidence(self.won, self.lost)
+        return {
+            "won": self.won,
+            "lost": self.lost,
+            "difference": ratio(more, self.rounds),
+            "difference_interval": found,
+            "evidence": grown,
+            "confidence": confidence_of(grown, entered),
+        }
+
+    def state(self) -> list[Any]:
+        return [self.rounds, self.won, self.lost, self.variance]
+
+    @classmethod
+    def restore(cls, state: Any) -> Duel:
+        duel = cls()
+        rounds, won, lost, variance = saved.items(state, 4)
+        duel.rounds = saved.whole(rounds, "[0]", saved.ROUNDS_MAX)
+        duel.won = saved.whole(won, "[1]", duel.rounds)
+        duel.lost = saved.whole(lost, "[2]", duel.rounds - duel.won)
+        duel.variance = saved.real(variance, "[3]", 0.0, 4.0 * duel.rounds)
+        return duel

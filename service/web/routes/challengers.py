@@ -1,0 +1,62 @@
+"""/models/{model}/challengers and /models/{model}/promote: who else learns from a model's reveals, and who serves."""
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.answers import ModelInfo
+from service.engine.model.settings import ModelLimits
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from service.web.access.declarations import Body, access
+from service.web.access.keys import Role
+from service.web.access.tenants import TenantModels
+from service.web.http.answers import Json
+from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.model_settings import ChallengerSettings
+from service.web.routes.models import ModelName, describe
+from service.web.routes.openapi import answers, problems
+
+
+class NewChallenger(ChallengerSettings):
+    name: str = Field(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)
+
+
+class Promotion(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    challenger: str = Field(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description="its name")
+
+
+def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
+    routes = APIRouter(tags=["challengers"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
+
+    @routes.post(
+        "/models/{model}/challengers",
+        status_code=201,
+        responses=answers(ModelInfo, 201) | problems(400, 404, 409, 413, 415),
+    )
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
+    async def add(model: ModelName, new: NewChallenger) -> Response:
+        """Add a challenger: it starts cold, predicts in shadow and learns from the same reveals.
+
+        What is not said of it is as the champion has it.
+        """
+        given = new.model_dump(exclude={"name"}, exclude_unset=True)
+        return Json(describe(await models.add_challenger(model, new.name, given, limits)), 201)
+
+    @routes.delete("/models/{model}/challengers/{challenger}", status_code=204, responses=problems(404))
+    @access(Role.ADMIN, tenants=True)
+    async def remove(model: ModelName, challenger: ModelName) -> Response:
+        """Remove a challenger with all that it has learned."""
+        await models.remove_challenger(model, challenger)
+        return Response(status_code=204)
+
+    @routes.post("/models/{model}/promote", responses=answers(ModelInfo) | problems(400, 404, 413, 415))
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
+    async def promote(model: ModelName, promotion: Promotion) -> Response:
+        """Let a challenger serve from now on: it and the champion change places, so promoting back undoes it.
+
+        If it is the champion already, nothing changes.
+        """
+        return Json(describe(await models.promote(model, promotion.challenger)))
+
+    return routes
