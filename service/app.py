@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
 from service.engine.fleet.shares import Tenants
-from service.engine.jobs.fit_process import FitLimits
+from service.engine.jobs.worker import JobLimits
 from service.engine.model.settings import ModelLimits
 from service.engine.transfer.importing import Importing
 from service.errors import StartError
@@ -67,7 +67,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             pending_bytes_max=settings.pending_bytes_max,
             models_loaded_bytes_max=settings.models_loaded_bytes_max,
             outcomes_bytes_max=settings.outcomes_bytes_max,
-            fit=FitLimits(
+            fit=JobLimits(
                 settings.fit_seconds_max, settings.fit_memory_bytes_max, settings.fit_examples_bytes_max
             ),
         ),

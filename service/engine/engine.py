@@ -10,8 +10,10 @@ from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
 from service.engine.fleet.shares import Tenants
 from service.engine.housekeeping import Housekeeping
-from service.engine.jobs.fit_process import FitLimits
+from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
+from service.engine.jobs.what_ifs import WhatIfs
+from service.engine.jobs.worker import JobLimits
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.rounds import Rounds
@@ -40,12 +42,12 @@ class Rules:
     pending_bytes_max: int = 268_435_456
     models_loaded_bytes_max: int = 1_073_741_824
     outcomes_bytes_max: int = 67_108_864
-    fit: FitLimits = field(default_factory=FitLimits)
+    fit: JobLimits = field(default_factory=JobLimits)
 
 
 class Engine:
     """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
-    `jobs`: batch training. `fleet`: the models in memory."""
+    `jobs`: what takes long, in processes of their own: `fits` and `what_ifs`. `fleet`: the models in memory."""
 
     def __init__(
         self,
@@ -78,6 +80,8 @@ class Engine:
             models_max=rules.models_max,
         )
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
+        self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)
+        self.what_ifs = WhatIfs(self.jobs, journal, self.fleet, self.models, rules.fit)
         examples = Examples(
             self.fleet,
             self.clock,

@@ -1,20 +1,15 @@
-"""The process that trains a model, so that the service goes on predicting at full speed meanwhile.
+"""The process that trains a model.
 
-It reads one `Task` from its standard input and writes `Report`s to its standard output: how far it is, and in the
-last one the result. A message is its length in four bytes and then MessagePack.
+It reads one `Task` and writes `Report`s: how far it is, and in the last one the result.
 """
 
-import resource
-import signal
-import sys
 import time
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any
 
 import msgspec
 
 from service.engine.jobs.fit_bodies import UnreadFit, encode_examples
+from service.engine.jobs.worker import limits_given, read_message, set_limits, write_message
 from service.engine.model.model import Model
 from service.errors import FieldError, InvalidRequest, MalformedJson, RequestError
 from service.events import Label
@@ -23,15 +18,6 @@ from service.learning.batch import fitting
 from service.learning.parameters import BadParameter
 
 REPORT_SECONDS = 0.1
-
-
-class FitLimits(msgspec.Struct, frozen=True):
-    """What a fit may take."""
-
-    seconds_max: float = 3600.0
-    memory_bytes_max: int = 4_294_967_296
-    examples_bytes_max: int = 134_217_728
-    """Of a model's history. Examples that are sent have the limit of their request's body."""
 
 
 class Task(msgspec.Struct):
@@ -81,11 +67,6 @@ class Report(msgspec.Struct):
     """Why the fit was given up."""
 
 
-def frame(message: msgspec.Struct) -> bytes:
-    body = msgspec.msgpack.encode(message)
-    return len(body).to_bytes(4, "big") + body
-
-
 def read(task: Task) -> Report:
     """Read the task's unread body into its examples and options."""
     assert task.unread is not None
@@ -100,12 +81,11 @@ def read(task: Task) -> Report:
     return Report(read=(len(task.examples), task.options))
 
 
-def run(task: Task, write: BinaryIO) -> None:
+def run(task: Task) -> None:
     reported = 0.0
     if task.unread is not None:
         reading = read(task)
-        write.write(frame(reading))
-        write.flush()
+        write_message(reading)
         if reading.refused is not None:
             return
 
@@ -113,12 +93,10 @@ def run(task: Task, write: BinaryIO) -> None:
         nonlocal reported
         if time.monotonic() - reported >= REPORT_SECONDS:
             reported = time.monotonic()
-            write.write(frame(Report(progress=msgspec.to_builtins(progress))))
-            write.flush()
+            write_message(Report(progress=msgspec.to_builtins(progress)))
         return True
 
-    write.write(frame(train(task, report)))
-    write.flush()
+    write_message(train(task, report))
 
 
 def train(task: Task, report: Any) -> Report:
@@ -147,33 +125,16 @@ def train(task: Task, report: Any) -> Report:
 
 
 def main() -> None:
-    memory_bytes_max, seconds_max = map(int, sys.argv[-2:])
+    memory_bytes_max, seconds_max = limits_given()
     set_limits(memory_bytes_max, seconds_max)
-    write = sys.stdout.buffer
     try:
-        size = int.from_bytes(sys.stdin.buffer.read(4), "big")
-        run(msgspec.msgpack.decode(sys.stdin.buffer.read(size), type=Task), write)
+        run(read_message(Task))
         return
     except MemoryError:
         failed = f"the fit needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
     except TimeoutError:
         failed = f"the fit needs more than {seconds_max} seconds, which is fit_seconds_max"
-    write.write(frame(Report(failed=failed)))
-    write.flush()
-
-
-def set_limits(memory_bytes_max: int, seconds_max: int) -> None:
-    """Raise MemoryError beyond so much memory on top of what the interpreter has mapped by now; TimeoutError beyond so
-    much CPU time: the service watches the clock, but this process may outlive it."""
-
-    def give_up(*_: object) -> NoReturn:
-        raise TimeoutError
-
-    signal.signal(signal.SIGXCPU, give_up)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds_max, seconds_max + 10))
-    with suppress(OSError, ValueError):  # not every system counts it
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes_max,) * 2)
+    write_message(Report(failed=failed))
 
 
 if __name__ == "__main__":

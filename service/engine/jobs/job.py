@@ -6,13 +6,15 @@ import msgspec
 
 
 class Job(msgspec.Struct):
-    """A fit: `running`, then `done`, `failed` or `cancelled`."""
+    """A fit or a replay: `running`, then `done`, `failed` or `cancelled`."""
 
     id: str
+    kind: str
     model: str
     options: dict[str, Any]
-    examples: int
     started_at: int
+    examples: int = 0
+    """What a fit trains on."""
     state: str = "running"
     finished_at: int | None = None
     progress: dict[str, Any] | None = None
@@ -21,12 +23,11 @@ class Job(msgspec.Struct):
     version: int | None = None
 
     def seconds_left(self, now: int) -> float | None:
-        """How long it may still take if it needs `passes_max` passes; None if that is not known yet."""
-        if self.state != "running" or not self.progress or not self.progress["passes"]:
+        """How long it may still take, a fit if it needs `passes_max` passes; None if that is not known yet."""
+        if self.state != "running" or not self.progress:
             return None
-        passes: int = self.progress["passes"]
-        seconds_a_pass = (now - self.started_at) / 1e6 / passes
-        return seconds_a_pass * float(self.options["passes_max"] - passes)
+        share: float = self.progress.get("share") or self.progress.get("passes", 0) / self.options["passes_max"]
+        return (now - self.started_at) / 1e6 * (1 - share) / share if share else None
 
 
 class Question(msgspec.Struct):

@@ -16,11 +16,14 @@ from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
 from service.engine.jobs.fit_bodies import UnreadFit
+from service.engine.jobs.fits import Fits
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs
+from service.engine.jobs.what_ifs import WhatIf, WhatIfs
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
+from service.engine.model.settings import ModelLimits
 from service.engine.model.settings import ModelLimits
 from service.engine.names import check_name
 from service.engine.rounds.blocks import Begun, Blocks, Errors
@@ -206,12 +209,20 @@ class TenantModels:
 class TenantJobs:
     """Jobs of the caller's models."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, fits: Fits, what_ifs: WhatIfs) -> None:
         self._jobs = jobs
+        self._fits = fits
+        self._what_ifs = what_ifs
 
     async def fit(self, name: str, sent: UnreadFit) -> Job:
         check_known(name)
-        return await self._jobs.fit(name, sent)
+        return await self._fits.fit(name, sent)
+
+    async def what_if(self, name: str, wanted: WhatIf, limits: ModelLimits) -> Job:
+        check_known(name)
+        if wanted.keep_as is not None:
+            check_own(wanted.keep_as)
+        return await self._what_ifs.start(name, wanted, limits)
 
     async def find(self, job_id: str) -> Job:
         job = await self._jobs.find(job_id)

@@ -1,4 +1,4 @@
-"""/models/{model}/fit and /jobs: batch training."""
+"""/models/{model}/fit: batch training; and /jobs, whatever they do."""
 
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ JobId = Annotated[str, Path(max_length=128)]
 
 class JobAnswer(BaseModel):
     id: str
+    kind: str
     model: str
     state: str
     options: dict[str, Any]
@@ -38,6 +39,7 @@ class JobAnswer(BaseModel):
 def describe(job: Job, now: int) -> dict[str, Any]:
     return {
         "id": job.id,
+        "kind": job.kind,
         "model": job.model,
         "state": job.state,
         "options": job.options,

@@ -1,0 +1,162 @@
+"""Batch training as jobs."""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from service.engine.clock import Clock
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.waiting import features_bytes
+from service.engine.jobs.fit_bodies import (
+    READ_HERE_BYTES_MAX,
+    EncodedExamples,
+    UnreadFit,
+    check_can_fit,
+    check_not_empty,
+    encode_examples,
+)
+from service.engine.jobs.fit_process import Report, Task
+from service.engine.jobs.job import Job
+from service.engine.jobs.jobs import Jobs, Running
+from service.engine.jobs.worker import JobLimits, Worker, frame
+from service.errors import InvalidRequest
+from service.events import (
+    VOIDING,
+    Label,
+    ModelFitted,
+    RoundLearned,
+    RoundRevealed,
+    RoundsLearned,
+    features_of,
+)
+from service.journal.protocol import Journal
+
+HISTORY_EVENTS_AT_ONCE = 100
+EXAMPLE_BYTES = 128
+"""What an example takes beside its features."""
+
+
+class Fits:
+    """Trains models on examples, or on their own history."""
+
+    def __init__(self, jobs: Jobs, journal: Journal, fleet: Fleet, clock: Clock, limits: JobLimits) -> None:
+        self._jobs = jobs
+        self._journal = journal
+        self._fleet = fleet
+        self._clock = clock
+        self._limits = limits
+        self._reading_history = asyncio.Lock()
+
+    async def fit(self, name: str, sent: UnreadFit) -> Job:
+        """Start to train a model, on the examples of the request or on the model's retained history."""
+        check_can_fit((await self._fleet.get(name)).model)
+        if len(sent.body) > READ_HERE_BYTES_MAX:
+            return await self._fit_unread(name, sent)
+        examples, options = sent.read()
+        if examples is None:
+            return await self._fit_history(name, options)
+        found = encode_examples((await self._fleet.get(name)).model, examples)
+        return await self._begin(name, found, options, absorb=True)
+
+    async def _fit_history(self, name: str, options: dict[str, Any]) -> Job:
+        async with self._reading_history:  # only one history is in memory at a time
+            await self._fleet.get(name)
+            self._jobs.check_room(name)
+            found = await self._history(name)
+            check_not_empty(found)
+            return await self._begin(name, found, options, absorb=False)
+
+    async def _begin(
+        self, name: str, found: EncodedExamples, options: dict[str, Any], *, absorb: bool
+    ) -> Job:
+        live = await self._fleet.get(name)
+        self._jobs.check_room(name)
+        task = Task(live.model.to_bytes(), found, options, absorb=absorb)
+        running = self._jobs.start(live, "fit", options, lambda running: self._run(running, task))
+        running.job.examples = len(found)
+        running.accepted.set_result(None)
+        return running.job
+
+    async def _fit_unread(self, name: str, sent: UnreadFit) -> Job:
+        """Let the process of the fit read the body; wait until it has, to refuse the request if it is wrong."""
+        live = await self._fleet.get(name)
+        self._jobs.check_room(name)
+        task = Task(live.model.to_bytes(), [], sent.options, absorb=True, unread=sent)
+        running = self._jobs.start(live, "fit", sent.options, lambda running: self._run(running, task))
+        await asyncio.wait([running.accepted])
+        if running.accepted.exception() is not None:
+            await self._jobs.forget(running)
+        running.accepted.result()
+        return running.job
+
+    async def _history(self, name: str) -> EncodedExamples:
+        """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
+        stored: deque[tuple[Any, Label]] = deque()
+        size, after = 0, 0
+        while page := await self._journal.events(name, after=after, limit=HISTORY_EVENTS_AT_ONCE):
+            after = page[-1].seq
+            for recorded in page:
+                event = recorded.event
+                if isinstance(event, VOIDING):
+                    stored.clear()
+                    size = 0
+                elif isinstance(event, RoundRevealed | RoundLearned | RoundsLearned):
+                    rounds = _rounds_of(event)
+                    size += sum(_bytes_of(example) for example in rounds)
+                    stored.extend(rounds)
+            while size > self._limits.examples_bytes_max:
+                size -= _bytes_of(stored.popleft())
+        return list(stored)
+
+    async def _run(self, running: Running, task: Task) -> None:
+        running.worker = await Worker.start("service.engine.jobs.fit_process", self._limits)
+        framed = frame(task)
+        task.examples, task.unread = [], None  # they may be large, and are not needed here any more
+        await running.worker.send(framed)
+        del framed
+        report = await self._result(running, running.worker)
+        await self._append(running, report)
+
+    async def _result(self, running: Running, worker: Worker) -> Report:
+        job = running.job
+        while True:
+            report = await worker.receive(Report)
+            if report.read is not None:
+                job.examples, job.options = report.read
+                running.accepted.set_result(None)
+                continue
+            if report.refused is not None:
+                raise report.refused.as_error()
+            if report.failed is not None:
+                raise InvalidRequest(report.failed)
+            if report.wrong is not None:
+                raise InvalidRequest.at(report.wrong_field or "examples", report.wrong)
+            if report.result is not None:
+                return report
+            job.progress = report.progress
+
+    async def _append(self, running: Running, report: Report) -> None:
+        """Append the result as an event, by which the model takes the new weights."""
+        job = running.job
+        live = await self._fleet.get(job.model)
+        model, labels = live.model, report.labels or []
+        known = len(model.labels.values)
+        if live.life != running.life or model.labels.values != labels[:known]:
+            raise InvalidRequest("the model was made anew, or learned new classes, while the job ran")
+        job.result = report.result
+        event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
+                            {**job.options, **(report.result or {})})  # fmt: skip
+        await self._fleet.append(live, event)
+        if live.model.labels.values[known:] != labels[known:]:
+            raise InvalidRequest("the model learned new classes while the job ended")
+        job.version = live.model.version
+
+
+def _rounds_of(event: RoundRevealed | RoundLearned | RoundsLearned) -> EncodedExamples:
+    if isinstance(event, RoundsLearned):
+        return list(zip(features_of(event), event.labels, strict=True))
+    return [(event.features, event.label)]
+
+
+def _bytes_of(example: tuple[Any, Label]) -> int:
+    return EXAMPLE_BYTES + features_bytes(example[0])

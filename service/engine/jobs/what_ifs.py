@@ -1,0 +1,137 @@
+"""Replays of a model's retained history through other settings, as jobs."""
+
+from typing import Any, NamedTuple
+
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.models import Models
+from service.engine.history.stepping import Trimmed, pages
+from service.engine.jobs.job import Job
+from service.engine.jobs.jobs import Jobs, Running
+from service.engine.jobs.what_if_process import Report, Task
+from service.engine.jobs.worker import JobLimits, Worker, frame
+from service.engine.model.admission import is_crossed, new_features, takes_dimension
+from service.engine.model.contest import NO_CHALLENGERS
+from service.engine.model.model import Model
+from service.engine.model.settings import ModelLimits, complete
+from service.engine.model.sizes import numbers_to_come
+from service.errors import InvalidRequest, ModelExists, UnknownModel
+from service.journal.protocol import Journal
+
+SAID_BY_CLIENTS = ("labels", "protocol")
+"""Settings of what is sent, not of what is made of it: the history has come about with these."""
+
+
+class WhatIf(NamedTuple):
+    """What a client wants to know."""
+
+    tried: dict[str, dict[str, Any]]
+    """Settings to put in the place of the model's own, by what to call them where one is wrong."""
+    keep_as: str | None
+    """The name for a model that is what the best of them has become."""
+
+
+class WhatIfs:
+    """Starts replays. The live model is never touched."""
+
+    def __init__(
+        self, jobs: Jobs, journal: Journal, fleet: Fleet, models: Models, limits: JobLimits
+    ) -> None:
+        self._jobs = jobs
+        self._journal = journal
+        self._fleet = fleet
+        self._models = models
+        self._limits = limits
+
+    async def start(self, name: str, wanted: WhatIf, model_limits: ModelLimits) -> Job:
+        live = await self._fleet.get(name)
+        completed = [
+            _completed(live.model, given, model_limits, field)
+            for field, given in wanted.tried.items()
+        ]
+        if wanted.keep_as is not None:
+            await self._check_free(wanted.keep_as)
+            live = await self._fleet.get(name)
+        self._jobs.check_room(name)
+        task = Task(None, completed, live.model.settings["confidence"], keep=wanted.keep_as is not None)
+        options = {"grid": list(wanted.tried.values()), "as": wanted.keep_as}
+        running = self._jobs.start(
+            live, "replay", options, lambda running: self._run(running, task, wanted.keep_as)
+        )
+        running.accepted.set_result(None)
+        return running.job
+
+    async def _check_free(self, name: str) -> None:
+        try:
+            await self._fleet.get(name)
+        except UnknownModel:
+            return
+        raise ModelExists(f"there is a model {name!r}")
+
+    async def _run(self, running: Running, task: Task, keep_as: str | None) -> None:
+        job = running.job
+        milestone = await self._journal.milestone(job.model, None)
+        if milestone is None or milestone.life != running.life:
+            raise InvalidRequest("there is no history to replay")
+        task.start = milestone.state
+        running.worker = worker = await Worker.start("service.engine.jobs.what_if_process", self._limits)
+        await worker.send(frame(task))
+        try:
+            async for page in pages(self._journal, milestone):
+                await worker.send(frame([recorded.event for recorded in page]))
+        except Trimmed:
+            raise InvalidRequest("some of the history was given up while it was read; try again") from None
+        await worker.send(frame([]))
+        report = await self._result(job, worker)
+        job.result = report.result
+        if keep_as is not None:
+            assert report.settings is not None and report.state is not None
+            await self._models.adopt(keep_as, report.settings, report.state, forked_from=job.model)
+
+    async def _result(self, job: Job, worker: Worker) -> Report:
+        while True:
+            report = await worker.receive(Report)
+            if report.failed is not None:
+                raise InvalidRequest(report.failed)
+            if report.result is not None:
+                return report
+            job.progress = report.progress
+
+
+def _completed(model: Model, given: dict[str, Any], limits: ModelLimits, field: str) -> dict[str, Any]:
+    """The model's settings with some others in their place; InvalidRequest names what cannot be tried."""
+    own = {name: value for name, value in model.settings.items() if name not in NO_CHALLENGERS}
+    for name in SAID_BY_CLIENTS:
+        if name in given and given[name] != own[name]:
+            raise InvalidRequest.at(f"{field}{name}", "cannot be changed for a history that is there already")
+    if "learner" in given and "multiclass" not in given and own["labels"] is not None:
+        own["multiclass"] = None  # the strategy of another learner may not be for this one
+    try:
+        completed = complete(own | given, limits)
+    except InvalidRequest as error:
+        wrong = error.fields[0]
+        raise InvalidRequest.at(field + wrong.field, wrong.message) from None
+    wrong_field, why = _why_not(model, completed) or (None, "")
+    if wrong_field is not None:
+        raise InvalidRequest.at(field + wrong_field, why)
+    return completed
+
+
+def _why_not(model: Model, settings: dict[str, Any]) -> tuple[str, str] | None:
+    """The field for which the examples of the history do not fit settings, and what is wrong; None if they do."""
+    own, features = model.settings["features"], settings["features"]
+    dimension, classes = model.features.dimension, len(model.labels.values)
+    if (own["kind"] == "dense") != (features["kind"] == "dense"):
+        return "features.kind", f"the history has {own['kind']} features"
+    if features["kind"] == "dense" and features["dimension"] not in (None, dimension):
+        return "features.dimension", f"the history has {dimension} numbers"
+    if features["kind"] != "dense" and features["text"] != own["text"]:
+        return "features.text", "must be as it is: the history has words already"
+    if features["kind"] != "dense" and is_crossed(settings) and not is_crossed(model.settings):
+        return "features.crosses", "examples with names may be too long for it"
+    if not takes_dimension(new_features(settings), dimension):
+        return "features", f"examples of {dimension} numbers are too long for it"
+    if classes > settings["classes_max"]:
+        return "multiclass", f"there are {classes} classes, and this takes at most {settings['classes_max']}"
+    if numbers_to_come(settings, dimension, classes) > settings["weights_max"]:
+        return "features", f"it could have over {settings['weights_max']} weights"
+    return None
