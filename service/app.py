@@ -26,7 +26,7 @@ from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenants import TenantBlocks, TenantJobs, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
-from service.web.routes import challengers, docs, feed, health, jobs, metrics, models, rounds, stats
+from service.web.routes import challengers, docs, feed, health, jobs, metrics, models, rounds, stats, what_if
 from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import DiskRoom
@@ -167,7 +167,9 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     )
     app.include_router(models.router(models_seen, limits, Importing(limits, engine.clock)))
     app.include_router(challengers.router(models_seen, limits))
-    app.include_router(jobs.router(TenantJobs(engine.jobs), engine.clock))
+    tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs)
+    app.include_router(jobs.router(tenant_jobs, engine.clock))
+    app.include_router(what_if.router(tenant_jobs, limits, engine.clock))
     app.include_router(stats.router(models_seen, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet))

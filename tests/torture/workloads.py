@@ -136,7 +136,7 @@ async def fit(directory: Path, plan: Plan) -> None:
     await engine.open()
     examples = [{"features": [x, 1.0, -x], "label": 1 if x > 0 else -1} for x in (-2.0, -1.0, 1.0, 2.0)]
     await engine.rounds.learn("fitted", [1.0, 2.0, 3.0], 1, "before")
-    job = await engine.jobs.fit("fitted", UnreadFit(json.dumps({"examples": examples}).encode(), False, {}))
+    job = await engine.fits.fit("fitted", UnreadFit(json.dumps({"examples": examples}).encode(), False, {}))
     while job.state == "running":
         await asyncio.sleep(0.01)
     assert job.state == "done", job.error

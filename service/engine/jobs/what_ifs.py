@@ -33,9 +33,7 @@ class WhatIf(NamedTuple):
 class WhatIfs:
     """Starts replays. The live model is never touched."""
 
-    def __init__(
-        self, jobs: Jobs, journal: Journal, fleet: Fleet, models: Models, limits: JobLimits
-    ) -> None:
+    def __init__(self, jobs: Jobs, journal: Journal, fleet: Fleet, models: Models, limits: JobLimits) -> None:
         self._jobs = jobs
         self._journal = journal
         self._fleet = fleet
@@ -45,8 +43,7 @@ class WhatIfs:
     async def start(self, name: str, wanted: WhatIf, model_limits: ModelLimits) -> Job:
         live = await self._fleet.get(name)
         completed = [
-            _completed(live.model, given, model_limits, field)
-            for field, given in wanted.tried.items()
+            _completed(live.model, given, model_limits, field) for field, given in wanted.tried.items()
         ]
         if wanted.keep_as is not None:
             await self._check_free(wanted.keep_as)

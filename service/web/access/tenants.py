@@ -24,7 +24,6 @@ from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
 from service.engine.model.settings import ModelLimits
-from service.engine.model.settings import ModelLimits
 from service.engine.names import check_name
 from service.engine.rounds.blocks import Begun, Blocks, Errors
 from service.engine.rounds.explanation import Answered

@@ -11,9 +11,9 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.shares import Tenants
-from service.engine.jobs.fit_process import FitLimits
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import FINISHED_KEPT, Jobs
+from service.engine.jobs.worker import JobLimits
 from service.web.problems import HttpError
 from service.web.stream.held_answers import MEMORY_BYTES_MAX, DiskRoom, HeldAnswers
 from tests.holders import Holder, good, lines_of, refusal
@@ -145,7 +145,7 @@ async def test_finished_fits(tmp_path: Path) -> None:
         Fleet(journal, clock, memory=memory, snapshot_every_events=10),
         clock,
         running_max=2,
-        limits=FitLimits(),
+        limits=JobLimits(),
     )
     of_calm = Job("calm", "calm-0", {}, 1, 1, "done")
     jobs._jobs = {
