@@ -98,7 +98,8 @@ def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in settings.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        is_nested = isinstance(value, dict) and bool(value)
+        found |= flat(value, f"{prefix}{name}.") if is_nested else {prefix + name: value}
     return found
 
 

@@ -20,7 +20,8 @@ class Prediction(Struct, frozen=True):
 
     `probability` is the estimated chance that the label is right, None before the model's first reveal. `set` are the
     labels that a model with a `coverage` does not rule out, None if it rules out nothing; `ask` tells whether a model
-    with `ask` wants the label to be revealed. `expert` names whose explanation it is, of a model of `auto`.
+    with `ask` wants the label to be revealed. `expert` names whose explanation it is, of a model of `auto`, and
+    `served_by` the learner whose label it is, of a model with challengers.
     """
 
     prediction_id: str
@@ -34,6 +35,7 @@ class Prediction(Struct, frozen=True):
     ask: bool | None = None
     expert: str | None = None
     ask_probability: float | None = None
+    served_by: str | None = None
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

@@ -97,6 +97,15 @@ class AsyncClient:
     async def delete_model(self, model: str) -> None:
         await self._send(calls.delete_model(model))
 
+    async def add_challenger(self, model: str, name: str, **settings: Any) -> ModelInfo:
+        return await self._send(calls.add_challenger(model, name, settings))
+
+    async def remove_challenger(self, model: str, name: str) -> None:
+        await self._send(calls.remove_challenger(model, name))
+
+    async def promote(self, model: str, challenger: str) -> ModelInfo:
+        return await self._send(calls.promote(model, challenger))
+
     async def export_model(self, model: str, *, format: str = "novikoff") -> bytes:
         return await self._send(calls.export_model(model, format))
 

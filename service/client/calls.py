@@ -184,6 +184,18 @@ def delete_model(model: str) -> Call[None]:
     return Call("DELETE", _path(model), type(None), repeatable=False)
 
 
+def add_challenger(model: str, name: str, settings: Mapping[str, Any]) -> Call[ModelInfo]:
+    return _post(f"{_path(model)}/challengers", {"name": name, **settings}, ModelInfo, repeatable=False)
+
+
+def remove_challenger(model: str, name: str) -> Call[None]:
+    return Call("DELETE", f"{_path(model)}/challengers/{quote(name, safe='')}", type(None), repeatable=False)
+
+
+def promote(model: str, challenger: str) -> Call[ModelInfo]:
+    return _post(f"{_path(model)}/promote", {"challenger": challenger}, ModelInfo, repeatable=False)
+
+
 class Bytes(Call[bytes]):
     """A call whose answer is not decoded."""
 

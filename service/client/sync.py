@@ -122,6 +122,17 @@ class Client:
     def delete_model(self, model: str) -> None:
         self._send(calls.delete_model(model))
 
+    def add_challenger(self, model: str, name: str, **settings: Any) -> ModelInfo:
+        """One more learner, which predicts in shadow; what is not set is as the champion has it."""
+        return self._send(calls.add_challenger(model, name, settings))
+
+    def remove_challenger(self, model: str, name: str) -> None:
+        self._send(calls.remove_challenger(model, name))
+
+    def promote(self, model: str, challenger: str) -> ModelInfo:
+        """Let a challenger serve from now on; the champion takes its place, so promoting that undoes it."""
+        return self._send(calls.promote(model, challenger))
+
     def export_model(self, model: str, *, format: str = "novikoff") -> bytes:
         """All that the model is, as JSON. `sklearn` and `onnx`: what others need of a linear model."""
         return self._send(calls.export_model(model, format))

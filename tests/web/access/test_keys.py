@@ -29,7 +29,13 @@ def roles() -> dict[str, Role]:
 
 
 ROUTES = roles()
-FILLED = {"{model}": "m", "{job_id}": "j", "{name}": "app.js", "{asset}": "swagger-ui.css"}
+FILLED = {
+    "{model}": "m",
+    "{challenger}": "c",
+    "{job_id}": "j",
+    "{name}": "app.js",
+    "{asset}": "swagger-ui.css",
+}
 
 
 class Guarded:
