@@ -34,9 +34,9 @@ from service.engine.jobs.fit_process import FitLimits, Report, Task, frame
 from service.engine.jobs.job import Job, Question
 from service.errors import InvalidRequest, JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.events import (
+    VOIDING,
     Label,
     ModelFitted,
-    ModelReset,
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
@@ -196,7 +196,7 @@ class Jobs:
             after = page[-1].seq
             for recorded in page:
                 event = recorded.event
-                if isinstance(event, ModelReset):
+                if isinstance(event, VOIDING):
                     stored.clear()
                     size = 0
                 elif isinstance(event, RoundRevealed | RoundLearned | RoundsLearned):

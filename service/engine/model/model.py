@@ -16,6 +16,7 @@ from service.events import (
     Label,
     ModelFitted,
     ModelReset,
+    ModelRolledBack,
     PredictionsExpired,
     RoundLearned,
     RoundRevealed,
@@ -63,6 +64,8 @@ class Model(ModelState):
             case ModelReset():
                 self.version += 1
                 self.begin(event.at, self.features.dimension)
+            case ModelRolledBack():
+                self._go_back(event)
         return None
 
     def _seen(self, event: RoundRevealed) -> Seen:
@@ -83,13 +86,25 @@ class Model(ModelState):
         delay = max(0, self.version - event.version_seen)
         return Seen(event.predicted_at, certainty, stale, stale_weight, delay, was_asked, before_reset)
 
+    def takes(self, event: ModelFitted) -> bool:
+        """Not if a class has appeared since the job looked: the fit has no weights for it."""
+        return self.labels.values == event.labels[: len(self.labels.values)]
+
     def _take_fit(self, event: ModelFitted) -> None:
-        if self.labels.values != event.labels[: len(self.labels.values)]:
-            return  # a class has appeared since the job looked, and the fit has no weights for it
+        if not self.takes(event):
+            return
         self.restore_parts(event.labels, *read_fit(event.features, event.classifier))
         self.version += 1
         self.origin = "fitted"
         self.bound = None
+
+    def _go_back(self, event: ModelRolledBack) -> None:
+        then, version = Model.from_bytes(event.state), self.version + 1
+        for part in ModelState.__slots__:
+            if part not in ("name", "created_at"):
+                setattr(self, part, getattr(then, part))
+        self.version = version
+        self.updated_at = self.began_at = event.at
 
     def bound_report(self) -> dict[str, Any]:
         """The mistake bound and how much of it is used; see docs/theory.md."""
