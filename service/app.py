@@ -23,10 +23,22 @@ from service.loop_pauses import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
-from service.web.access.tenants import TenantBlocks, TenantJobs, TenantModels, TenantRounds
+from service.web.access.tenants import TenantBlocks, TenantHistory, TenantJobs, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
-from service.web.routes import challengers, docs, feed, health, jobs, metrics, models, rounds, stats, what_if
+from service.web.routes import (
+    challengers,
+    docs,
+    feed,
+    going_back,
+    health,
+    jobs,
+    metrics,
+    models,
+    rounds,
+    stats,
+    what_if,
+)
 from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import DiskRoom
@@ -108,6 +120,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
     traffic = Traffic()
     models_seen = TenantModels(engine.models)
+    history_seen = TenantHistory(engine.past, engine.going_back)
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     answers_room = _answers_room(settings, engine.fleet.tenants)
@@ -165,12 +178,13 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         docs_url=None,
         redoc_url=None,
     )
-    app.include_router(models.router(models_seen, limits, Importing(limits, engine.clock)))
+    app.include_router(models.router(models_seen, history_seen, limits, Importing(limits, engine.clock)))
+    app.include_router(going_back.router(history_seen))
     app.include_router(challengers.router(models_seen, limits))
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs)
     app.include_router(jobs.router(tenant_jobs, engine.clock))
     app.include_router(what_if.router(tenant_jobs, limits, engine.clock))
-    app.include_router(stats.router(models_seen, engine.clock))
+    app.include_router(stats.router(models_seen, history_seen, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet))
     app.include_router(health.router(why_unready))

@@ -10,6 +10,7 @@ NovikoffError
 │   ├── UnknownModel             unknown-model
 │   ├── UnknownPrediction        unknown-prediction
 │   ├── PredictionExpired        prediction-expired
+│   ├── VersionGone              version-gone: too old, no longer kept
 │   ├── ModelExists              model-exists
 │   ├── TooManyModels            too-many-models
 │   ├── UnknownChallenger        unknown-challenger
@@ -42,6 +43,7 @@ NovikoffError
 """
 
 import copyreg
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -56,6 +58,8 @@ class FieldError:
 
 class NovikoffError(Exception):
     code = "error"
+    members: Mapping[str, Any] = {}
+    """What the problem document has beside what all have."""
 
     def __init__(self, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
         super().__init__(detail)
@@ -124,6 +128,14 @@ class UnknownPrediction(RequestError):
 
 class PredictionExpired(RequestError):
     code = "prediction-expired"
+
+
+class VersionGone(RequestError):
+    code = "version-gone"
+
+    def __init__(self, version: int, oldest: int) -> None:
+        super().__init__(f"version {version} is no longer kept; the oldest that can be had is {oldest}")
+        self.members = {"oldest_version": oldest}
 
 
 class ModelExists(RequestError):

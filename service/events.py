@@ -26,6 +26,8 @@ class ModelImported(Event, frozen=True, tag="imported"):
 
     settings: dict[str, Any]
     state: bytes
+    forked_from: str | None = None
+    """The model of this journal whose state it is; None if it came from outside."""
 
 
 class ModelFitted(Event, frozen=True, tag="fitted"):
@@ -179,6 +181,17 @@ class ModelReset(Event, frozen=True, tag="reset"):
     """
 
 
+class ModelRolledBack(Event, frozen=True, tag="rolled-back"):
+    """Back to what the model was at the version `to`, all of it. Its version rises all the same.
+
+    The event carries the state, so that it can be applied when the events that led there are no longer kept.
+    Predictions not yet revealed are void, as after a reset: what served them is gone.
+    """
+
+    to: int
+    state: bytes
+
+
 class ModelDeleted(Event, frozen=True, tag="deleted"):
     pass
 
@@ -197,8 +210,12 @@ AnyEvent = (
     | PredictionsExpired
     | DriftDetected
     | ModelReset
+    | ModelRolledBack
     | ModelDeleted
 )
+
+VOIDING = (ModelReset, ModelRolledBack)
+"""Events after which no prediction made before them can be revealed."""
 
 
 class Prediction(msgspec.Struct, frozen=True, array_like=True):

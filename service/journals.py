@@ -24,6 +24,7 @@ def make_journal(settings: Settings) -> Journal:
         events_kept_max=settings.events_kept_max,
         expired_remembered_max=settings.pending_max,
         scrub_rows_per_second=settings.scrub_rows_per_second,
+        history_bytes_max=settings.history_bytes_max,
     )
 
 
@@ -60,6 +61,7 @@ def _on_cluster(settings: Settings) -> Journal:
             queue_events_max=settings.queue_events_max,
             events_kept_max=settings.events_kept_max,
             events_kept_seconds=kept_seconds,
+            history_bytes_max=settings.history_bytes_max,
             ids_kept_seconds=kept_seconds,
         )
     )

@@ -1,3 +1,4 @@
+# long: every setting there is
 """Every setting, declared once: its name, its default, its range and what it is for.
 
 The environment variable of a setting is its name in capitals with `NOVIKOFF_` before it.
@@ -136,6 +137,12 @@ class Settings(BaseSettings):
     )
     events_kept_max: int = Field(
         100_000, ge=0, description="events of a model that are kept once a snapshot covers them"
+    )
+    history_bytes_max: int = Field(
+        16_777_216,
+        ge=0,
+        description="what the snapshots of a model may take that are kept for its older versions, at most 32 of them;"
+        " the two newest stay in any case",
     )
 
     lag_events_max: int = Field(

@@ -94,6 +94,12 @@ class AsyncClient:
     async def reset_model(self, model: str) -> ModelInfo:
         return await self._send(calls.reset_model(model))
 
+    async def rollback_model(self, model: str, to: int) -> ModelInfo:
+        return await self._send(calls.rollback_model(model, to))
+
+    async def fork_model(self, model: str, new: str, *, at: int | None = None) -> ModelInfo:
+        return await self._send(calls.fork_model(model, new, at))
+
     async def delete_model(self, model: str) -> None:
         await self._send(calls.delete_model(model))
 
@@ -106,17 +112,17 @@ class AsyncClient:
     async def promote(self, model: str, challenger: str) -> ModelInfo:
         return await self._send(calls.promote(model, challenger))
 
-    async def export_model(self, model: str, *, format: str = "novikoff") -> bytes:
-        return await self._send(calls.export_model(model, format))
+    async def export_model(self, model: str, *, format: str = "novikoff", at: int | None = None) -> bytes:
+        return await self._send(calls.export_model(model, format, at))
 
     async def import_model(self, model: str, export: bytes) -> ModelInfo:
         return await self._send(calls.import_model(model, export))
 
-    async def weights(self, model: str) -> Weights:
-        return await self._send(calls.weights(model))
+    async def weights(self, model: str, *, at: int | None = None) -> Weights:
+        return await self._send(calls.weights(model, at))
 
-    async def stats(self, model: str) -> Stats:
-        return await self._send(calls.stats(model))
+    async def stats(self, model: str, *, at: int | None = None) -> Stats:
+        return await self._send(calls.stats(model, at))
 
     async def fleet(
         self, prefix: str = "", *, sort: str = "name", limit: int = 100, cursor: str | None = None

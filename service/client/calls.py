@@ -161,7 +161,7 @@ def chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
         yield chunk
 
 
-# Models. Creating, resetting and deleting are not repeated: another client may do the same between two tries.
+# Models. What makes, changes or deletes one is not repeated: another client may do the same between two tries.
 
 
 def create_model(model: str, settings: Mapping[str, Any]) -> Call[ModelInfo]:
@@ -203,23 +203,31 @@ class Bytes(Call[bytes]):
         return response.content
 
 
-def export_model(model: str, format: str) -> Bytes:
-    return Bytes("GET", f"{_path(model)}/export", bytes, params=_params(format=format))
+def rollback_model(model: str, to: int) -> Call[ModelInfo]:
+    return _post(f"{_path(model)}/rollback", {"to": to}, ModelInfo, repeatable=False)
+
+
+def fork_model(model: str, new: str, at: int | None) -> Call[ModelInfo]:
+    return _post(f"{_path(model)}/fork", {"as": new, "at": at}, ModelInfo, repeatable=False)
+
+
+def export_model(model: str, format: str, at: int | None) -> Bytes:
+    return Bytes("GET", f"{_path(model)}/export", bytes, params=_params(format=format, at=at))
 
 
 def import_model(model: str, export: bytes) -> Call[ModelInfo]:
     return Call("PUT", _path(model), ModelInfo, export, repeatable=False)
 
 
-def weights(model: str) -> Call[Weights]:
-    return Call("GET", f"{_path(model)}/weights", Weights)
+def weights(model: str, at: int | None) -> Call[Weights]:
+    return Call("GET", f"{_path(model)}/weights", Weights, params=_params(at=at))
 
 
 # Statistics
 
 
-def stats(model: str) -> Call[Stats]:
-    return Call("GET", f"/stats/{quote(model, safe='')}", Stats)
+def stats(model: str, at: int | None) -> Call[Stats]:
+    return Call("GET", f"/stats/{quote(model, safe='')}", Stats, params=_params(at=at))
 
 
 def fleet(prefix: str, sort: str, limit: int, cursor: str | None) -> Call[Fleet]:

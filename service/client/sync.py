@@ -119,6 +119,14 @@ class Client:
         """Back to the start: no weights, no statistics; predictions not yet revealed are void."""
         return self._send(calls.reset_model(model))
 
+    def rollback_model(self, model: str, to: int) -> ModelInfo:
+        """Make the model all that it was at a version; predictions not yet revealed are void."""
+        return self._send(calls.rollback_model(model, to))
+
+    def fork_model(self, model: str, new: str, *, at: int | None = None) -> ModelInfo:
+        """Make another model, `new`, that begins as this one is, or was at a version."""
+        return self._send(calls.fork_model(model, new, at))
+
     def delete_model(self, model: str) -> None:
         self._send(calls.delete_model(model))
 
@@ -133,19 +141,21 @@ class Client:
         """Let a challenger serve from now on; the champion takes its place, so promoting that undoes it."""
         return self._send(calls.promote(model, challenger))
 
-    def export_model(self, model: str, *, format: str = "novikoff") -> bytes:
-        """All that the model is, as JSON. `sklearn` and `onnx`: what others need of a linear model."""
-        return self._send(calls.export_model(model, format))
+    def export_model(self, model: str, *, format: str = "novikoff", at: int | None = None) -> bytes:
+        """All that the model is, or was at a version, as JSON. `sklearn` and `onnx`: what others need of it."""
+        return self._send(calls.export_model(model, format, at))
 
     def import_model(self, model: str, export: bytes) -> ModelInfo:
         """Make a model from an export: the same predictions, to the bit."""
         return self._send(calls.import_model(model, export))
 
-    def weights(self, model: str) -> Weights:
-        return self._send(calls.weights(model))
+    def weights(self, model: str, *, at: int | None = None) -> Weights:
+        """The weights as they are, or were at a version; Refused with `version-gone` if that is no longer kept."""
+        return self._send(calls.weights(model, at))
 
-    def stats(self, model: str) -> Stats:
-        return self._send(calls.stats(model))
+    def stats(self, model: str, *, at: int | None = None) -> Stats:
+        """All statistics as they are, or were at a version."""
+        return self._send(calls.stats(model, at))
 
     def fleet(
         self, prefix: str = "", *, sort: str = "name", limit: int = 100, cursor: str | None = None

@@ -9,6 +9,8 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
 from service.engine.fleet.shares import Tenants
+from service.engine.history.going_back import GoingBack
+from service.engine.history.past import Past
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
@@ -47,7 +49,8 @@ class Rules:
 
 class Engine:
     """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
-    `jobs`: what takes long, in processes of their own: `fits` and `what_ifs`. `fleet`: the models in memory."""
+    `past`: older versions. `going_back`: rollback and fork. `fits` and `what_ifs`: what takes long, as
+    `jobs`. `fleet`: the models in memory."""
 
     def __init__(
         self,
@@ -79,6 +82,8 @@ class Engine:
             default_settings=rules.default_settings,
             models_max=rules.models_max,
         )
+        self.past = Past(journal, self.fleet)
+        self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
         self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)
         self.what_ifs = WhatIfs(self.jobs, journal, self.fleet, self.models, rules.fit)

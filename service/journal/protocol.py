@@ -106,6 +106,16 @@ class StoredModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Milestone:
+    """A place in the history of a model from which it can be replayed: all events after it are kept."""
+
+    life: int
+    seq: int
+    """The last event that is part of `state`; 0 without one, and then the event that made the model is the next."""
+    state: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """One line of the list of models."""
 
@@ -306,6 +316,21 @@ class Journal(Protocol):
 
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
         """A model's events that are still kept, with numbers above `after`, oldest first. `limit` -1: all of them."""
+        ...
+
+    async def milestone(self, model: str, version: int | None) -> Milestone | None:
+        """The newest milestone at or before a version, or the oldest there is if `version` is None.
+
+        None if there is none. The version of the oldest snapshot may not be known: it is returned if no other can be,
+        and the caller has to see whether it is of a later version.
+        """
+        ...
+
+    async def history(self, milestone: Milestone, *, after: int, limit: int) -> list[Recorded] | None:
+        """The model's events with numbers above `after`, which is the milestone's or the last of the call before.
+
+        None if some of them have been trimmed meanwhile, or the model was deleted.
+        """
         ...
 
     async def models(self, page: Page) -> list[Listed]:

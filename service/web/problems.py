@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem documents: the one place that knows statuses."""
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -38,6 +39,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "prediction-id-taken": (409, "The id was used before"),
     "reveal-first": (409, "An earlier prediction waits for its label"),
     "prediction-expired": (410, "The prediction has expired"),
+    "version-gone": (410, "The version is no longer kept"),
     "body-too-large": (413, "The body is too large"),
     "answers-untaken": (413, "More answers wait than may"),
     "unsupported-media-type": (415, "The body is of another type"),
@@ -59,6 +61,8 @@ PROBLEMS: dict[str, tuple[int, str]] = {
 }
 """Every code with its status and its title."""
 
+NO_MEMBERS: Mapping[str, Any] = {}
+
 _overloads = logs.Seldom()
 
 _CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed", 400: "malformed-json"}
@@ -73,9 +77,11 @@ class HttpError(NovikoffError):
         self.headers = headers
 
 
-def problem(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> tuple[int, bytes]:
-    """The status and the body of a problem document."""
-    document = problem_document(code, detail, fields)
+def problem(
+    code: str, detail: str, fields: tuple[FieldError, ...] = (), members: Mapping[str, Any] = NO_MEMBERS
+) -> tuple[int, bytes]:
+    """The status and the body of a problem document, with further members."""
+    document = {**problem_document(code, detail, fields), **members}
     return document["status"], msgspec.json.encode(document)
 
 
@@ -104,8 +110,10 @@ def headers_of(status: int) -> dict[str, str]:
     return {"connection": "close"} if status == 413 else {}
 
 
-def respond(code: str, detail: str, fields: tuple[FieldError, ...] = ()) -> Response:
-    status, body = problem(code, detail, fields)
+def respond(
+    code: str, detail: str, fields: tuple[FieldError, ...] = (), members: Mapping[str, Any] = NO_MEMBERS
+) -> Response:
+    status, body = problem(code, detail, fields, members)
     return Response(body, status, headers_of(status), MEDIA_TYPE)
 
 
@@ -130,7 +138,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(NovikoffError)
     async def ours(_: Request, error: NovikoffError) -> Response:
-        answer = respond(error.code, error.detail, error.fields)
+        answer = respond(error.code, error.detail, error.fields, error.members)
         if isinstance(error, HttpError):
             answer.headers.update({name.decode(): value.decode() for name, value in error.headers})
         return answer

@@ -54,6 +54,22 @@ def test_the_life_of_a_model(client: Any, name: str) -> None:
     assert (refused.value.code, refused.value.status) == ("unknown-model", 404)
 
 
+def test_older_versions_are_asked_for_gone_back_to_and_forked(client: Any, name: str) -> None:
+    for label in (1, -1, 1):
+        client.learn(name, [1.0, 2.0], label)
+    assert client.weights(name, at=0).classes[0].weights == [0.0, 0.0]
+    assert client.stats(name, at=1).rounds.revealed == 1
+    assert client.fork_model(name, f"{name}-fork", at=2).version == 2
+    assert client.fork_model(name, f"{name}-now").version == 3
+    assert client.rollback_model(name, 1).version == 4
+    assert client.weights(name).classes == client.weights(name, at=1).classes
+    assert client.export_model(name, at=2) != client.export_model(name)
+    client.learn(f"{name}-fork", [1.0, 2.0], 1)
+    with pytest.raises(Refused) as refused:
+        client.stats(f"{name}-fork", at=1)
+    assert (refused.value.code, refused.value.status) == ("version-gone", 410)
+
+
 def test_models_are_listed_over_all_pages(client: Any, service: Service, name: str) -> None:
     names = [f"{name}.{i}" for i in range(7)]
     for each in names:

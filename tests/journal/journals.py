@@ -17,7 +17,13 @@ LIFE = 1
 """That of the first model of a journal: its first event makes it."""
 
 
-def sqlite_at(directory: Path, *, durability: str = "process", events_kept_max: int = 5) -> SqliteJournal:
+def sqlite_at(
+    directory: Path,
+    *,
+    durability: str = "process",
+    events_kept_max: int = 5,
+    history_bytes_max: int = 0,
+) -> SqliteJournal:
     return SqliteJournal(
         directory,
         durability=durability,
@@ -25,6 +31,7 @@ def sqlite_at(directory: Path, *, durability: str = "process", events_kept_max: 
         queue_seconds_max=60,
         events_kept_max=events_kept_max,
         expired_remembered_max=2,
+        history_bytes_max=history_bytes_max,
     )
 
 

@@ -23,11 +23,11 @@ from service.engine.model.checks import NONE_NEW, NewLabels
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
+    VOIDING,
     AnyEvent,
     ModelCreated,
     ModelDeleted,
     ModelImported,
-    ModelReset,
     PredictionsExpired,
     RoundLearned,
     RoundRevealed,
@@ -207,7 +207,7 @@ class Fleet:
         if prediction_id is not None:
             if (prediction := live.pending.get(prediction_id)) is not None:
                 self.waiting.remove(live, prediction)
-        elif isinstance(event, ModelReset):
+        elif isinstance(event, VOIDING):
             self._forget_pending(live)
         outcome = self._apply_to(live, seq, event)
         self.changed(live)

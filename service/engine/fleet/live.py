@@ -10,10 +10,10 @@ from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Outcome, OutcomeLog
 from service.engine.model.served import Unlabelled
 from service.events import (
+    VOIDING,
     AnyEvent,
     ModelCreated,
     ModelImported,
-    ModelReset,
     Prediction,
     PredictionsExpired,
 )
@@ -152,7 +152,7 @@ class Live:
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
                 self.expiring = None
-        elif isinstance(event, ModelReset):
+        elif isinstance(event, VOIDING):
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
             self.dropped = 0
@@ -267,6 +267,7 @@ def model_from(event: AnyEvent) -> Model:
     model = Model.from_bytes(event.state)
     model.name = event.model
     model.created_at = model.updated_at = event.at
-    model.origin = "imported"
-    model.bound = None
+    if event.forked_from is None:  # else nobody can have doctored it
+        model.origin = "imported"
+        model.bound = None
     return model

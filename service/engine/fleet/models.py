@@ -85,9 +85,11 @@ class Models:
             raise _exists(name)
         return await self._fleet.get(name)
 
-    async def adopt(self, name: str, settings: dict[str, Any], state: bytes) -> Live:
+    async def adopt(
+        self, name: str, settings: dict[str, Any], state: bytes, forked_from: str | None = None
+    ) -> Live:
         """Create a model from the state of another; ModelExists if there is one of this name, which is not changed."""
-        event = ModelImported(name, self._clock.now(), settings, state)
+        event = ModelImported(name, self._clock.now(), settings, state, forked_from)
         if not await self._add(event):
             raise _exists(name)
         return await self._fleet.get(name)

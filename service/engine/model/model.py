@@ -20,6 +20,7 @@ from service.events import (
     Label,
     ModelFitted,
     ModelReset,
+    ModelRolledBack,
     PredictionsExpired,
     RoundLearned,
     RoundRevealed,
@@ -70,12 +71,14 @@ class Model(ModelState):
                 if self.contest is not None:
                     self.contest.remove(self, event.challenger)
             case ChallengerPromoted():
-                is_mark = event.prediction_id is not None
-                if self.contest is not None and not is_mark and self.contest.promote(self, event.challenger):
+                if self.contest is not None and self.promotes(event):
+                    self.contest.promote(self, event.challenger)
                     self.version += 1
             case ModelReset():
                 self.version += 1
                 self.begin(event.at, self.features.dimension)
+            case ModelRolledBack():
+                self._go_back(event)
         return None
 
     def _seen(self, event: RoundRevealed) -> Seen:
@@ -103,9 +106,18 @@ class Model(ModelState):
             self.contest = Contest()
         return self.contest
 
+    def promotes(self, event: ChallengerPromoted) -> bool:
+        """Not if it is the mark of a promotion that the fold has made itself, or the challenger is gone."""
+        is_mark = event.prediction_id is not None
+        return not is_mark and self.contest is not None and event.challenger in self.contest.challengers
+
+    def takes(self, event: ModelFitted) -> bool:
+        """Not if a class has appeared since the job looked: the fit has no weights for it."""
+        return self.labels.values == event.labels[: len(self.labels.values)]
+
     def _take_fit(self, event: ModelFitted) -> None:
-        if self.labels.values != event.labels[: len(self.labels.values)]:
-            return  # a class has appeared since the job looked, and the fit has no weights for it
+        if not self.takes(event):
+            return
         known = len(self.labels.values)
         self.restore_parts(event.labels, *read_fit(event.features, event.classifier))
         if self.contest is not None:
@@ -114,6 +126,14 @@ class Model(ModelState):
         self.version += 1
         self.origin = "fitted"
         self.bound = None
+
+    def _go_back(self, event: ModelRolledBack) -> None:
+        then, version = Model.from_bytes(event.state), self.version + 1
+        for part in ModelState.__slots__:
+            if part not in ("name", "created_at"):
+                setattr(self, part, getattr(then, part))
+        self.version = version
+        self.updated_at = self.began_at = event.at
 
     def bound_report(self) -> dict[str, Any]:
         """The mistake bound and how much of it is used; see docs/theory.md."""

@@ -273,7 +273,7 @@ class ModelState:
             "settings": self.settings,
             "created_at": self.created_at,
             **{name: getattr(self, name) for name in PLAIN},
-            "labels": self.labels.values,
+            "labels": list(self.labels.values),
             "features": self.features.state(),
             "classifier": self.classifier.state(),
             "statistics": self.statistics.state(),

@@ -46,6 +46,7 @@ from service.journal.protocol import (
     Appended,
     Apply,
     Listed,
+    Milestone,
     Overdue,
     Page,
     Recorded,
@@ -110,6 +111,7 @@ class JetStreamJournal:
             subjects,
             events_kept_max=options.events_kept_max,
             events_kept_seconds=options.events_kept_seconds,
+            history_bytes_max=options.history_bytes_max,
         )
         self._waiting = Waiting(api, publisher, subjects)
         self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
@@ -319,6 +321,17 @@ class JetStreamJournal:
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
         entry = self._catalogue.get(model)
         return await self._loader.events(entry, after=after, limit=limit) if entry is not None else []
+
+    async def milestone(self, model: str, version: int | None) -> Milestone | None:
+        entry = self._catalogue.get(model)
+        if entry is None:
+            return None
+        await self._snapshots.settle_of(entry.life)
+        return await self._loader.milestone(entry, version)
+
+    async def history(self, milestone: Milestone, *, after: int, limit: int) -> list[Recorded] | None:
+        entry = self._catalogue.get_life(milestone.life)
+        return await self._loader.history(entry, after=after, limit=limit) if entry is not None else None
 
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)

@@ -14,7 +14,7 @@ from service.journal.jetstream.opening import read_creation
 from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.snapshots import Snapshots
 from service.journal.jetstream.subjects import Subjects
-from service.journal.protocol import Recorded, StoredModel
+from service.journal.protocol import Milestone, Recorded, StoredModel
 
 RETRY_SECONDS = 0.05
 
@@ -88,6 +88,25 @@ class Loader:
                 found = await self._creation(entry)
         rest = limit - len(found) if limit >= 0 else -1
         return found + await self._tail(entry.life, after, rest)
+
+    async def milestone(self, entry: Entry, version: int | None) -> Milestone | None:
+        life = entry.life
+        pointer, _ = await self._snapshots.pointer(life)
+        usable = [kept for kept in pointer.snapshots if kept.seq >= pointer.trimmed_through]
+        if version is None:
+            usable = usable[:1] if pointer.trimmed_through else []
+        for kept in reversed(usable):
+            if version is None or kept.version <= version:
+                state = await self._snapshots.state(life, kept)
+                if state is not None:
+                    return Milestone(life, kept.seq, state)
+        return None if pointer.trimmed_through else Milestone(life, 0, None)
+
+    async def history(self, entry: Entry, *, after: int, limit: int) -> list[Recorded] | None:
+        found = await self.events(entry, after=after, limit=limit)
+        pointer, _ = await self._snapshots.pointer(entry.life)  # after it: what is trimmed now was read
+        is_whole = pointer.trimmed_through <= after and self._catalogue.get_life(entry.life) is not None
+        return found if is_whole else None
 
     async def _creation(self, entry: Entry) -> list[Recorded]:
         opened = await self._bodies.open(

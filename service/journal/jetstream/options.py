@@ -25,3 +25,5 @@ class Options:
     """Events younger than this are never trimmed."""
     ids_kept_seconds: float
     """How long a prediction id is remembered."""
+    history_bytes_max: int = 0
+    """What the snapshots of a model may take together that are kept for its older versions."""

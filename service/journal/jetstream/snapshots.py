@@ -12,6 +12,7 @@ from functools import partial
 
 from service.background import run_once
 from service.errors import NovikoffError
+from service.journal import thinning
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
@@ -21,7 +22,6 @@ from service.journal.protocol import Snapshot
 
 log = logging.getLogger(__name__)
 
-SNAPSHOTS_KEPT = 2
 PAGES_MAX = 1_000
 SAVED_AT_ONCE = 8
 BLOB_MARGIN_US = 600_000_000
@@ -39,12 +39,14 @@ class Snapshots:
         *,
         events_kept_max: int,
         events_kept_seconds: float,
+        history_bytes_max: int,
     ) -> None:
         self._api = api
         self._publisher = publisher
         self._subjects = subjects
         self._parts = Parts(api, publisher, subjects.state)
         self._events_kept_max = events_kept_max
+        self._history_bytes_max = history_bytes_max
         self._events_kept_us = round(events_kept_seconds * 1e6)
         self._queues: dict[int, list[tuple[Snapshot, int]]] = {}
         self._tasks_by_life: dict[int, Task[None]] = {}
@@ -117,7 +119,7 @@ class Snapshots:
             kept = KeptSnapshot(snapshot.seq, snapshot.version, parts, voided_through)
             snapshots = [*pointer.snapshots, kept]
             moved = Pointer(
-                snapshots[-SNAPSHOTS_KEPT:],
+                self._thinned(snapshots, len(snapshot.state)),
                 [*pointer.pages, page][-PAGES_MAX:],
                 max(pointer.trimmed_through, life if life in self._incomplete else 0),
                 pointer.blobs_below,
@@ -132,14 +134,14 @@ class Snapshots:
 
     def _trimmed(self, pointer: Pointer, now: int) -> Pointer:
         """The pointer without the pages of events that are to be trimmed: too many and too old."""
-        version = pointer.snapshots[-1].version - self._events_kept_max
+        newest = pointer.snapshots[-thinning.NEWEST_KEPT :]
+        version = newest[-1].version - self._events_kept_max
         due = [
             page
             for page in pointer.pages
             if page.version <= version
             and page.at <= now - self._events_kept_us
-            and page.through
-            <= pointer.snapshots[0].seq  # a replica that is loading the model needs later ones
+            and page.through <= newest[0].seq  # a replica that is loading the model needs later ones
         ]
         if not due:
             return pointer
@@ -147,7 +149,12 @@ class Snapshots:
         below, at = pointer.blobs_below, pointer.blobs_at
         if last.at - at >= BLOB_MARGIN_US:
             below, at = last.state_seq, last.at
-        return Pointer(pointer.snapshots, pointer.pages[len(due) :], last.through, below, at)
+        snapshots = [kept for kept in pointer.snapshots if kept.seq >= last.through]
+        return Pointer(snapshots, pointer.pages[len(due) :], last.through, below, at)
+
+    def _thinned(self, snapshots: list[KeptSnapshot], state_bytes: int) -> list[KeptSnapshot]:
+        room = thinning.room_for(state_bytes, self._history_bytes_max)
+        return [snapshots[place] for place in thinning.kept([kept.version for kept in snapshots], room)]
 
     async def _purge_unreferenced(
         self, life: int, snapshots: list[KeptSnapshot], pages: list[KeptPage], old: Pointer, new: Pointer

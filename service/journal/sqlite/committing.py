@@ -51,6 +51,7 @@ class Committer:
             self._connection,
             events_kept_max=self._opening.events_kept_max,
             expired_remembered_max=self._opening.expired_remembered_max,
+            history_bytes_max=self._opening.history_bytes_max,
         )
         self._files = [*self._opening.files, opened_file(Path(self._log))]
         self._note = Note(Path(self._opening.path), self._opening.durability)

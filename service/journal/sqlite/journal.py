@@ -28,6 +28,7 @@ from service.journal.protocol import (
     Appended,
     Apply,
     Listed,
+    Milestone,
     Overdue,
     Page,
     Recorded,
@@ -38,7 +39,7 @@ from service.journal.protocol import (
     WaitingPrediction,
 )
 from service.journal.seals import Damaged
-from service.journal.sqlite import reading
+from service.journal.sqlite import milestones, reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.large_snapshots import PART_BYTES, LargeSnapshots, sealed
@@ -85,6 +86,7 @@ class SqliteJournal(Unshared):
         events_kept_max: int,
         expired_remembered_max: int,
         scrub_rows_per_second: int = 0,
+        history_bytes_max: int = 0,
     ) -> None:
         """Take the directory; StartError if it is in use or cannot be used."""
         self._path = directory.absolute() / "journal.sqlite"
@@ -97,7 +99,7 @@ class SqliteJournal(Unshared):
             self._lock.release()
             raise
         limits = (events_kept_max, expired_remembered_max)
-        self._opening = Opening(str(self._path), durability, *limits, self._files)
+        self._opening = Opening(str(self._path), durability, *limits, self._files, history_bytes_max)
         self._queue_events_max = queue_events_max
         self._queue_seconds_max = queue_seconds_max
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
@@ -261,6 +263,13 @@ class SqliteJournal(Unshared):
 
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
         return await self._read(reading.events, model, after, limit)
+
+    async def milestone(self, model: str, version: int | None) -> Milestone | None:
+        await self._settle(model)
+        return await self._read(milestones.milestone, model, version)
+
+    async def history(self, milestone: Milestone, *, after: int, limit: int) -> list[Recorded] | None:
+        return await self._read(milestones.history, milestone.life, after, limit)
 
     async def settle(self) -> None:
         await self._large_snapshots.settle()

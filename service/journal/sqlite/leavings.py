@@ -34,6 +34,11 @@ _PARTS_BELOW = (
     " (SELECT rowid FROM snapshot_part WHERE model = ? AND seq < ? LIMIT ?)"
 )
 
+_PARTS_OF_ONE = (
+    "DELETE FROM snapshot_part WHERE rowid IN"
+    " (SELECT rowid FROM snapshot_part WHERE model = ? AND seq = ? LIMIT ?)"
+)
+
 
 class Leavings:
     """The lives that have ended, and their rows."""
@@ -42,10 +47,13 @@ class Leavings:
         self._execute = connection.execute
         self._lives = [life for (life,) in self._execute("SELECT life FROM ended ORDER BY life")]
         self._parts: dict[int, int] = {}  # models, and up to where the parts of their snapshots are to go
+        self._dropped: list[
+            tuple[int, int]
+        ] = []  # models, and single snapshots of theirs whose parts are to go
 
     def __bool__(self) -> bool:
         """Whether there is anything left to remove."""
-        return bool(self._lives or self._parts)
+        return bool(self._lives or self._parts or self._dropped)
 
     def add(self, life: int) -> None:
         """The life has ended; whatever it has is to go."""
@@ -58,6 +66,10 @@ class Leavings:
         if self._execute(question, (life, below)).fetchone():
             self._parts[life] = below
 
+    def drop_parts(self, life: int, seq: int) -> None:
+        """Parts of one snapshot between others are to go; after a kill they stay until those before it go."""
+        self._dropped.append((life, seq))
+
     def free(self, prediction_ids: Iterable[str]) -> None:
         """Remove what stands under these ids now, since others use them."""
         for prediction_id in prediction_ids if self._lives else ():
@@ -69,6 +81,12 @@ class Leavings:
 
     def remove(self, most: int) -> None:
         """Remove about so many rows, or fewer large ones; at least one."""
+        while self._dropped and most > 0:
+            rows = max(1, most // PART_WEIGHT)
+            removed = self._execute(_PARTS_OF_ONE, (*self._dropped[0], rows)).rowcount
+            most -= removed * PART_WEIGHT
+            if removed < rows:
+                del self._dropped[0]
         while self._parts and most > 0:
             life, below = next(iter(self._parts.items()))
             rows = max(1, most // PART_WEIGHT)

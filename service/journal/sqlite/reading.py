@@ -105,7 +105,7 @@ def _prediction(row: Row) -> Prediction:
     return decode_prediction(unseal_pending(sealed, prediction_id, life, at))
 
 
-def _model(connection: sqlite3.Connection, name: str) -> Row | None:
+def model_row(connection: sqlite3.Connection, name: str) -> Row | None:
     """The columns of the row of a model."""
     columns = f"{MODEL_COLUMNS}, digest"
     row = _look_up(connection, "model", columns, name, check_model, "name")
@@ -140,7 +140,7 @@ def has_pending(connection: sqlite3.Connection, through: int) -> bool:
 def load(connection: sqlite3.Connection, model: str) -> StoredModel | None:
     connection.execute("BEGIN")  # one view for all four questions
     try:
-        row = _model(connection, model)
+        row = model_row(connection, model)
         if row is None:
             return None
         number, voided_through, newest = row[0], row[4], row[-1]
@@ -171,9 +171,9 @@ def _state_and_tail(
             log.error("the snapshot of %s after event %d is damaged: %s", model, seq, error, extra=fields)
             is_damaged = True
             continue
-        return seq, state, _events(connection, number, after=seq, limit=-1, follows=seq)
+        return seq, state, chained_events(connection, number, after=seq, limit=-1, follows=seq)
     try:
-        tail = _events(connection, number, after=0, limit=-1, follows=0)
+        tail = chained_events(connection, number, after=0, limit=-1, follows=0)
         if is_damaged and not tail:
             raise Damaged("no event is kept")
         return 0, None, tail
@@ -186,7 +186,7 @@ def _state_and_tail(
 
 
 def outcomes(connection: sqlite3.Connection, model: str, seq: int) -> bytes | None:
-    row = _model(connection, model)
+    row = model_row(connection, model)
     if row is None:
         return None
     page = connection.execute(
@@ -258,11 +258,11 @@ def unsummarised(connection: sqlite3.Connection) -> list[str]:
 
 
 def events(connection: sqlite3.Connection, model: str, after: int, limit: int) -> list[Recorded]:
-    row = _model(connection, model)
-    return _events(connection, row[0], after=after, limit=limit) if row else []
+    row = model_row(connection, model)
+    return chained_events(connection, row[0], after=after, limit=limit) if row else []
 
 
-def _events(
+def chained_events(
     connection: sqlite3.Connection, number: int, *, after: int, limit: int, follows: int | None = None
 ) -> list[Recorded]:
     """Events of a model; Damaged if one is missing between them, or between them and the one that they follow."""

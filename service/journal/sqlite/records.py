@@ -13,6 +13,7 @@ from service.events import (
     ModelDeleted,
     ModelImported,
     ModelReset,
+    ModelRolledBack,
     PredictionsExpired,
     RoundLearned,
     RoundRevealed,
@@ -150,6 +151,7 @@ class Opening(msgspec.Struct, array_like=True):
     events_kept_max: int
     expired_remembered_max: int
     files: list[OpenedFile]
+    history_bytes_max: int = 0
 
 
 # As `codec` encodes events. That module is not imported here because the writing process has no use for its numpy.
@@ -181,6 +183,6 @@ def record_of(event: AnyEvent, life: int) -> Record:
             return DeathRecord(life)
         case PredictionsExpired():
             return EventRecord(life, None, False, Voids(event.at, event.through, event.count), body)
-        case ModelReset():
+        case ModelReset() | ModelRolledBack():
             return EventRecord(life, None, False, Voids(event.at, event.at, 0), body)
     return EventRecord(life, getattr(event, "prediction_id", None), False, None, body)

@@ -21,17 +21,19 @@ class Trimming:
         """The model was deleted, and all its events go another way."""
         self._to_trim.pop(model, None)
 
-    def plan(self, model: int, version: int) -> None:
-        """Let events go whose outcomes are on pages that end with this version or before it."""
-        through = None
+    def through(self, model: int, version: int) -> int:
+        """The last event whose outcome is on a page that ends with this version or before it; 0 if there is none."""
+        through = 0
         # Only the pages that go and one more are looked at: to pass over a hundred took a millisecond.
         pages = "SELECT through, version FROM outcome WHERE model = ? ORDER BY through"
         for end, last_version in self._execute(pages, (model,)):
             if last_version > version:
                 break
             through = end
-        if through is None:
-            return
+        return through
+
+    def plan(self, model: int, through: int) -> None:
+        """Let events go up to this one."""
         self._to_trim[model] = through
         (oldest,) = self._execute("SELECT min(seq) FROM snapshot WHERE model = ?", (model,)).fetchone()
         if through > oldest:  # a gap after it would look like damage while its page is there

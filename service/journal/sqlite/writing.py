@@ -24,10 +24,10 @@ from service.journal.sqlite.records import (
     Voids,
 )
 from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
+from service.journal.sqlite.snapshots_kept import SnapshotsKept
 from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
 
 LIVES_KNOWN_MAX = 100_000
-SNAPSHOTS_KEPT = 2
 FORGOTTEN_MAX = 1_000  # expired predictions that are removed at a time
 REMOVED_AT_ONCE = 512
 """Rows of deleted models that are removed at a time while there is nothing else to write."""
@@ -44,7 +44,12 @@ class Writing:
     """Writes groups of records; keeps the next sequence number, and the newest event of models in use."""
 
     def __init__(
-        self, connection: sqlite3.Connection, *, events_kept_max: int, expired_remembered_max: int
+        self,
+        connection: sqlite3.Connection,
+        *,
+        events_kept_max: int,
+        expired_remembered_max: int,
+        history_bytes_max: int = 0,
     ) -> None:
         self._connection = connection
         self._execute = connection.execute
@@ -56,6 +61,7 @@ class Writing:
         self._newest: dict[int, int] = {}  # models known to live, and the number of the newest event of each
         self._trimming = Trimming(connection)
         self.leavings = Leavings(connection)
+        self._snapshots_kept = SnapshotsKept(connection, self.leavings, bytes_max=history_bytes_max)
 
     def commit(self, group: list[Record]) -> list[Result]:
         """All of the group, durable, or none of it; InDoubt if that cannot be told.
@@ -216,20 +222,16 @@ class Writing:
             return
         self._execute("INSERT OR REPLACE INTO snapshot VALUES (?,?,?)", (model, snapshot.seq, snapshot.state))
         self._execute(
-            "DELETE FROM snapshot WHERE model = ?1 AND seq NOT IN"
-            " (SELECT seq FROM snapshot WHERE model = ?1 ORDER BY seq DESC LIMIT ?2)",
-            (model, SNAPSHOTS_KEPT),
-        )
-        self._execute(
             "INSERT OR REPLACE INTO outcome VALUES (?,?,?,?)",
             (model, snapshot.seq, snapshot.version, snapshot.outcomes),
         )
-        (oldest,) = self._execute("SELECT min(seq) FROM snapshot WHERE model = ?", (model,)).fetchone()
-        self.leavings.add_parts(model, oldest)
+        trimmed_through = self._trimming.through(model, snapshot.version - self._events_kept_max)
+        self._snapshots_kept.thin(snapshot, trimmed_through)
         self._execute("UPDATE model SET newest = max(newest, ?) WHERE id = ?", (snapshot.seq, model))
         self._execute(f"{SEAL_MODEL} WHERE id = ?", (model,))
         self._keep_numbering()
-        self._trimming.plan(model, snapshot.version - self._events_kept_max)
+        if trimmed_through:
+            self._trimming.plan(model, trimmed_through)
 
     def _summarise(self, summaries: SummariesRecord) -> None:
         """Write what lists show of models, and how far each has come, which a load relies on."""

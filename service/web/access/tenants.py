@@ -15,6 +15,8 @@ from service.engine.clock import made_at
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
+from service.engine.history.going_back import GoingBack
+from service.engine.history.past import Past
 from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.job import Job
@@ -203,6 +205,27 @@ class TenantModels:
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         check_known(name)
         return await self._models.events(name, after=after, limit=limit)
+
+
+class TenantHistory:
+    """What the caller's models were."""
+
+    def __init__(self, past: Past, going_back: GoingBack) -> None:
+        self._past = past
+        self._going_back = going_back
+
+    async def at(self, name: str, version: int) -> Model:
+        check_known(name)
+        return await self._past.at(name, version)
+
+    async def rollback(self, name: str, to: int) -> Live:
+        check_known(name)
+        return await self._going_back.rollback(name, to)
+
+    async def fork(self, name: str, new: str, at: int | None) -> Live:
+        check_known(name)
+        check_own(new)
+        return await self._going_back.fork(name, new, at)
 
 
 class TenantJobs:

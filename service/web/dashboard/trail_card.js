@@ -18,6 +18,7 @@ const KINDS = {
   rounds: ({ labels }) => `${plural(labels.length, "round")} learned at once`,
   drift: ({ round }) => `the error rose at round ${count(round)}`,
   reset: () => "back to the start",
+  "rolled-back": ({ to }) => `back to version ${count(to)}`,
 };
 
 export class TrailCard {

@@ -21,9 +21,10 @@ from service.events import AnyEvent
 from service.journal.protocol import Page
 from service.learning.export import export_sklearn
 from service.learning.parameters import BadParameter
+from service.web.access.callers import prefix as own_prefix
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantModels, public_id
+from service.web.access.tenants import TenantHistory, TenantModels, public_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import JSON, media_type_of
 from service.web.http.queries import KNOWN_ONLY
@@ -41,6 +42,10 @@ After = Annotated[str | None, Query(alias="cursor", max_length=128, description=
 AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
 Form = Annotated[Literal["novikoff", "sklearn", "onnx"], Query(alias="format")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
+At = Annotated[
+    int | None,
+    Query(ge=0, le=2**63 - 1, description="a version: as it was then; 410 if that is no longer kept"),
+]
 
 
 class EventLine(BaseModel):
@@ -76,7 +81,9 @@ EXPORT_BODY = {
 }
 
 
-def router(models: TenantModels, limits: ModelLimits, importing: Importing) -> APIRouter:
+def router(
+    models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing
+) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
     @routes.post(
@@ -135,22 +142,27 @@ def router(models: TenantModels, limits: ModelLimits, importing: Importing) -> A
         """
         return Json(describe(await models.reset(model)))
 
-    @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404))
-    @access(Role.READ, tenants=True)
-    async def weights(model: ModelName, largest: Largest = None) -> Response:
-        """The weights, the bias apart: all of them, or the `largest` by absolute value."""
-        return weights_answer((await models.get(model)).model, largest)
+    async def now_or(at: int | None, model: str) -> Model:
+        return (await models.get(model)).model if at is None else await history.at(model, at)
 
-    @routes.get("/models/{model}/export", responses=problems(404))
+    @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404, 410))
     @access(Role.READ, tenants=True)
-    async def export(model: ModelName, form: Form = "novikoff") -> Response:
-        """All that a model is, as JSON; or a linear model for scikit-learn (JSON) or ONNX.
+    async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
+        """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
+        return weights_answer(await now_or(at, model), largest)
+
+    @routes.get("/models/{model}/export", responses=problems(404, 410))
+    @access(Role.READ, tenants=True)
+    async def export(model: ModelName, form: Form = "novikoff", at: At = None) -> Response:
+        """All that a model is, as JSON; or a linear model for scikit-learn (JSON) or ONNX; now or `at` a version.
 
         Of a damaged model it is what is left, and `damaged` says what is missing.
         """
         try:
-            exported = (await models.get(model)).model
+            exported = await now_or(at, model)
         except ModelDamaged:
+            if at is not None:
+                raise
             left, missing = await models.salvage(model)
             return Json({**_export(left, "novikoff"), "damaged": missing})
         if form == "onnx":
@@ -199,6 +211,8 @@ def _export(model: Model, form: str) -> dict[str, Any]:
 def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
     """An event for people: all but the features, which may be large and private."""
     told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
+    if (origin := told.get("forked_from")) and not origin.startswith(own_prefix()):
+        told["forked_from"] = None  # somebody with a key for more models has made it
     if told.get("prediction_id"):
         told["prediction_id"] = public_id(told["prediction_id"])
     if "predicted_at" in told:

@@ -26,6 +26,7 @@ PROBLEM_SCHEMA = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "code": {"enum": sorted(PROBLEMS)},
+        "oldest_version": {"type": "integer", "description": "of `version-gone`"},
         "errors": {
             "type": "array",
             "items": {

@@ -16,10 +16,10 @@ from service.journal.protocol import Listed, Page, Summary, Totals
 from service.turns import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantModels
+from service.web.access.tenants import TenantHistory, TenantModels
 from service.web.http.answers import timestamp
 from service.web.http.queries import KNOWN_ONLY
-from service.web.routes.models import Limit, ModelName, Prefix
+from service.web.routes.models import At, Limit, ModelName, Prefix
 from service.web.routes.openapi import answers, problems
 from service.web.routes.report_cache import ReportCache
 
@@ -75,7 +75,7 @@ def report(live: Live, now: int, fields: frozenset[str] = FIELDS) -> dict[str, A
     return {field: known[field] for field in Stats.__struct_fields__ if field in fields}
 
 
-def router(models: TenantModels, clock: Clock) -> APIRouter:
+def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["statistics"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
     reports_kept = ReportCache(report)
 
@@ -116,11 +116,19 @@ def router(models: TenantModels, clock: Clock) -> APIRouter:
         }
         return unless_known(_encode(answer), if_none_match)
 
-    @routes.get("/stats/{model}", responses=answers(Stats) | AS_KNOWN | problems(404))
+    @routes.get("/stats/{model}", responses=answers(Stats) | AS_KNOWN | problems(404, 410))
     @access(Role.READ, tenants=True)
-    async def one(model: ModelName, fields: Fields = None, if_none_match: IfNoneMatch = None) -> Response:
-        """The statistics of one model."""
+    async def one(
+        model: ModelName, fields: Fields = None, at: At = None, if_none_match: IfNoneMatch = None
+    ) -> Response:
+        """The statistics of one model, now or `at` a version.
+
+        At a version they are as of its last event then, and know of no waiting predictions.
+        """
         wanted = _wanted(fields)
+        if at is not None:
+            then = Live(await history.at(model, at), 0, 0)
+            return unless_known(_encode(report(then, then.model.updated_at, wanted)), if_none_match)
         return unless_known(
             bytes(reports_kept.get(await models.get(model), clock.now(), wanted)), if_none_match
         )

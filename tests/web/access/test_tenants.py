@@ -107,6 +107,15 @@ def same_but_for_the_name(one: httpx.Response, other: httpx.Response) -> bool:
         ("POST", "/models/{}/challengers", {"name": "c"}),
         ("DELETE", "/models/{}/challengers/c", None),
         ("POST", "/models/{}/promote", {"challenger": "c"}),
+        ("GET", "/stats/{}?at=1", None),
+        ("GET", "/stats/{}?at=999", None),
+        ("GET", "/models/{}/weights?at=1", None),
+        ("GET", "/models/{}/export?at=1", None),
+        ("POST", "/models/{}/rollback", {"to": 1}),
+        ("POST", "/models/{}/rollback", {"to": 999}),
+        ("POST", "/models/{}/fork", {"as": "zeta-fork"}),
+        ("POST", "/models/{}/fork", {"as": "zeta-fork", "at": 1}),
+        ("POST", "/models/{}/fork", {"as": "acme-fork", "at": 1}),
         ("POST", "/models/{}/fit", {"source": "history"}),
         ("POST", "/models/{}/fit", {"source": "history", "nonsense": 1}),
         ("POST", "/models/{}/fit", {"examples": [{"features": [1.0], "label": 1}]}),
@@ -137,11 +146,20 @@ def test_making_and_teaching_models_outside_is_forbidden_alike(town: Town, model
         zeta.learn(model, [1.0, 2.0], "no such label", id="mine"),
         zeta.post("/models", {"model": model}),
         zeta.client.put(f"/models/{model}", json=exported),
+        zeta.post("/models/zeta-own/fork", {"as": model}),
     ]
     for answer in tries:
         assert refusal(answer) == (403, "forbidden")
         assert answer.json()["detail"] == "this key is for models whose names begin with 'zeta-'"
     assert refusal(town.owner.get(f"/models/{model}")) == (404, "unknown-model") if model != SECRET else True
+
+
+def test_a_fork_that_was_given_does_not_tell_whose_it_was(town: Town) -> None:
+    good(town.owner.post(f"/models/{SECRET}/fork", {"as": "zeta-gift"}))
+    (first,) = good(town.zeta.get("/models/zeta-gift/events"))["events"]
+    assert first["forked_from"] is None
+    assert good(town.owner.get("/models/zeta-gift/events"))["events"][0]["forked_from"] == SECRET
+    assert town.zeta.client.delete("/models/zeta-gift").status_code == 204
 
 
 def test_lists_totals_and_their_etags_know_only_one_s_own(town: Town) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
-from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, ModelReset, PredictionsExpired
+from service.events import VOIDING, AnyEvent, ModelCreated, ModelDeleted, ModelImported, PredictionsExpired
 from service.journal.jetstream.catalogue.sums import Sums
 from service.journal.jetstream.catalogue.uncovered import Uncovered
 from service.journal.jetstream.messages import Blob, StoredSummary, encode
@@ -53,7 +53,7 @@ class Entry:
         """Note which predictions cannot be revealed any more after an event."""
         if isinstance(event, PredictionsExpired):
             self.voided_through = max(self.voided_through, event.through)
-        elif isinstance(event, ModelReset):
+        elif isinstance(event, VOIDING):
             self.voided_through = max(self.voided_through, event.at)
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from service.events import AnyEvent, ModelReset, Prediction, PredictionsExpired, RoundRevealed
+from service.events import VOIDING, AnyEvent, Prediction, PredictionsExpired, RoundRevealed
 from service.journal.jetstream.link.api import Api, ApiError
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import decode_ids, decode_known_id, encode
@@ -73,7 +73,7 @@ class Waiting:
             served.pop(event.prediction_id, None)
         elif isinstance(event, PredictionsExpired):
             self._served[life] = {name: at for name, at in served.items() if at > event.through}
-        elif isinstance(event, ModelReset):
+        elif isinstance(event, VOIDING):
             self._served[life] = {name: at for name, at in served.items() if at > event.at}
         if not self._served[life]:
             del self._served[life]

@@ -1,0 +1,43 @@
+"""Going back: a model becomes what it was, or another one begins as it was."""
+
+from service.engine.clock import Clock
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
+from service.engine.history.past import Past
+from service.engine.model.model import Model
+from service.errors import InvalidRequest
+from service.events import ModelRolledBack
+from service.journal.codec import encode_state
+
+
+class GoingBack:
+    """Rollbacks and forks. Both are events that carry the state, so that a replay needs nothing older."""
+
+    def __init__(self, fleet: Fleet, models: Models, past: Past, clock: Clock) -> None:
+        self._fleet = fleet
+        self._models = models
+        self._past = past
+        self._clock = clock
+
+    async def rollback(self, name: str, to: int) -> Live:
+        """Make a model what it was at a version; waiting predictions are void. Its version rises by one."""
+        if to == (live := await self._fleet.get(name)).model.version:
+            raise InvalidRequest.at("to", "the model is at this version")
+        state = await _encoded(await self._past.at(name, to, "to"))
+        live, made = await self._fleet.get(name), live.life
+        if live.life == made:
+            await self._fleet.append(live, ModelRolledBack(name, self._clock.now(), to, state))
+            return live
+        raise InvalidRequest.at("to", "the model was made anew meanwhile")
+
+    async def fork(self, name: str, new: str, at: int | None) -> Live:
+        """Make another model that begins as this one was at a version, or is; ModelExists if there is one."""
+        model = (await self._fleet.get(name)).model if at is None else await self._past.at(name, at)
+        return await self._models.adopt(new, model.settings, await _encoded(model), forked_from=name)
+
+
+async def _encoded(model: Model) -> bytes:
+    state = model.state()  # a copy: the model may go on
+    return await beside_the_loop(encode_state, state) if is_large(model) else encode_state(state)

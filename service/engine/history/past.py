@@ -1,0 +1,139 @@
+"""Older versions of models: made again by replaying events after the nearest snapshot before them, a few at a time."""
+
+import asyncio
+from collections import OrderedDict
+from time import monotonic
+
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.restoring import as_damaged
+from service.engine.fleet.shares import Shares
+from service.engine.history.stepping import Trimmed, made_by, model_at, pages, step
+from service.engine.model.checks import bytes_in_memory
+from service.engine.model.model import Model
+from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
+from service.journal.protocol import Journal, Milestone, Recorded
+from service.turns import Turns
+
+MADE_AT_ONCE = 2
+WAITING_MAX = 16
+"""How many requests may wait for their turns or have them; with tenants, none takes more than half of what is left."""
+
+KEPT_MAX = 16
+KEPT_BYTES_MAX = 67_108_864
+"""What was made is kept while it is likely to be asked for again, the least recently used given up first."""
+
+LAG_SECONDS = 5.0
+LOOK_AGAIN_SECONDS = 0.05
+"""The servers of a cluster may not all have the newest events yet that a replica has applied."""
+
+
+class Past:
+    """Models as they were. Whoever gets one must not change it."""
+
+    def __init__(self, journal: Journal, fleet: Fleet) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._kept: OrderedDict[tuple[int, int], Model] = OrderedDict()
+        """By life and version."""
+        self._kept_bytes = 0
+        self._places = Shares(fleet.tenants)
+        self._turns = asyncio.Semaphore(MADE_AT_ONCE)
+
+    async def at(self, name: str, version: int, field: str = "at") -> Model:
+        """A model as it was last at a version: after the event that led there and those that raised it no further.
+
+        VersionGone if that is no longer kept; InvalidRequest, of this `field`, if the version has not come yet. At the
+        present version it is the model itself, which changes as soon as the caller awaits anything.
+        """
+        live = await self._fleet.get(name)
+        if version > live.model.version:
+            if not self._journal.is_shared:
+                raise InvalidRequest.at(field, f"the model is at version {live.model.version}")
+            await self._fleet.reach(name, version)
+            live = await self._fleet.get(name)
+        if version == live.model.version:
+            return live.model
+        return self._found(live.life, version) or await self._in_turn(name, live.life, version)
+
+    def _found(self, life: int, version: int) -> Model | None:
+        model = self._kept.get((life, version))
+        if model is not None:
+            self._kept.move_to_end((life, version))
+        return model
+
+    async def _in_turn(self, name: str, life: int, version: int) -> Model:
+        tenant = self._fleet.tenants.of(name)
+        if not self._places.may_take(tenant, 1, WAITING_MAX):
+            raise Overloaded(f"{self._places.count} older versions are being made; try again later")
+        self._places.add(tenant, 0)
+        try:
+            async with self._turns:
+                model = self._found(life, version)
+                if model is None:
+                    with as_damaged(name):
+                        model = await self._make(name, version)
+                    self._keep(life, version, model)
+                return model
+        finally:
+            self._places.remove(tenant, 0)
+
+    def _keep(self, life: int, version: int, model: Model) -> None:
+        self._kept[life, version] = model
+        self._kept_bytes += bytes_in_memory(model)
+        while len(self._kept) > KEPT_MAX or self._kept_bytes > KEPT_BYTES_MAX:
+            _, given_up = self._kept.popitem(last=False)
+            self._kept_bytes -= bytes_in_memory(given_up)
+
+    async def _make(self, name: str, version: int) -> Model:
+        deadline = monotonic() + (LAG_SECONDS if self._journal.is_shared else 0.0)
+        while True:
+            milestone = await self._journal.milestone(name, version)
+            if milestone is None:
+                raise await self._gone(name, version)
+            try:
+                model, is_there = await self._replayed(milestone, version)
+            except Trimmed:
+                continue  # then there is a later milestone, or none any more
+            if model is not None and model.version > version:
+                raise await self._gone(name, version)
+            if model is not None and is_there:
+                return model
+            if monotonic() >= deadline:
+                raise JournalUnavailable(f"the events up to version {version} cannot be read just now")
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _replayed(self, milestone: Milestone, version: int) -> tuple[Model | None, bool]:
+        """The model at a version, or as near to it as the events lead; whether the next one was seen that leads on."""
+        model = await model_at(milestone)
+        turns = Turns()
+        async for page in pages(self._journal, milestone):
+            events = iter(page)
+            if model is None:
+                model = await made_by(next(events).event)
+            if model.version > version:
+                return model, False
+            if is_large(model):
+                if await beside_the_loop(_steps, model, list(events), version):
+                    return model, True
+                continue
+            for recorded in events:
+                if step(model, recorded.event, version):
+                    return model, True
+                await turns.give()
+        return model, False
+
+    async def _gone(self, name: str, version: int) -> VersionGone:
+        """What a client is told: which is the oldest version that can be had."""
+        oldest = (await self._fleet.get(name)).model.version
+        milestone = await self._journal.milestone(name, None)
+        if milestone is not None:
+            model = await model_at(milestone)
+            if model is None and (first := await self._journal.history(milestone, after=0, limit=1)):
+                model = await made_by(first[0].event)
+            oldest = model.version if model is not None else oldest
+        return VersionGone(version, oldest)
+
+
+def _steps(model: Model, events: list[Recorded], version: int) -> bool:
+    return any(step(model, recorded.event, version) for recorded in events)

@@ -1,0 +1,117 @@
+"""A model's events one by one from a milestone on, up to any version."""
+
+from collections.abc import AsyncIterator
+
+from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
+from service.engine.fleet.live import model_from
+from service.engine.model.model import Model
+from service.events import (
+    AnyEvent,
+    ChallengerAdded,
+    ChallengerPromoted,
+    ChallengerRemoved,
+    DimensionFixed,
+    DriftDetected,
+    ModelCreated,
+    ModelFitted,
+    ModelImported,
+    PredictionsExpired,
+    RoundsLearned,
+    Table,
+)
+from service.journal.protocol import Journal, Milestone, Recorded
+
+EVENTS_AT_ONCE = 200
+"""Events are read so many at a time: the history of a model may be larger than memory."""
+
+
+class Trimmed(Exception):
+    """Events that were still to be read are no longer kept, or the model was deleted."""
+
+
+async def pages(journal: Journal, milestone: Milestone) -> AsyncIterator[list[Recorded]]:
+    """The events after a milestone, to the newest. Trimmed if some go meanwhile."""
+    after = milestone.seq
+    while True:
+        page = await journal.history(milestone, after=after, limit=EVENTS_AT_ONCE)
+        if page is None:
+            raise Trimmed
+        if not page:
+            return
+        yield page
+        after = page[-1].seq
+
+
+async def model_at(milestone: Milestone) -> Model | None:
+    """The model as it was there; None if the event that makes it comes next."""
+    if milestone.state is None:
+        return None
+    if len(milestone.state) >= LARGE_BYTES:
+        return await beside_the_loop(Model.from_bytes, milestone.state)
+    return Model.from_bytes(milestone.state)
+
+
+async def made_by(event: AnyEvent) -> Model:
+    """The model that its first event makes."""
+    assert isinstance(event, ModelCreated | ModelImported)
+    return await beside_the_loop(model_from, event) if is_large_import(event) else model_from(event)
+
+
+def step(model: Model, event: AnyEvent, version: int) -> bool:
+    """Apply an event, or of a block the rounds up to a version. True if the model was at that version then and the
+    next event would lead beyond it."""
+    raised, left = rise_by(model, event), version - model.version
+    if raised and not left:
+        return True
+    if raised <= left:
+        model.apply(event)
+        return False
+    assert isinstance(event, RoundsLearned)
+    model.apply(first_rounds(event, left))
+    return True
+
+
+def rise_by(model: Model, event: AnyEvent) -> int:
+    """By how much an event raises the version of a model."""
+    match event:
+        case RoundsLearned():
+            return len(event.labels)
+        case (
+            DimensionFixed()
+            | PredictionsExpired()
+            | DriftDetected()
+            | ChallengerAdded()
+            | ChallengerRemoved()
+        ):
+            return 0
+        case ChallengerPromoted():
+            return int(model.promotes(event))
+        case ModelFitted():
+            return int(model.takes(event))
+    return 1
+
+
+def first_rounds(event: RoundsLearned, count: int) -> RoundsLearned:
+    """The first so many rounds of a block."""
+    return some_rounds(event, 0, count)
+
+
+def some_rounds(event: RoundsLearned, start: int, end: int) -> RoundsLearned:
+    """The rounds of a block from one place to another.
+
+    >>> two, one = Table(None, 2, memoryview(b"aabb")), Table(["n"], 1, memoryview(b"c"))
+    >>> some = some_rounds(RoundsLearned("m", 0, [1, 2, 3], [two, one]), 1, 3)
+    >>> some.labels, [(table.names, bytes(table.values)) for table in some.features]
+    ([2, 3], [(None, b'bb'), (['n'], b'c')])
+    """
+    tables: list[Table] = []
+    begins = 0
+    for table in event.features:
+        first, last = max(0, start - begins), min(table.rounds, end - begins)
+        begins += table.rounds
+        if first < last:
+            size = table.values.nbytes // table.rounds
+            tables.append(
+                Table(table.names, last - first, table.values.cast("B")[first * size : last * size])
+            )
+    return RoundsLearned(event.model, event.at, event.labels[start:end], tables)

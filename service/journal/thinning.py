@@ -1,0 +1,50 @@
+"""Which snapshots of a model are kept so that its older versions can be made again: many of late, few of long ago."""
+
+from collections.abc import Sequence
+
+NEWEST_KEPT = 2
+"""A load needs the newest, and the one before it if that is damaged."""
+
+KEPT_MAX = 32
+
+SHARE = 0.25
+"""The gap between two neighbours may be this share of how far the younger one is behind the newest."""
+
+
+def room_for(state_bytes: int, bytes_max: int) -> int:
+    """How many snapshots of such a size are kept.
+
+    >>> room_for(10_000, 1_000_000), room_for(100_000, 1_000_000), room_for(9_000_000, 1_000_000)
+    (32, 10, 2)
+    """
+    return max(NEWEST_KEPT, min(KEPT_MAX, bytes_max // max(1, state_bytes)))
+
+
+def kept(versions: Sequence[int], most: int) -> list[int]:
+    """The places of the snapshots to keep, of those with these versions, which rise.
+
+    They are the two newest, the oldest, and of those between them so many that the way from any version back to the
+    next snapshot before it is at most a quarter of the way to the newest one, or the gap that was there. If those are
+    more than `most`, half of the way, and so on; if `most` is 2, only the two newest.
+
+    >>> kept([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100], 32)
+    [0, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    >>> kept([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100], 5)
+    [0, 1, 7, 9, 10]
+    """
+    if most <= NEWEST_KEPT:
+        return list(range(len(versions)))[-NEWEST_KEPT:]
+    share = SHARE
+    while len(places := _spread(versions, share)) > most:
+        share *= 2
+    return places
+
+
+def _spread(versions: Sequence[int], share: float) -> list[int]:
+    newest = len(versions) - 1
+    places = list(range(newest, max(-1, newest - NEWEST_KEPT), -1))
+    for at in range(newest - NEWEST_KEPT, -1, -1):
+        younger = versions[places[-1]]
+        if at == 0 or younger - versions[at - 1] > share * max(1, versions[newest] - younger):
+            places.append(at)
+    return places[::-1]

@@ -1,0 +1,25 @@
+"""Versions that are no longer kept. (On a cluster events stay for ten minutes: tests/journal/test_milestones.py.)"""
+
+from collections.abc import Callable
+
+from tests.running import Service, problem_of
+from tests.witness import Witness
+
+Start = Callable[..., Service]
+
+
+def test_what_is_no_longer_kept_is_gone_and_the_oldest_is_told(start: Start, name: str) -> None:
+    service = start(snapshot_every_events=5, events_kept_max=40)
+    witness = Witness(service, name)
+    for i in range(120):
+        service.learn(name, [float(i % 7), 1.0], -1 if i % 3 else 1)
+        witness.look()
+    service.restart()
+    gone = service.client.get(f"/stats/{name}?at=0")
+    assert problem_of(gone) == (410, "version-gone")
+    oldest = gone.json()["oldest_version"]
+    assert 60 <= oldest <= 90, oldest
+    assert f"the oldest that can be had is {oldest}" in gone.json()["detail"]
+    witness.assert_all_can_be_had_again([version for version in witness.seen if version >= oldest])
+    for path in witness.paths:
+        assert problem_of(witness.ask(path, at=oldest - 1)) == (410, "version-gone")
