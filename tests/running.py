@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 import msgspec
 
+from service.engine.fleet.live import model_from
 from service.engine.model.model import Model
-from service.events import ModelCreated
+from service.events import ModelCreated, ModelImported
 from service.journal.protocol import Recorded
 from service.journal.sqlite import reading
 from service.journal.sqlite.schema import open_reader
@@ -171,9 +172,9 @@ class Service:
     def fold(self, model: str) -> Model:
         """The model that the journal's events, all of them, make."""
         recorded = self.recorded(model)
-        created = recorded[0].event
-        assert isinstance(created, ModelCreated), "the journal was trimmed"
-        folded = Model(created)
+        made_by = recorded[0].event
+        assert isinstance(made_by, ModelCreated | ModelImported), "the journal was trimmed"
+        folded = model_from(made_by)
         for event in recorded[1:]:
             folded.apply(event.event)
         return folded

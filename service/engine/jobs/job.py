@@ -26,9 +26,8 @@ class Job(msgspec.Struct):
         """How long it may still take, a fit if it needs `passes_max` passes; None if that is not known yet."""
         if self.state != "running" or not self.progress:
             return None
-        share: float = (
-            self.progress.get("share") or self.progress.get("passes", 0) / self.options["passes_max"]
-        )
+        done = self.progress
+        share: float = done["passes"] / self.options["passes_max"] if self.kind == "fit" else done["share"]
         return (now - self.started_at) / 1e6 * (1 - share) / share if share else None
 
 

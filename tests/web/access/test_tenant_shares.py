@@ -147,11 +147,11 @@ async def test_finished_fits(tmp_path: Path) -> None:
         running_max=2,
         limits=JobLimits(),
     )
-    of_calm = Job("calm", "calm-0", {}, 1, 1, "done")
+    of_calm = Job("calm", "fit", "calm-0", {}, 1, state="done")
     jobs._jobs = {
-        job.id: job for job in (of_calm, *(Job(f"j{at}", "flood-0", {}, 1, 1, "done") for at in range(150)))
+        job.id: job for job in (of_calm, *(Job(f"j{at}", "fit", "flood-0", {}, 1, state="done") for at in range(150)))
     }  # type: ignore[assignment]
-    jobs._check_room("flood-1")
+    jobs.check_room("flood-1")
     assert len(jobs._jobs) == FINISHED_KEPT and await jobs.find("calm") is of_calm
     assert "j0" not in jobs._jobs and "j149" in jobs._jobs
 

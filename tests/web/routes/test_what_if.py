@@ -9,7 +9,7 @@ import pytest
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
-OVER_EVERY_JOURNAL = True
+EVERY_JOURNAL = pytest.mark.parametrize("journal", ["sqlite", "jetstream"], indirect=True)
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "perceptron": {},
@@ -32,7 +32,8 @@ def replayed(service: Service, model: str, **wanted: Any) -> dict[str, Any]:
 
 
 def live_on(services: list[tuple[Service, str]], *, rounds: int = 120, named: bool = False) -> None:
-    """The same rounds for each: whole ones, late ones, a block, a reset, and some that are never revealed."""
+    """The same rounds for each: whole ones, late ones, a block, a reset, a rollback, and some
+    that are never revealed."""
     chance = random.Random(7)
     waiting: list[tuple[list[str], int]] = []
     for number in range(rounds):
@@ -57,6 +58,10 @@ def live_on(services: list[tuple[Service, str]], *, rounds: int = 120, named: bo
             waiting.clear()
             for service, name in services:
                 service.post(f"/models/{name}/reset", {})
+        if number == 4 * rounds // 5:
+            waiting.clear()
+            for service, name in services:
+                service.post(f"/models/{name}/rollback", {"to": service.stats(name)["version"] - 7})
 
 
 def state_of(service: Service, name: str) -> dict[str, Any]:
@@ -68,6 +73,7 @@ def state_of(service: Service, name: str) -> dict[str, Any]:
     }
 
 
+@EVERY_JOURNAL
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_the_same_settings_give_the_live_model_to_the_bit(service: Service, name: str, kind: str) -> None:
     service.create(name, **LEARNERS[kind])
@@ -85,6 +91,7 @@ def test_the_same_settings_give_the_live_model_to_the_bit(service: Service, name
     assert state_of(service, twin) != state_of(service, name)
 
 
+@EVERY_JOURNAL
 @pytest.mark.parametrize("other", ["arow", "auto", "sets"])
 def test_other_settings_give_what_a_model_with_them_has_come_to(
     service: Service, name: str, other: str
@@ -152,6 +159,7 @@ def test_a_name_that_is_taken_and_a_model_that_is_not_there(service: Service, na
     assert problem_of(unknown) == (404, "unknown-model")
 
 
+@EVERY_JOURNAL
 def test_a_killed_service_has_the_model_and_its_counts_and_says_that_the_job_is_gone(
     start: Callable[..., Service],
 ) -> None:
