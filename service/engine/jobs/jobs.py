@@ -242,7 +242,7 @@ class Jobs:
     async def _train(self, running: Running, task: Task) -> Report:
         job = running.job
         running.process = process = await asyncio.create_subprocess_exec(
-            *command_of("service.engine.jobs.fit_process"),
+            *command_of("service.engine.jobs.fit_process", can_wait=True),
             str(self._limits.memory_bytes_max),
             str(ceil(self._limits.seconds_max)),
             stdin=PIPE,
