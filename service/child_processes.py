@@ -7,7 +7,11 @@ ROOT = str(Path(__file__).parent.parent)
 """Where this very package is, installed or not."""
 
 
-def command_of(module: str) -> list[str]:
+NICENESS = 10
+"""Of processes whose work can wait: where cores are few, the service itself comes first."""
+
+
+def command_of(module: str, *, can_wait: bool = False) -> list[str]:
     """The command that runs a module of ours, and never a file that lies in the working directory.
 
     -P keeps that directory out of the path. What is appended instead is where the service itself was found, for when
@@ -16,4 +20,6 @@ def command_of(module: str) -> list[str]:
     code = (
         "import runpy, sys; sys.path.append(sys.argv[1]); runpy.run_module(sys.argv[2], run_name='__main__')"
     )
+    if can_wait:
+        code = f"import os; os.nice({NICENESS}); {code}"
     return [sys.executable, "-P", "-c", code, ROOT, module]

@@ -83,8 +83,12 @@ class Service:
     @property
     def writer_pid(self) -> int:
         """The process that writes the journal; fits and imports have some, too."""
+        return self.child_running("writer_process")
+
+    def child_running(self, module: str) -> int:
+        """The process that runs a module of this name for the service."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        (child,) = (c for c in children if b"writer_process" in Path(f"/proc/{c}/cmdline").read_bytes())
+        (child,) = (c for c in children if module.encode() in Path(f"/proc/{c}/cmdline").read_bytes())
         return int(child)
 
     def stop(self) -> int:

@@ -46,7 +46,7 @@ class Worker:
     async def start(cls, module: str, limits: JobLimits) -> "Worker":
         return cls(
             await asyncio.create_subprocess_exec(
-                *command_of(module),
+                *command_of(module, can_wait=True),
                 str(limits.memory_bytes_max),
                 str(ceil(limits.seconds_max)),
                 stdin=PIPE,

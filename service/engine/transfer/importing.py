@@ -88,7 +88,7 @@ def _refused(why: str) -> Report:
 
 async def _read_elsewhere(task: Task) -> Report:
     process = await asyncio.create_subprocess_exec(
-        *command_of("service.engine.transfer.importing"), stdin=PIPE, stdout=PIPE
+        *command_of("service.engine.transfer.importing", can_wait=True), stdin=PIPE, stdout=PIPE
     )
     try:
         answer, _ = await process.communicate(msgspec.msgpack.encode(task))

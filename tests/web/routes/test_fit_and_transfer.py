@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,8 @@ def test_one_job_a_model_and_cancelling_changes_nothing(service: Service, name: 
     assert service.refused(f"/models/{name}/fit", endless) == (409, "job-running")
     while not service.get(f"/jobs/{job['id']}")["progress"]:
         service.predict(name, [1.0, 1.0])
+    nice_of_service = os.getpriority(os.PRIO_PROCESS, service.process.pid)
+    assert os.getpriority(os.PRIO_PROCESS, service.child_running("fit_process")) > nice_of_service
     assert service.client.delete(f"/jobs/{job['id']}").json()["state"] == "cancelled"
     assert service.get(f"/jobs/{job['id']}")["state"] == "cancelled"
     assert service.get(f"/models/{name}/weights") == before
