@@ -244,10 +244,12 @@ class Settings(BaseSettings):
     items_max: int = Field(
         1_000, ge=1, le=100_000, description="requests that may be sent as one, as `items`"
     )
-    jobs_max: int = Field(1, ge=1, le=64, description="fits that may run at the same time, a process each")
-    fit_seconds_max: float = Field(3_600.0, gt=0, le=1e7, description="how long a fit may take")
+    jobs_max: int = Field(1, ge=1, le=64, description="jobs that may run at the same time, a process each")
+    fit_seconds_max: float = Field(3_600.0, gt=0, le=1e7, description="how long a fit or a replay may take")
     fit_memory_bytes_max: int = Field(
-        4_294_967_296, ge=1_048_576, description="the memory that the process of a fit may take"
+        4_294_967_296,
+        ge=1_048_576,
+        description="the memory that the process of a fit or of a replay may take",
     )
     fit_examples_bytes_max: int = Field(
         134_217_728,

@@ -62,7 +62,7 @@ def stand_in(folder: Path) -> Path:
 
 
 def test_the_examples_do_what_the_documents_say(tmp_path: Path, start: Callable[..., Service]) -> None:
-    service = start()
+    service = start(jobs_max=2)  # a reader would wait for the first
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # novikoff, and a Python that has it
     if shutil.which("curl") is None:
         path = f"{stand_in(tmp_path)}:{path}"

@@ -97,7 +97,9 @@ class Jobs:
         most = max(self._running_max, 2) if self._fleet.tenants.are_there else self._running_max
         if not self._places.may_take(self._fleet.tenants.of(name), 1, most):
             left = ", and what is left is for others" if self._places.count < most else ""
-            raise Overloaded(f"{self._places.count} jobs are running{left}; try again later")
+            count = self._places.count
+            running = "a job is running" if count == 1 else f"{count} jobs are running"
+            raise Overloaded(f"{running}{left}; try again later")
         self._forget_some()
 
     def start(self, live: Live, kind: str, options: dict[str, Any], work: Work) -> Running:

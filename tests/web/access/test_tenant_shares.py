@@ -149,7 +149,8 @@ async def test_finished_fits(tmp_path: Path) -> None:
     )
     of_calm = Job("calm", "fit", "calm-0", {}, 1, state="done")
     jobs._jobs = {
-        job.id: job for job in (of_calm, *(Job(f"j{at}", "fit", "flood-0", {}, 1, state="done") for at in range(150)))
+        job.id: job
+        for job in (of_calm, *(Job(f"j{at}", "fit", "flood-0", {}, 1, state="done") for at in range(150)))
     }  # type: ignore[assignment]
     jobs.check_room("flood-1")
     assert len(jobs._jobs) == FINISHED_KEPT and await jobs.find("calm") is of_calm
