@@ -156,7 +156,7 @@ class Jobs:
         self._places.add(live.tenant, 0)
         if task.unread is None:
             running.accepted.set_result(None)
-        running.task = asyncio.create_task(self._run(running, task, live.life))
+        running.task = asyncio.create_task(self._run(running, task, live.life, live.model.champion_number))
         return running
 
     async def _cancel(self, job_id: str) -> Job | None:
@@ -207,12 +207,12 @@ class Jobs:
                 size -= _bytes_of(stored.popleft())
         return list(stored)
 
-    async def _run(self, running: Running, task: Task, life: int) -> None:
+    async def _run(self, running: Running, task: Task, life: int, learner: int) -> None:
         job, accepted = running.job, running.accepted
         try:
             async with asyncio.timeout(self._limits.seconds_max):
                 report = await self._train(running, task)
-            await self._append_result(job, report, life)
+            await self._append_result(job, report, life, learner)
             job.state = "done"
         except asyncio.CancelledError:
             job.state = "cancelled"
@@ -273,19 +273,19 @@ class Jobs:
                 return report
             job.progress = report.progress
 
-    async def _append_result(self, job: Job, report: Report, life: int) -> None:
+    async def _append_result(self, job: Job, report: Report, life: int, learner: int) -> None:
         """Append the result as an event, by which the model takes the new weights."""
         live = await self._fleet.get(job.model)
         model, labels = live.model, report.labels or []
         known = len(model.labels.values)
-        if live.life != life or model.labels.values != labels[:known]:
-            raise InvalidRequest("the model was made anew, or learned new classes, while the job ran")
+        if live.life != life or model.labels.values != labels[:known] or model.champion_number != learner:
+            raise InvalidRequest("the model was made anew, learned new classes or was promoted meanwhile")
         job.result = report.result
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
-                            {**job.options, **(report.result or {})})  # fmt: skip
+                            {**job.options, **(report.result or {})}, learner)  # fmt: skip
         await self._fleet.append(live, event)
-        if live.model.labels.values[known:] != labels[known:]:
-            raise InvalidRequest("the model learned new classes while the job ended")
+        if live.model.labels.values[known:] != labels[known:] or model.champion_number != learner:
+            raise InvalidRequest("the model learned new classes or was promoted while the job ended")
         job.version = live.model.version
 
 

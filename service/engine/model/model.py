@@ -106,11 +106,15 @@ class Model(ModelState):
     def _take_fit(self, event: ModelFitted) -> None:
         if self.labels.values != event.labels[: len(self.labels.values)]:
             return  # a class has appeared since the job looked, and the fit has no weights for it
-        known = len(self.labels.values)
+        if event.learner != self.champion_number:
+            return  # another learner has been promoted since, for which these weights are not
+        known, dimension = len(self.labels.values), self.features.dimension
         self.restore_parts(event.labels, *read_fit(event.features, event.classifier))
         if self.contest is not None:
             for _ in event.labels[known:]:
                 self.contest.add_class()
+            if dimension is None:
+                self.contest.fix_dimension(self)
         self.version += 1
         self.origin = "fitted"
         self.bound = None
