@@ -18,6 +18,9 @@ const KINDS = {
   rounds: ({ labels }) => `${plural(labels.length, "round")} learned at once`,
   drift: ({ round }) => `the error rose at round ${count(round)}`,
   reset: () => "back to the start",
+  challenger_added: ({ challenger }) => `the challenger ${challenger} was added`,
+  challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,
+  promoted: ({ challenger, former }) => `${challenger} serves in place of ${former}`,
 };
 
 export class TrailCard {
