@@ -38,6 +38,8 @@ class ModelFitted(Event, frozen=True, tag="fitted"):
     features: bytes
     classifier: bytes
     result: dict[str, Any]
+    learner: int = 0
+    """The number of the champion that it was made for: that of a model without challengers is 0."""
 
 
 class DimensionFixed(Event, frozen=True, tag="dimension"):

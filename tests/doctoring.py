@@ -10,7 +10,7 @@ from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits
 from service.engine.transfer.transfer import _digest, _restored, export_model
 from service.errors import InvalidExport
-from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundRevealed
+from service.events import ChallengerPromoted, DimensionFixed, ModelCreated, RoundLearned, RoundRevealed
 from service.journal.codec import STATE_VERSION
 from service.learning import saved
 from service.web.routes.model_settings import ModelSettings
@@ -33,7 +33,7 @@ def teach(model: Model, way: str, features: str, count: int, seed: int = 1, at: 
         if number % 3:
             model.apply(RoundLearned(model.name, at, None, label, example))
         else:
-            chosen, score, certainty = model.serve(model.features.vector(read))
+            chosen, score, certainty = model.predict(read)
             model.apply(
                 RoundRevealed(model.name, at, f"p{number}", label, at - 90_000, example,
                               model.labels.label(chosen), score, model.version, max(0, model.updates - 1),
@@ -62,6 +62,30 @@ def exported(
     )
     model = Model(ModelCreated("m", NOW, settings.complete(LIMITS)))
     return export_model(teach(model, way, features, rounds))
+
+
+@cache
+def contested(features: str) -> dict[str, Any]:
+    """A model with challengers, one of which was promoted; two classes."""
+    settings = {
+        "labels": ["class 0", "class 1"],
+        "features": FEATURES[features][0],
+        "coverage": 0.8,
+        "promote": {"rounds_min": 5, "confidence": 0.5},
+        "challengers": {
+            "auto": {"learner": {"algorithm": "auto"}},
+            "full": {"learner": {"algorithm": "arow", "covariance": "full"}},
+            "pairs": {"learner": {"algorithm": "pa1"}, "multiclass": "one_vs_one"},
+        },
+    }
+    if features == "named":
+        settings["features"] = {"kind": "named", "names_max": 40, "text": ["subject"]}
+    model = Model(ModelCreated("m", NOW, ModelSettings.model_validate(settings).complete(LIMITS)))
+    teach(model, "binary", features, 30)
+    champion = model.settings["champion"]
+    chosen = next(iter(model.settings["challengers"]))
+    model.apply(ChallengerPromoted("m", model.updated_at, chosen, champion, model.revealed))
+    return export_model(teach(model, "binary", features, 30, at=model.updated_at))
 
 
 def with_digest(export: dict[str, Any]) -> dict[str, Any]:

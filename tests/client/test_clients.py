@@ -221,3 +221,19 @@ def test_connections_are_used_again(connect: Connect, service: Service, name: st
         for _ in range(3):
             client.learn(name, [1.0], 1)
     assert len(proxy.connections) == 1
+
+
+def test_challengers_are_added_promoted_and_removed(client: Any, name: str) -> None:
+    client.create_model(name, challengers={"arow": {"learner": {"algorithm": "arow"}}})
+    added = client.add_challenger(name, "steady", learner={"algorithm": "pa1", "C": 0.5})
+    assert list(added.settings["challengers"]) == ["arow", "steady"]
+    client.learn(name, [1.0, 2.0], -1)
+    assert client.predict(name, [1.0, 2.0]).served_by == "original"
+    assert client.promote(name, "arow").settings["champion"] == "arow"
+    assert client.predict(name, [1.0, 2.0]).served_by == "arow"
+    client.remove_challenger(name, "steady")
+    challengers = client.stats(name).challengers
+    assert challengers.champion.name == "arow" and [each.name for each in challengers.line] == ["original"]
+    assert challengers.last_promotions[0].former == "original"
+    with pytest.raises(Refused, match="has no challenger 'steady'"):
+        client.promote(name, "steady")

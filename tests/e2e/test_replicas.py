@@ -1,5 +1,6 @@
 """Several replicas on one cluster: any of them serves any model, and all come to the same bits."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,39 @@ def test_first_answers_are_found_again_by_every_replica(replicas: list[Service])
         again = replicas[(i + 2) % 3].client.post("/feedback", json=body)
         assert again.json() == answer and again.headers["idempotent-replay"] == "true"
     assert_all_alike(replicas, "retold")
+
+
+def test_all_replicas_promote_a_challenger_with_the_same_reveal_and_the_trail_says_it_once(
+    replicas: list[Service],
+) -> None:
+    chance = random.Random(1)
+    settings = {"promote": {"confidence": 0.9, "rounds_min": 50}}
+    replicas[0].create("contested", challengers={"arow": {"learner": {"algorithm": "arow"}}}, **settings)
+    for number in range(500):
+        x = [round(chance.gauss(0, 1), 3), round(chance.gauss(0, 1), 3)]
+        label = 1 if sum(x) + chance.gauss(0, 1) > 0 else -1
+        served = replicas[number % 3].predict("contested", x)
+        replicas[(number + 1) % 3].reveal(served["prediction_id"], label)
+    assert_all_alike(replicas, "contested")
+    (done,) = replicas[0].stats("contested")["challengers"]["last_promotions"]
+    assert (done["challenger"], done["by_evidence"]) == ("arow", True)
+    for replica in replicas:
+        events = replica.get("/models/contested/events?limit=1000")["events"]
+        marks = [event for event in events if event["kind"] == "promoted"]
+        assert [mark["round"] for mark in marks] == [done["round"]]
+
+
+def test_promotions_of_two_replicas_at_once_are_one(replicas: list[Service]) -> None:
+    a, b, c = replicas
+    a.create("swapped", challengers={"arow": {"learner": {"algorithm": "arow"}}})
+    a.learn("swapped", [1.0, 2.0], 1)
+    b.predict("swapped", [1.0, 2.0], min_version=1)
+    c.predict("swapped", [1.0, 2.0], min_version=1)
+    body = {"challenger": "arow"}
+    answers = at_once([(one, "/models/swapped/promote", body) for one in replicas])
+    assert {answer.status_code for answer in answers} == {200}, [answer.text for answer in answers]
+    assert_all_alike(replicas, "swapped")
+    assert a.stats("swapped")["challengers"]["promotions"] == 1
 
 
 def test_a_new_replica_begins_where_the_others_are(

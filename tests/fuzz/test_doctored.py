@@ -13,7 +13,7 @@ from service.engine.transfer.transfer import import_model
 from service.errors import InvalidExport
 from service.events import ModelImported
 from service.journal.codec import decode_state
-from tests.doctoring import KINDS, LIMITS, NOW, doctored, exported, teach
+from tests.doctoring import KINDS, LIMITS, NOW, contested, doctored, exported, teach, with_digest
 from tests.fuzz.effort import TIMES
 
 MUTATIONS = 600
@@ -34,6 +34,26 @@ def test_a_doctored_export_is_refused_or_is_a_model_like_any_other() -> None:
             continue
         accepted += 1
         check_used(imported.settings, imported.state, kind, changes)
+    assert refused > accepted > 0
+
+
+def test_a_doctored_contest_is_refused_or_is_one_like_any_other() -> None:
+    chance = random.Random(8 if TIMES == 1 else None)
+    refused = accepted = 0
+    for number in range(MUTATIONS // 2 * TIMES):
+        features = ("dense", "named")[number % 2]
+        export = contested(features)
+        parts = {name: export[name] for name in ("contest", "settings")}
+        changed, changes = doctored(parts, chance)
+        whole = with_digest({**export, **changed})
+        try:
+            imported = import_model(msgspec.json.decode(msgspec.json.encode(whole)), LIMITS, NOW + 10**9)
+        except InvalidExport as error:
+            assert "does not hold together" not in error.detail, (features, changes, error.detail)
+            refused += 1
+            continue
+        accepted += 1
+        check_used(imported.settings, imported.state, ("contest", "binary", features), changes)
     assert refused > accepted > 0
 
 

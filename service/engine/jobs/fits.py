@@ -6,6 +6,7 @@ from typing import Any
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
 from service.engine.fleet.waiting import features_bytes
 from service.engine.jobs.fit_bodies import (
     READ_HERE_BYTES_MAX,
@@ -72,7 +73,7 @@ class Fits:
         live = await self._fleet.get(name)
         self._jobs.check_room(name)
         task = Task(live.model.to_bytes(), found, options, absorb=absorb)
-        running = self._jobs.start(live, "fit", options, lambda running: self._run(running, task))
+        running = self._start(live, task)
         running.job.examples = len(found)
         running.accepted.set_result(None)
         return running.job
@@ -82,12 +83,18 @@ class Fits:
         live = await self._fleet.get(name)
         self._jobs.check_room(name)
         task = Task(live.model.to_bytes(), [], sent.options, absorb=True, unread=sent)
-        running = self._jobs.start(live, "fit", sent.options, lambda running: self._run(running, task))
+        running = self._start(live, task)
         await asyncio.wait([running.accepted])
         if running.accepted.exception() is not None:
             await self._jobs.forget(running)
         running.accepted.result()
         return running.job
+
+    def _start(self, live: Live, task: Task) -> Running:
+        learner = live.model.champion_number
+        return self._jobs.start(
+            live, "fit", task.options, lambda running: self._run(running, task, learner)
+        )
 
     async def _history(self, name: str) -> EncodedExamples:
         """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
@@ -108,14 +115,15 @@ class Fits:
                 size -= _bytes_of(stored.popleft())
         return list(stored)
 
-    async def _run(self, running: Running, task: Task) -> None:
+    async def _run(self, running: Running, task: Task, learner: int) -> None:
+        """`learner` is the champion's number: what it is trained for is not for another one's weights."""
         running.worker = await Worker.start("service.engine.jobs.fit_process", self._limits)
         framed = frame(task)
         task.examples, task.unread = [], None  # they may be large, and are not needed here any more
         await running.worker.send(framed)
         del framed
         report = await self._result(running, running.worker)
-        await self._append(running, report)
+        await self._append(running, report, learner)
 
     async def _result(self, running: Running, worker: Worker) -> Report:
         job = running.job
@@ -135,20 +143,21 @@ class Fits:
                 return report
             job.progress = report.progress
 
-    async def _append(self, running: Running, report: Report) -> None:
+    async def _append(self, running: Running, report: Report, learner: int) -> None:
         """Append the result as an event, by which the model takes the new weights."""
         job = running.job
         live = await self._fleet.get(job.model)
         model, labels = live.model, report.labels or []
         known = len(model.labels.values)
-        if live.life != running.life or model.labels.values != labels[:known]:
-            raise InvalidRequest("the model was made anew, or learned new classes, while the job ran")
+        is_new = live.life != running.life or model.labels.values != labels[:known]
+        if is_new or model.champion_number != learner:
+            raise InvalidRequest("the model was made anew, learned new classes or was promoted meanwhile")
         job.result = report.result
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
-                            {**job.options, **(report.result or {})})  # fmt: skip
+                            {**job.options, **(report.result or {})}, learner)  # fmt: skip
         await self._fleet.append(live, event)
-        if live.model.labels.values[known:] != labels[known:]:
-            raise InvalidRequest("the model learned new classes while the job ended")
+        if live.model.labels.values[known:] != labels[known:] or model.champion_number != learner:
+            raise InvalidRequest("the model learned new classes or was promoted while the job ended")
         job.version = live.model.version
 
 

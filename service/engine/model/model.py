@@ -112,17 +112,21 @@ class Model(ModelState):
         return not is_mark and self.contest is not None and event.challenger in self.contest.challengers
 
     def takes(self, event: ModelFitted) -> bool:
-        """Not if a class has appeared since the job looked: the fit has no weights for it."""
-        return self.labels.values == event.labels[: len(self.labels.values)]
+        """Not if a class has appeared or another learner been promoted since the job looked: it has no weights for
+        them."""
+        has_all = self.labels.values == event.labels[: len(self.labels.values)]
+        return has_all and event.learner == self.champion_number
 
     def _take_fit(self, event: ModelFitted) -> None:
         if not self.takes(event):
             return
-        known = len(self.labels.values)
+        known, dimension = len(self.labels.values), self.features.dimension
         self.restore_parts(event.labels, *read_fit(event.features, event.classifier))
         if self.contest is not None:
             for _ in event.labels[known:]:
                 self.contest.add_class()
+            if dimension is None:
+                self.contest.fix_dimension(self)
         self.version += 1
         self.origin = "fitted"
         self.bound = None

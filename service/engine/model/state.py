@@ -96,6 +96,11 @@ class ModelState:
             self.contest = Contest.begin(self, self.contest)
 
     @property
+    def champion_number(self) -> int:
+        """The number of the learner that serves; 0 of the only one."""
+        return 0 if self.contest is None else self.contest.number
+
+    @property
     def bias_value(self) -> float | None:
         return self.settings["bias_value"] if self.settings["bias"] else None
 

@@ -29,7 +29,7 @@ class Examples:
         try:
             example = live.model.features.read(sent)
             if live.model.contest is not None:
-                live.model.contest.check_example(sent, example)
+                live.model.contest.check_example(sent)
             while live.model.features.dimension is None:
                 check_dimension(live.model, len(example))
                 fixed = DimensionFixed(live.model.name, self._clock.now(), len(example))

@@ -66,7 +66,7 @@ class Duel:
 
     >>> duel = Duel()
     >>> for number in range(1000):
-    ...     duel.observe(mistaken=number % 10 == 0, champion_mistaken=number % 4 == 0)
+    ...     _ = duel.observe(mistaken=number % 10 == 0, champion_mistaken=number % 4 == 0)
     >>> found = duel.report(0.95, entered=1)
     >>> found["won"], found["lost"], found["difference"], round(found["difference_interval"]["high"], 3)
     (200, 50, -0.15, -0.072)
@@ -83,7 +83,8 @@ class Duel:
         self.variance = 0.0
         """Σ (d - d̄)², d the challenger's mistake less the champion's, d̄ its mean before each round, 0 at first."""
 
-    def observe(self, mistaken: bool, champion_mistaken: bool) -> None:
+    def observe(self, mistaken: bool, champion_mistaken: bool) -> bool:
+        """Take in a round; whether the challenger won it, without which its evidence does not grow."""
         rounds = self.rounds
         difference = mistaken - champion_mistaken
         if rounds:
@@ -96,6 +97,7 @@ class Duel:
             self.lost += 1
         elif difference:
             self.won += 1
+        return difference < 0
 
     def is_decided(self, rounds_min: int, entered: int, confidence: float) -> bool:
         """Whether the challenger is better, by so many rounds at least and by enough evidence."""

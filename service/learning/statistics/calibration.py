@@ -281,6 +281,7 @@ class Calibration:
     def restore(cls, state: list[Any]) -> Calibration:
         calibration = cls()
         numbers, cells = saved.items(state, 2)
+        saved.check(type(numbers) is list, "[0]", "must be a list")
         if numbers:
             for at, number in enumerate(saved.items(numbers, len(START))):
                 saved.real(number, f"[0][{at}]", *LIMITS.get(at, (-saved.WEIGHT_MAX, saved.WEIGHT_MAX)))

@@ -3,6 +3,7 @@
 import { getJson, modelPath } from "./api.js";
 import { BoundCard } from "./bound_card.js";
 import { AskCard, SetsCard } from "./certainty_cards.js";
+import { ChallengersCard } from "./challengers_card.js";
 import { ConfusionCard } from "./confusion_card.js";
 import { h, setText } from "./dom.js";
 import { ErrorCard } from "./error_card.js";
@@ -65,6 +66,7 @@ class ModelView {
       new SetsCard(),
       new AskCard(),
       new ExpertsCard(),
+      new ChallengersCard(name),
       weights,
       new TryCard(name, weights, settings),
       new BaselinesCard(),

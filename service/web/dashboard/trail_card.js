@@ -19,6 +19,9 @@ const KINDS = {
   drift: ({ round }) => `the error rose at round ${count(round)}`,
   reset: () => "back to the start",
   "rolled-back": ({ to }) => `back to version ${count(to)}`,
+  challenger_added: ({ challenger }) => `the challenger ${challenger} was added`,
+  challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,
+  promoted: ({ challenger, former }) => `${challenger} serves in place of ${former}`,
 };
 
 export class TrailCard {

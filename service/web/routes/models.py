@@ -71,7 +71,7 @@ def describe(live: Live) -> dict[str, Any]:
         "dimension": model.features.dimension,
         "created_at": timestamp(model.created_at),
         "updated_at": timestamp(model.updated_at),
-        "settings": {**NO_CHALLENGERS, **model.settings},
+        "settings": model.settings if model.contest is not None else model.settings | NO_CHALLENGERS,
     }
 
 

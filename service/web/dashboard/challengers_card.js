@@ -1,0 +1,104 @@
+// The leaderboard of a model with challengers: how each has fared beside the champion, the evidence, and a way to promote one.
+
+import { modelPath, postJson } from "./api.js";
+import { card, h, setText, table } from "./dom.js";
+import { count, percent, plural, real } from "./format.js";
+
+const HEADS = ["Learner", "Algorithm", "#Rounds", "#Error", "#Difference", "#Won : lost", "#Evidence", "#Confidence", ""];
+
+/** A share with the interval that it is in. */
+function within(value, interval) {
+  if (value === null) return "–";
+  return interval ? `${percent(value)} (${percent(interval.low)} to ${percent(interval.high)})` : percent(value);
+}
+
+/** What the evidence comes to, in a sentence. */
+export function evidenceInWords({ champion, line, entered, evidence_needed: needed, promotions }) {
+  if (!line.length) return `${champion.name} serves, and no challenger is beside it.`;
+  const best = line.reduce((a, b) => (b.evidence > a.evidence ? b : a));
+  const found =
+    best.confidence > 0.5
+      ? `${best.name} is better than ${champion.name} with a confidence of ${percent(best.confidence)}, however often one has looked.`
+      : `Nothing is proven yet of any challenger being better than ${champion.name}.`;
+  const rule =
+    needed === null
+      ? "Nobody is promoted by itself."
+      : `With evidence of ${real(needed)} one of ${plural(entered, "challenger")} is promoted by itself.`;
+  return `${found} ${rule}${promotions ? ` There ${promotions === 1 ? "was" : "were"} ${plural(promotions, "promotion")}.` : ""}`;
+}
+
+/** A line of the table, which stays the same element: a button that is replaced loses clicks and focus. */
+class Line {
+  #cells = HEADS.slice(1, -1).map((head) => h("td", { class: head.startsWith("#") ? "number" : null }));
+  #promote;
+  element;
+
+  constructor(name, promote) {
+    this.#promote = promote
+      ? h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(name) }, "Promote")
+      : null;
+    const head = h("th", { scope: "row" }, promote ? name : `${name} (serves)`);
+    this.element = h("tr", { class: promote ? null : "leads" }, head, this.#cells, h("td", {}, this.#promote));
+  }
+
+  show(texts) {
+    texts.forEach((text, i) => setText(this.#cells[i], text));
+  }
+}
+
+export class ChallengersCard {
+  #model;
+  #lines = new Map();
+  #body = h("tbody");
+  #words = h("p", { class: "words" });
+  #problem = h("p", { class: "words", role: "alert" });
+  element = card(
+    "Challengers",
+    "wide challengers",
+    h("div", { class: "scroll" }, table("The champion and its challengers", HEADS, this.#body)),
+    this.#words,
+    this.#problem,
+  );
+
+  constructor(model) {
+    this.#model = model;
+  }
+
+  show({ challengers, algorithm }) {
+    this.element.hidden = !challengers;
+    if (!challengers) return;
+    const { champion, line } = challengers;
+    const shown = [
+      [champion.name, false, [algorithm, ...figures(champion), "–", "–", "–", "–"]],
+      ...line.map((one) => [one.name, true, [one.algorithm, ...figures(one), ...against(one)]]),
+    ];
+    const kept = new Map(shown.map(([name, isChallenger]) => [`${isChallenger} ${name}`, null]));
+    for (const [name, isChallenger, texts] of shown) {
+      const key = `${isChallenger} ${name}`;
+      const row = this.#lines.get(key) ?? new Line(name, isChallenger ? (one) => this.#promote(one) : null);
+      row.show(texts);
+      kept.set(key, row);
+    }
+    const isSame = [...kept.keys()].join() === [...this.#lines.keys()].join();
+    this.#lines = kept;
+    if (!isSame) this.#body.replaceChildren(...[...kept.values()].map(({ element }) => element));
+    setText(this.#words, evidenceInWords(challengers));
+  }
+
+  async #promote(challenger) {
+    setText(this.#problem, "");
+    try {
+      await postJson(`${modelPath("models", this.#model)}/promote`, { challenger });
+    } catch (error) {
+      setText(this.#problem, error.message);
+    }
+  }
+}
+
+function figures({ rounds, error_rate: rate, error_rate_interval: interval }) {
+  return [count(rounds), within(rate, interval)];
+}
+
+function against({ difference, difference_interval: interval, won, lost, evidence, confidence }) {
+  return [within(difference, interval), `${count(won)} : ${count(lost)}`, real(evidence), percent(confidence)];
+}
