@@ -26,7 +26,18 @@ from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenants import TenantBlocks, TenantHistory, TenantJobs, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
-from service.web.routes import docs, feed, going_back, health, jobs, metrics, models, rounds, stats
+from service.web.routes import (
+    docs,
+    feed,
+    going_back,
+    health,
+    history,
+    jobs,
+    metrics,
+    models,
+    rounds,
+    stats,
+)
 from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import DiskRoom
@@ -108,7 +119,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
     traffic = Traffic()
     models_seen = TenantModels(engine.models)
-    history_seen = TenantHistory(engine.past, engine.going_back)
+    history_seen = TenantHistory(engine.past, engine.going_back, engine.record)
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     answers_room = _answers_room(settings, engine.fleet.tenants)
@@ -168,6 +179,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     )
     app.include_router(models.router(models_seen, history_seen, limits, Importing(limits, engine.clock)))
     app.include_router(going_back.router(history_seen))
+    app.include_router(history.router(history_seen))
     app.include_router(jobs.router(TenantJobs(engine.jobs), engine.clock))
     app.include_router(stats.router(models_seen, history_seen, engine.clock))
     app.include_router(feed.router(follow))

@@ -18,6 +18,7 @@ import uvicorn
 from service import logs
 from service.app import create_app
 from service.commands.doctor.command import doctor
+from service.commands.history import history
 from service.commands.key import key
 from service.commands.migrate.command import migrate
 from service.commands.replay.command import replay
@@ -99,6 +100,7 @@ cli.command()(replay)
 cli.command()(top)
 cli.command("export")(export_model)
 cli.command("import")(import_model)
+cli.command()(history)
 cli.command()(doctor)
 cli.command()(migrate)
 cli.command()(key)

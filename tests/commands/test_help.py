@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 from service.cli import cli
 from tests.commands.running import worked
 
-COMMANDS = {"serve", "replay", "top", "export", "import", "doctor", "key", "migrate"}
+COMMANDS = {"serve", "replay", "top", "export", "import", "history", "doctor", "key", "migrate"}
 
 
 def test_every_command_and_every_option_says_what_it_is_for() -> None:
