@@ -195,6 +195,24 @@ def features_of(event: RoundsLearned) -> list[Any]:
     return features
 
 
+def revealed(prediction: Prediction, at: int, label: Label, weight: float = 1.0) -> RoundRevealed:
+    """The event that reveals a prediction."""
+    return RoundRevealed(
+        prediction.model,
+        at,
+        prediction.prediction_id,
+        label,
+        prediction.at,
+        prediction.features,
+        prediction.served,
+        prediction.score,
+        prediction.version,
+        prediction.updates,
+        prediction.certainty,
+        weight,
+    )
+
+
 def prediction_in(event: RoundRevealed) -> Prediction:
     """The prediction that was revealed."""
     return Prediction(

@@ -94,6 +94,11 @@ class ModelSettings(BaseModel):
         description="how often a reveal counts, by its label as a string; 1 for labels that are not named",
     )
 
+    on_expiry: LabelField | None = Field(
+        None,
+        description="the label that a prediction is learned with when it expires without one; null or `ignore`: none",
+    )
+
     def complete(self, limits: ModelLimits) -> dict[str, Any]:
         """What the journal keeps; InvalidRequest names a setting that does not fit."""
         return complete(self.model_dump(include=GIVEN), limits)
