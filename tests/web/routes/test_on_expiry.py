@@ -57,7 +57,11 @@ def test_a_label_that_comes_after_that_is_told_so_and_changes_nothing(start: Sta
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-def test_models_that_are_not_loaded_learn_too_and_once(start: Start, name: str, end: str) -> None:
+def test_models_that_are_not_loaded_learn_too_and_once(
+    start: Start, name: str, journal: str, end: str
+) -> None:
+    if (journal, end) == ("jetstream", "kill"):
+        pytest.skip("nobody knows what a replica that was killed had served: docs/scaling.md")
     service = start(pending_ttl_seconds=TTL_SECONDS, durability_of_predictions="strict")
     service.create(name, on_expiry=1)
     service.create(f"{name}-not")
