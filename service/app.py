@@ -32,6 +32,7 @@ from service.web.routes import (
     feed,
     going_back,
     health,
+    history,
     jobs,
     metrics,
     models,
@@ -120,7 +121,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
     traffic = Traffic()
     models_seen = TenantModels(engine.models)
-    history_seen = TenantHistory(engine.past, engine.going_back)
+    history_seen = TenantHistory(engine.past, engine.going_back, engine.record)
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     answers_room = _answers_room(settings, engine.fleet.tenants)
@@ -184,6 +185,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs)
     app.include_router(jobs.router(tenant_jobs, engine.clock))
     app.include_router(what_if.router(tenant_jobs, limits, engine.clock))
+    app.include_router(history.router(history_seen))
     app.include_router(stats.router(models_seen, history_seen, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet))

@@ -19,6 +19,7 @@ COMMANDS = {
     "top": "service.commands.top:top",
     "export": "service.commands.transfer:export_model",
     "import": "service.commands.transfer:import_model",
+    "history": "service.commands.history:history",
     "doctor": "service.commands.doctor.command:doctor",
     "migrate": "service.commands.migrate.command:migrate",
     "key": "service.commands.key:key",

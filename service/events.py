@@ -183,7 +183,7 @@ class ModelReset(Event, frozen=True, tag="reset"):
     """
 
 
-class ModelRolledBack(Event, frozen=True, tag="rolled-back"):
+class ModelRolledBack(Event, frozen=True, tag="rolled_back"):
     """Back to what the model was at the version `to`, all of it. Its version rises all the same.
 
     The event carries the state, so that it can be applied when the events that led there are no longer kept.
@@ -248,6 +248,24 @@ def features_of(event: RoundsLearned) -> list[Any]:
             numbers = struct.Struct(f"<{len(table.names)}d").unpack
             features += [dict(zip(table.names, numbers(row), strict=True)) for row in rows]
     return features
+
+
+def revealed(prediction: Prediction, at: int, label: Label, weight: float = 1.0) -> RoundRevealed:
+    """The event that reveals a prediction."""
+    return RoundRevealed(
+        prediction.model,
+        at,
+        prediction.prediction_id,
+        label,
+        prediction.at,
+        prediction.features,
+        prediction.served,
+        prediction.score,
+        prediction.version,
+        prediction.updates,
+        prediction.certainty,
+        weight,
+    )
 
 
 def prediction_in(event: RoundRevealed) -> Prediction:

@@ -65,6 +65,9 @@ class Stream:
         self.named = named
         self.labels = labels
         self.waiting: list[str] = []
+        self.told: list[dict[str, Any]] = []
+        """Of each round, what its clients sent and were told, as the history has it."""
+        self._served: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def example(self) -> tuple[Any, Any]:
         values = [self.chance.choice([-2.0, -1.0, 0.5, 1.0, 3.0]) for _ in range(3)]
@@ -77,15 +80,21 @@ class Stream:
         service, dice = self.service, self.chance.random()
         features, label = self.example()
         if dice < 0.45:
-            service.learn(self.model, features, label)
+            self._tell(features, service.learn(self.model, features, label, id=f"i{len(self.told)}"))
         elif dice < 0.65:
-            self.waiting.append(service.predict(self.model, features)["prediction_id"])
+            served = service.predict(self.model, features)
+            self._served[served["prediction_id"]] = features, served
+            self.waiting.append(served["prediction_id"])
         elif dice < 0.85 and self.waiting:
             prediction_id = self.waiting.pop(self.chance.randrange(len(self.waiting)))
-            service.reveal(prediction_id, label)
+            features, served = self._served[prediction_id]
+            answer = service.reveal(prediction_id, label)
+            self._tell(features, {"score": served["score"], "probability": served["probability"], **answer})
         elif dice < 0.90:
             rounds = [self.example() for _ in range(self.chance.randrange(2, 25))]
-            service.stream([{"features": x, "label": y} for x, y in rounds], self.model)
+            answers = service.stream([{"features": x, "label": y} for x, y in rounds], self.model)
+            for (sent, _), answer in zip(rounds, answers, strict=True):
+                self._tell(sent, answer)
         elif dice < 0.92:
             service.post(f"/models/{self.model}/reset", {})
             self.waiting.clear()
@@ -93,4 +102,9 @@ class Stream:
             service.post(f"/models/{self.model}/rollback", {"to": self.chance.choice(rollback_to)})
             self.waiting.clear()
         else:
-            service.learn(self.model, features, label, weight=2.0)
+            self._tell(features, service.learn(self.model, features, label, weight=2.0), weight=2.0)
+
+    def _tell(self, features: Any, answer: dict[str, Any], weight: float = 1.0) -> None:
+        same = ("version", "prediction_id", "label", "score", "probability", "mistake", "updated")
+        line = {"features": features, "served": answer["predicted"], "weight": weight}
+        self.told.append(line | {name: answer.get(name) for name in same})

@@ -9,7 +9,7 @@ counts once however often it is sent, and predictions and whole rounds carry an 
 """
 
 from service.answers import ModelInfo, Stats
-from service.client.answers import Learned, Outcome, Prediction, Weights
+from service.client.answers import Learned, Outcome, PastRound, Prediction, Weights
 from service.client.asynchronous import AsyncClient
 from service.client.calls import make_id
 from service.client.problems import BadOption, Ended, NotUnderstood, Refused, Unreachable
@@ -25,6 +25,7 @@ __all__ = [
     "ModelInfo",
     "NotUnderstood",
     "Outcome",
+    "PastRound",
     "Prediction",
     "Refused",
     "RemoteModel",

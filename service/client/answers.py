@@ -1,5 +1,7 @@
 """Answers as these clients read them; those about models and their statistics are in `service.answers`."""
 
+from datetime import datetime
+
 from msgspec import Struct, field
 
 from service import answers
@@ -77,6 +79,23 @@ class Weights(Struct, frozen=True):
     names: list[int | str] | None
     classes: list[ClassWeights]
     expert: str | None = None
+
+
+class PastRound(Struct, frozen=True):
+    """A round of a model's history; `version` is the model's after it, `at` when its label came."""
+
+    version: int
+    at: datetime
+    predicted_at: datetime
+    prediction_id: str | None
+    features: list[float] | dict[str, float]
+    label: Label
+    served: Label | None
+    score: float
+    probability: float | None
+    mistake: bool
+    updated: bool
+    weight: float
 
 
 class ModelPage(answers.ModelPage, frozen=True, kw_only=True):

@@ -8,11 +8,21 @@ import httpx
 
 from service.answers import Label, ModelInfo, ModelLine, Stats
 from service.client import calls
-from service.client.answers import Fleet, Learned, Outcome, Prediction, Weights
+from service.client.answers import Fleet, Learned, Outcome, PastRound, Prediction, Weights
 from service.client.attempts import Attempts, Pause
-from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
+from service.client.calls import (
+    CHUNK_LINES,
+    Answer,
+    Call,
+    Features,
+    History,
+    Line,
+    Lines,
+    Streamed,
+    Time,
+)
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
-from service.client.problems import Ended, Refused
+from service.client.problems import Ended, Refused, refusal
 
 
 class AsyncClient:
@@ -123,6 +133,44 @@ class AsyncClient:
 
     async def stats(self, model: str, *, at: int | None = None) -> Stats:
         return await self._send(calls.stats(model, at))
+
+    async def history(
+        self,
+        model: str,
+        *,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+    ) -> AsyncIterator[PastRound]:
+        call = calls.history(model, "ndjson", from_version, to_version, since, until)
+        lines = Lines()
+        async for part in self._read(call):
+            for each in call.read_part(lines, part):
+                yield each
+
+    def history_bytes(
+        self,
+        model: str,
+        *,
+        format: str = "ndjson",
+        from_version: int | None = None,
+        to_version: int | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+    ) -> AsyncIterator[bytes]:
+        return self._read(calls.history(model, format, from_version, to_version, since, until))
+
+    async def _read(self, call: History) -> AsyncIterator[bytes]:
+        try:
+            async with self._http.stream(**call.request) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise refusal(response)
+                async for part in response.aiter_bytes():
+                    yield part
+        except httpx.RequestError as error:
+            raise call.cut_off(error) from error
 
     async def fleet(
         self, prefix: str = "", *, sort: str = "name", limit: int = 100, cursor: str | None = None

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -12,14 +13,17 @@ import httpx
 import msgspec
 
 from service.answers import Label, ModelInfo, Stats, StatsLine
-from service.client.answers import Fleet, Learned, ModelPage, Outcome, Prediction, Weights
-from service.client.problems import Refused, refusal_of
+from service.client.answers import Fleet, Learned, ModelPage, Outcome, PastRound, Prediction, Weights
+from service.client.problems import Refused, Unreachable, refusal_of
 
 Answer = TypeVar("Answer")
 
 Features = Sequence[float] | Mapping[str, Any]
 """A list for models with dense features, a dictionary for those with named or hashed ones."""
 
+
+Time = datetime | str
+"""With its zone; as text, as in answers: 2026-01-31T12:00:00Z."""
 
 Line = Mapping[str, Any]
 """`features` (predict), `prediction_id` and `label` (reveal), or `features` and `label` (a whole round)."""
@@ -221,6 +225,56 @@ def import_model(model: str, export: bytes) -> Call[ModelInfo]:
 
 def weights(model: str, at: int | None) -> Call[Weights]:
     return Call("GET", f"{_path(model)}/weights", Weights, params=_params(at=at))
+
+
+class History(Bytes):
+    """The rounds of a model, which are read as they come."""
+
+    def read_part(self, lines: "Lines", part: bytes) -> list[PastRound]:
+        return [msgspec.json.decode(line, type=PastRound) for line in lines.complete(part)]
+
+    def cut_off(self, cause: httpx.RequestError) -> Unreachable:
+        return Unreachable(
+            f"no whole answer to {self.method} {self.path}: {str(cause) or type(cause).__name__}"
+        )
+
+
+def history(
+    model: str,
+    format: str,
+    from_version: int | None,
+    to_version: int | None,
+    since: Time | None,
+    until: Time | None,
+) -> History:
+    params = _params(
+        format=format,
+        from_version=from_version,
+        to_version=to_version,
+        since=_text_of(since),
+        until=_text_of(until),
+    )
+    return History("GET", f"{_path(model)}/history", bytes, params=params)
+
+
+def _text_of(time: Time | None) -> str | None:
+    return time.isoformat() if isinstance(time, datetime) else time
+
+
+class Lines:
+    """Lines out of parts that end anywhere.
+
+    >>> lines = Lines()
+    >>> lines.complete(b"one\\ntw"), lines.complete(b"o\\n")
+    ([b'one'], [b'two'])
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def complete(self, part: bytes) -> list[bytes]:
+        *whole, self._rest = (self._rest + part).split(b"\n")
+        return whole
 
 
 # Statistics

@@ -8,11 +8,21 @@ import httpx
 
 from service.answers import Label, ModelInfo, ModelLine, Stats
 from service.client import calls
-from service.client.answers import Fleet, Learned, Outcome, Prediction, Weights
+from service.client.answers import Fleet, Learned, Outcome, PastRound, Prediction, Weights
 from service.client.attempts import Attempts, Pause
-from service.client.calls import CHUNK_LINES, Answer, Call, Features, Line, Streamed
+from service.client.calls import (
+    CHUNK_LINES,
+    Answer,
+    Call,
+    Features,
+    History,
+    Line,
+    Lines,
+    Streamed,
+    Time,
+)
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
-from service.client.problems import Ended, Refused
+from service.client.problems import Ended, Refused, refusal
 
 
 class Client:
@@ -156,6 +166,47 @@ class Client:
     def stats(self, model: str, *, at: int | None = None) -> Stats:
         """All statistics as they are, or were at a version."""
         return self._send(calls.stats(model, at))
+
+    def history(
+        self,
+        model: str,
+        *,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+    ) -> Iterator[PastRound]:
+        """The rounds of the model that the service keeps, oldest first, read as they come.
+
+        Versions are those after a round, both included; times are those of the labels, `until` not included.
+        """
+        call = calls.history(model, "ndjson", from_version, to_version, since, until)
+        lines = Lines()
+        for part in self._read(call):
+            yield from call.read_part(lines, part)
+
+    def history_bytes(
+        self,
+        model: str,
+        *,
+        format: str = "ndjson",
+        from_version: int | None = None,
+        to_version: int | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+    ) -> Iterator[bytes]:
+        """The same as the service sends it, in parts: `ndjson`, an `arrow` stream or a `parquet` file."""
+        return self._read(calls.history(model, format, from_version, to_version, since, until))
+
+    def _read(self, call: History) -> Iterator[bytes]:
+        try:
+            with self._http.stream(**call.request) as response:
+                if not response.is_success:
+                    response.read()
+                    raise refusal(response)
+                yield from response.iter_bytes()
+        except httpx.RequestError as error:
+            raise call.cut_off(error) from error
 
     def fleet(
         self, prefix: str = "", *, sort: str = "name", limit: int = 100, cursor: str | None = None

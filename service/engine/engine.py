@@ -11,6 +11,7 @@ from service.engine.fleet.models import Models
 from service.engine.fleet.shares import Tenants
 from service.engine.history.going_back import GoingBack
 from service.engine.history.past import Past
+from service.engine.history.record import Record
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
@@ -49,8 +50,8 @@ class Rules:
 
 class Engine:
     """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
-    `past`: older versions. `going_back`: rollback and fork. `fits` and `what_ifs`: what takes long, as
-    `jobs`. `fleet`: the models in memory."""
+    `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits` and
+    `what_ifs`: what takes long, as `jobs`. `fleet`: the models in memory."""
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class Engine:
             models_max=rules.models_max,
         )
         self.past = Past(journal, self.fleet)
+        self.record = Record(journal, self.fleet, self.past)
         self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
         self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)

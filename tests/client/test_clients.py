@@ -70,6 +70,19 @@ def test_older_versions_are_asked_for_gone_back_to_and_forked(client: Any, name:
     assert (refused.value.code, refused.value.status) == ("version-gone", 410)
 
 
+def test_the_history_comes_round_by_round(client: Any, name: str) -> None:
+    answers = [client.learn(name, {"a": float(i), "b": 1.0}, 1 if i % 2 else -1) for i in range(300)]
+    rounds = list(client.history(name))
+    assert [one.version for one in rounds] == list(range(1, 301))
+    assert [(one.served, one.score) for one in rounds] == [(one.predicted, one.score) for one in answers]
+    assert rounds[7].features == {"a": 7.0, "b": 1.0}
+    assert list(client.history(name, from_version=5, since=rounds[6].at, until=rounds[8].at)) == rounds[6:8]
+    assert len(b"".join(client.history_bytes(name, to_version=3)).splitlines()) == 3
+    with pytest.raises(Refused) as refused:
+        list(client.history(f"{name}-none"))
+    assert refused.value.code == "unknown-model"
+
+
 def test_models_are_listed_over_all_pages(client: Any, service: Service, name: str) -> None:
     names = [f"{name}.{i}" for i in range(7)]
     for each in names:

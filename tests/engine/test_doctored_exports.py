@@ -151,6 +151,8 @@ def test_a_value_that_no_model_can_have_is_refused_by_its_name(
         (("settings", "confidence"), 2.0, "settings.confidence"),
         (("settings", "class_weights"), {"class 7": 2.0}, "settings.class_weights.class 7"),
         (("settings", "class_weights", "class 0"), 0.0, "settings.class_weights.class 0"),
+        (("settings", "on_expiry"), ["class 0"], "settings.on_expiry"),
+        (("settings", "on_expiry"), 0.5, "settings.on_expiry"),
         (("statistics", "interval", 0), 41, "statistics.interval[0]"),
         (("statistics", "interval", 1), 1, "statistics.interval[1]"),
         (("statistics", "interval", 2), 41.0, "statistics.interval[2]"),

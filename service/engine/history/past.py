@@ -90,13 +90,13 @@ class Past:
         while True:
             milestone = await self._journal.milestone(name, version)
             if milestone is None:
-                raise await self._gone(name, version)
+                raise await self.gone(name, version)
             try:
                 model, is_there = await self._replayed(milestone, version)
             except Trimmed:
                 continue  # then there is a later milestone, or none any more
             if model is not None and model.version > version:
-                raise await self._gone(name, version)
+                raise await self.gone(name, version)
             if model is not None and is_there:
                 return model
             if monotonic() >= deadline:
@@ -123,7 +123,7 @@ class Past:
                 await turns.give()
         return model, False
 
-    async def _gone(self, name: str, version: int) -> VersionGone:
+    async def gone(self, name: str, version: int) -> VersionGone:
         """What a client is told: which is the oldest version that can be had."""
         oldest = (await self._fleet.get(name)).model.version
         milestone = await self._journal.milestone(name, None)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
 from service.engine.fleet.live import model_from
+from service.engine.fleet.waiting import features_bytes
 from service.engine.model.model import Model
 from service.events import (
     AnyEvent,
@@ -16,13 +17,17 @@ from service.events import (
     ModelFitted,
     ModelImported,
     PredictionsExpired,
+    RoundLearned,
+    RoundRevealed,
     RoundsLearned,
     Table,
 )
 from service.journal.protocol import Journal, Milestone, Recorded
 
-EVENTS_AT_ONCE = 200
-"""Events are read so many at a time: the history of a model may be larger than memory."""
+EVENTS_AT_ONCE = 400
+PAGE_BYTES = 4_194_304
+"""Events are read so many at a time, or about so many bytes: the history of a model may be larger than memory."""
+EVENTS_AT_FIRST = 16
 
 
 class Trimmed(Exception):
@@ -31,15 +36,24 @@ class Trimmed(Exception):
 
 async def pages(journal: Journal, milestone: Milestone) -> AsyncIterator[list[Recorded]]:
     """The events after a milestone, to the newest. Trimmed if some go meanwhile."""
-    after = milestone.seq
+    after, limit = milestone.seq, EVENTS_AT_FIRST
     while True:
-        page = await journal.history(milestone, after=after, limit=EVENTS_AT_ONCE)
+        page = await journal.history(milestone, after=after, limit=limit)
         if page is None:
             raise Trimmed
         if not page:
             return
         yield page
         after = page[-1].seq
+        size = max(1, sum(map(_bytes_of, page)) // len(page))
+        limit = max(1, min(EVENTS_AT_ONCE, PAGE_BYTES // size))
+
+
+def _bytes_of(recorded: Recorded) -> int:
+    event = recorded.event
+    if isinstance(event, RoundsLearned):
+        return sum(table.values.nbytes for table in event.features)
+    return features_bytes(event.features) if isinstance(event, RoundRevealed | RoundLearned) else 0
 
 
 async def model_at(milestone: Milestone) -> Model | None:

@@ -92,9 +92,7 @@ class Fits:
 
     def _start(self, live: Live, task: Task) -> Running:
         learner = live.model.champion_number
-        return self._jobs.start(
-            live, "fit", task.options, lambda running: self._run(running, task, learner)
-        )
+        return self._jobs.start(live, "fit", task.options, lambda running: self._run(running, task, learner))
 
     async def _history(self, name: str) -> EncodedExamples:
         """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""

@@ -30,10 +30,10 @@ LABEL_CHARS_MAX = 256
 LABEL_ABS_MAX = 2**63 - 1
 
 
-def _is_label(value: Any) -> bool:
+def is_label(value: Any) -> bool:
     """Whether a model can have it as a label.
 
-    >>> [_is_label(value) for value in ("spam", 1, True, 2**63, 1.0, None)]
+    >>> [is_label(value) for value in ("spam", 1, True, 2**63, 1.0, None)]
     [True, True, True, False, False, False]
     """
     if type(value) is str:
@@ -60,7 +60,7 @@ class Labels:
     def restore(cls, kept: Any, declared: list[Label] | None) -> "Labels":
         """The labels of a saved state; `saved.BadState` unless they are those declared, if any were, and different."""
         saved.check(
-            type(kept) is list and all(_is_label(label) for label in kept),
+            type(kept) is list and all(is_label(label) for label in kept),
             "labels",
             "must be a list of strings, integers and booleans",
         )

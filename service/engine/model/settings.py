@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from service.engine.model.labels import Labels, same, text_of
+from service.engine.model.labels import Labels, is_label, same, text_of
 from service.engine.model.sizes import capacity, numbers_kept
 from service.errors import InvalidRequest
 from service.events import Label
@@ -31,6 +31,9 @@ ASK_B = Number(
     1.0, 0.0, 1e100, "how far ahead a label may be and still be asked for half of the time", low_open=True
 )
 CLASS_WEIGHT = Number(1.0, 0.0, 1e6, "how often a reveal of this label counts", low_open=True)
+
+IGNORE = "ignore"
+"""As `on_expiry`: predictions whose labels do not come are not learned."""
 
 DERIVED = ("classes_max", "size_max", "weights_max")
 """Settings that follow from the limits of the service that made the model."""
@@ -70,6 +73,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
         "coverage": given["coverage"],
         "ask": _ask(given["ask"]),
         "class_weights": _class_weights(given["class_weights"], labels, limits),
+        "on_expiry": _on_expiry(given["on_expiry"], labels),
     }
     if numbers_kept(settings, capacity(own["features"]), _count(labels)) > limits.weights_max:
         raise InvalidRequest.at(
@@ -126,7 +130,7 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
     """
     names = (
         "learner", "labels", "tie", "bias", "bias_value", "multiclass", *DERIVED, "features", "protocol",
-        "declared_margin", "confidence", "coverage", "ask", "class_weights",
+        "declared_margin", "confidence", "coverage", "ask", "class_weights", "on_expiry",
     )  # fmt: skip
     kept = dict(zip(names, saved.fields(settings, *names), strict=True))
     _check_simple(kept)
@@ -191,6 +195,17 @@ def _class_weights(weights: Any, labels: list[Label] | None, limits: ModelLimits
         label: checked("class_weights.", partial(CLASS_WEIGHT.check, label, weight))
         for label, weight in weights.items()
     }
+
+
+def _on_expiry(given: Any, labels: list[Label] | None) -> Label | None:
+    """The label that predictions are learned with when none came; None if they are not."""
+    if labels is not None and any(same(given, label) for label in labels):
+        return cast(Label, given)
+    if given is None or (isinstance(given, str) and given == IGNORE):
+        return None
+    if labels is not None or not is_label(given):
+        raise InvalidRequest.at("on_expiry", f'must be "{IGNORE}", null or one of the labels')
+    return cast(Label, given)
 
 
 def is_equal(one: Any, other: Any) -> bool:

@@ -12,7 +12,8 @@ from service.learning.statistics import Statistics
 
 State = dict[str, Any]
 
-ADDED_SETTINGS: dict[str, Any] = {"confidence": 0.95, "coverage": None, "ask": None, "class_weights": None}
+ADDED_SETTINGS: dict[str, Any] = {"confidence": 0.95, "coverage": None, "ask": None, "class_weights": None,
+                                  "on_expiry": None}  # fmt: skip
 """Settings that models made by older versions do not have, and what they mean by that."""
 
 
@@ -33,8 +34,8 @@ def _from_2(state: State) -> State:
 
 
 def _from_3(state: State) -> State:
-    """Up to version 3 no model had challengers; one without any is as it was."""
-    return state
+    """Up to version 3 no model had challengers, or learned anything from predictions that expired."""
+    return {**state, "settings": ADDED_SETTINGS | state["settings"]} if "settings" in state else state
 
 
 STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3}

@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.rounds.expiry_labels import ExpiryLabels, learns_expired
 from service.errors import NovikoffError, TooManyPending
 from service.events import Prediction, PredictionsExpired
 from service.journal.protocol import Journal, Overdue
@@ -41,13 +42,16 @@ class Expiry:
         fleet: Fleet,
         clock: Clock,
         in_use: Container[str],
+        labels: ExpiryLabels,
         *,
         ttl_seconds: float,
         pending_max: int,
         pending_total_max: int,
         pending_bytes_max: int,
     ) -> None:
-        """`in_use`: ids that a request is busy with, which are never given up."""
+        """`in_use`: ids that a request is busy with, which are never given up. `labels`: learns those that are too
+        old, of models that want it."""
+        self._labels = labels
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
@@ -134,7 +138,11 @@ class Expiry:
             if self._fleet.loaded.get(live.model.name) is not live:
                 continue  # unloaded while an earlier one was recorded
             if live.pending:
-                self._drop_through(live, max(self._clock.ago(now, self._ttl_us) - 1, self._swept_through))
+                due_through = self._clock.ago(now, self._ttl_us) - 1
+                if learns_expired(live.model):
+                    await self._labels.learn(self._due(live, due_through), live, now)
+                else:
+                    self._drop_through(live, max(due_through, self._swept_through))
             if live.dropped and live.expiring is None:
                 await self._record(live, now)
         await self._sweep_unloaded(now)
@@ -150,12 +158,19 @@ class Expiry:
             raise
 
     async def _sweep_unloaded(self, now: int) -> None:
+        due_through = self._clock.ago(now, self._ttl_us) - 1
         while True:
-            overdue, through = await self._journal.overdue(
-                self._swept_through, self._clock.ago(now, self._ttl_us) - 1, LOOKED_AT_ONCE
-            )
-            if not await self._give_up(overdue, now) or through == self._swept_through:
-                return  # those that were just being loaded are looked at again by the next sweep
+            overdue, through = await self._journal.overdue(self._swept_through, due_through, LOOKED_AT_ONCE)
+            rest: list[Overdue] = []
+            for one in overdue:
+                live = await self._labels.find(one)
+                if live is None:
+                    rest.append(one)
+                else:
+                    await self._labels.learn(self._due(live, due_through), live, now)
+            are_all_given_up = await self._give_up(rest, now)
+            if not are_all_given_up or len(rest) < len(overdue) or through == self._swept_through:
+                return  # what was just being loaded, or may not all be learned, is looked at again by the next sweep
             self._swept_through = through
 
     async def _give_up(self, overdue: list[Overdue], now: int) -> bool:
@@ -178,14 +193,18 @@ class Expiry:
 
     def _drop_through(self, live: Live, through: int) -> None:
         """Give up a loaded model's predictions made up to a time."""
+        for prediction in self._due(live, through):
+            self._drop(live, prediction)
+
+    def _due(self, live: Live, through: int) -> list[Prediction]:
+        """A loaded model's predictions made up to a time, but none that is in use."""
         due: list[Prediction] = []
         for prediction in live.pending.values():
             if prediction.at > through:
                 break
             if prediction.prediction_id not in self._in_use:
                 due.append(prediction)
-        for prediction in due:
-            self._drop(live, prediction)
+        return due
 
     def _drop(self, live: Live, prediction: Prediction) -> None:
         live.drop(prediction)

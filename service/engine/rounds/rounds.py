@@ -11,12 +11,13 @@ from service.engine.model.outcomes import Round
 from service.engine.names import check_id
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.expiry import Expiry
+from service.engine.rounds.expiry_labels import ExpiryLabels
 from service.engine.rounds.explanation import Answered, answered, explain
 from service.engine.rounds.id_locks import IdLocks
 from service.engine.rounds.replays import Replays, id_taken, label_served
 from service.engine.rounds.under_way import check_in_touch, check_not_under_way
 from service.errors import InvalidRequest, PredictionExpired, RevealFirst, UnknownPrediction
-from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in
+from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in, revealed
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
 
 
@@ -53,6 +54,7 @@ class Rounds:
             fleet,
             clock,
             self._locks,
+            ExpiryLabels(journal, fleet),
             ttl_seconds=pending_ttl_seconds,
             pending_max=pending_max,
             pending_total_max=pending_total_max,
@@ -147,20 +149,7 @@ class Rounds:
         if self.expiry.is_due(prediction.at, at):
             raise _expired(prediction_id)
         new = check_label(live.model, label, live.new_labels)
-        event = RoundRevealed(
-            prediction.model,
-            at,
-            prediction_id,
-            label,
-            prediction.at,
-            prediction.features,
-            prediction.served,
-            prediction.score,
-            prediction.version,
-            prediction.updates,
-            prediction.certainty,
-            weight,
-        )
+        event = revealed(prediction, at, label, weight)
         appended = await self._fleet.append(live, event, new)
         if not appended.is_new:
             recorded = await self._replays.recorded(prediction_id)

@@ -17,6 +17,7 @@ from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
 from service.engine.history.going_back import GoingBack
 from service.engine.history.past import Past
+from service.engine.history.record import PastRound, Record, Wanted
 from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.job import Job
@@ -210,9 +211,10 @@ class TenantModels:
 class TenantHistory:
     """What the caller's models were."""
 
-    def __init__(self, past: Past, going_back: GoingBack) -> None:
+    def __init__(self, past: Past, going_back: GoingBack, record: Record) -> None:
         self._past = past
         self._going_back = going_back
+        self._record = record
 
     async def at(self, name: str, version: int) -> Model:
         check_known(name)
@@ -226,6 +228,11 @@ class TenantHistory:
         check_known(name)
         check_own(new)
         return await self._going_back.fork(name, new, at)
+
+    async def rounds(self, name: str, wanted: Wanted) -> tuple[Model, AsyncIterator[list[PastRound]]]:
+        """Their ids are as they are stored; `public_id` makes them the caller's."""
+        check_known(name)
+        return await self._record.rounds(name, wanted)
 
 
 class TenantJobs:

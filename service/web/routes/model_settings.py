@@ -122,6 +122,11 @@ class ModelSettings(BaseModel):
         None, description="when a challenger is promoted by itself; null: never"
     )
 
+    on_expiry: LabelField | None = Field(
+        None,
+        description="the label that a prediction is learned with when it expires without one; null or `ignore`: none",
+    )
+
     def complete(self, limits: ModelLimits) -> dict[str, Any]:
         """What the journal keeps; InvalidRequest names a setting that does not fit."""
         given = self.model_dump(include=GIVEN)

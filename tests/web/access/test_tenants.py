@@ -111,6 +111,9 @@ def same_but_for_the_name(one: httpx.Response, other: httpx.Response) -> bool:
         ("GET", "/stats/{}?at=999", None),
         ("GET", "/models/{}/weights?at=1", None),
         ("GET", "/models/{}/export?at=1", None),
+        ("GET", "/models/{}/history", None),
+        ("GET", "/models/{}/history?format=arrow", None),
+        ("GET", "/models/{}/history?from_version=999", None),
         ("POST", "/models/{}/rollback", {"to": 1}),
         ("POST", "/models/{}/rollback", {"to": 999}),
         ("POST", "/models/{}/fork", {"as": "zeta-fork"}),
@@ -152,6 +155,16 @@ def test_making_and_teaching_models_outside_is_forbidden_alike(town: Town, model
         assert refusal(answer) == (403, "forbidden")
         assert answer.json()["detail"] == "this key is for models whose names begin with 'zeta-'"
     assert refusal(town.owner.get(f"/models/{model}")) == (404, "unknown-model") if model != SECRET else True
+
+
+def test_a_history_has_ids_as_their_tenant_knows_them(town: Town) -> None:
+    def ids(holder: Holder) -> list[str | None]:
+        lines = holder.get(f"/models/{SECRET}/history").text.splitlines()
+        return [json.loads(line)["prediction_id"] for line in lines]
+
+    assert "order-18" in ids(town.acme) and "acme-/order-18" in ids(town.owner)
+    table = pa.ipc.open_stream(town.acme.get(f"/models/{SECRET}/history?format=arrow").content).read_all()
+    assert table["prediction_id"].to_pylist() == ids(town.acme)
 
 
 def test_a_fork_that_was_given_does_not_tell_whose_it_was(town: Town) -> None:

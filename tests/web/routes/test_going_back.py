@@ -98,7 +98,7 @@ def test_predictions_of_before_a_rollback_are_void(start: Start, name: str) -> N
         service.restart()
     later = service.predict(name, [1.0, 1.0])["prediction_id"]
     assert service.reveal(later, 1)["rounds"] == 4
-    (line,) = [e for e in service.get(f"/models/{name}/events")["events"] if e["kind"] == "rolled-back"]
+    (line,) = [e for e in service.get(f"/models/{name}/events")["events"] if e["kind"] == "rolled_back"]
     assert line["to"] == 3 and "state" not in line
 
 

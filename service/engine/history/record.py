@@ -1,0 +1,196 @@
+"""The rounds of a model as data, read from its history: what was predicted, with what score, and what was true.
+
+The events do not say all of it: whole rounds have no prediction, and nothing has a version. So the events are applied
+once more to a copy of the model, and what comes of each is told.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.restoring import as_damaged
+from service.engine.fleet.shares import Shares
+from service.engine.history.past import Past
+from service.engine.history.stepping import Trimmed, made_by, model_at, pages
+from service.engine.model.model import Model
+from service.engine.model.outcomes import BlockOutcome, Outcome
+from service.errors import JournalUnavailable, Overloaded
+from service.events import AnyEvent, Label, RoundLearned, RoundRevealed, RoundsLearned, features_of
+from service.journal.protocol import Journal, Milestone, Recorded
+from service.turns import Turns
+
+READ_AT_ONCE = 4
+"""How many histories may be read at the same time. Each holds a copy of its model."""
+
+TOGETHER = 16
+"""Single rounds that are applied before others have a turn: about a millisecond."""
+
+
+class PastRound(msgspec.Struct, frozen=True, gc=False):
+    """One round. `features` are as the model keeps them: an array, or a number for each name."""
+
+    version: int
+    """The model's version after it."""
+    at: int
+    """When its label came."""
+    predicted_at: int
+    prediction_id: str | None
+    features: Any
+    label: Label
+    served: Label | None
+    score: float
+    probability: float | None
+    mistake: bool
+    updated: bool
+    weight: float
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which rounds: versions from one to another, both among them; times from one on and before another."""
+
+    first: int | None = None
+    last: int | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def has(self, made: PastRound) -> bool:
+        return (
+            (self.first is None or made.version >= self.first)
+            and (self.last is None or made.version <= self.last)
+            and (self.since is None or made.at >= self.since)
+            and (self.until is None or made.at < self.until)
+        )
+
+
+class Place:
+    """One of the places of those who read a history. Given back at the end, or when nobody refers to it."""
+
+    def __init__(self, places: Shares, tenant: str) -> None:
+        self._places: Shares | None = places
+        self._tenant = tenant
+        places.add(tenant, 0)
+
+    def give_back(self) -> None:
+        if self._places is not None:
+            self._places.remove(self._tenant, 0)
+            self._places = None
+
+    __del__ = give_back
+
+
+class Record:
+    """Reads the rounds of models, as far back as the journal goes."""
+
+    def __init__(self, journal: Journal, fleet: Fleet, past: Past) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._past = past
+        self._places = Shares(fleet.tenants)
+
+    async def rounds(self, name: str, wanted: Wanted) -> tuple[Model, AsyncIterator[list[PastRound]]]:
+        """The model as it is, and its rounds from the oldest on, some at a time, up to its present version.
+
+        VersionGone if the first that is wanted is no longer kept; without one, it begins with what is. Overloaded if
+        too many read at the same time.
+        """
+        live = await self._fleet.get(name)
+        tenant = self._fleet.tenants.of(name)
+        most = max(2, READ_AT_ONCE)  # of one place, no tenant could leave anything to others
+        if not self._places.may_take(tenant, 1, most):
+            raise Overloaded(f"{self._places.count} histories are being read; try again later")
+        place = Place(self._places, tenant)
+        before = None if wanted.first is None else max(0, wanted.first - 1)
+        milestone = await self._journal.milestone(name, before)
+        if milestone is None:
+            raise await self._past.gone(name, before or 0)
+        model = await model_at(milestone)
+        if model is not None and before is not None and model.version > before:
+            raise await self._past.gone(name, before + 1)
+        end = live.model.version if wanted.last is None else min(wanted.last, live.model.version)
+        chosen = msgspec.structs.replace(wanted, last=end)
+        return live.model, self._read(name, place, milestone, model, chosen)
+
+    async def _read(
+        self, name: str, place: Place, milestone: Milestone, model: Model | None, wanted: Wanted
+    ) -> AsyncIterator[list[PastRound]]:
+        assert wanted.last is not None
+        turns = Turns()
+        try:
+            with as_damaged(name):
+                async for page in pages(self._journal, milestone):
+                    events = page if model is not None else page[1:]
+                    if model is None:
+                        model = await made_by(page[0].event)
+                    for some in _portions(events):
+                        if model.version >= wanted.last:
+                            return
+                        if is_large(model):
+                            made = await beside_the_loop(_applied, model, some)
+                        else:
+                            made = _applied(model, some)
+                            await turns.give()
+                        if chosen := [each for each in made if wanted.has(each)]:
+                            yield chosen
+        except Trimmed:
+            raise JournalUnavailable(
+                f"events of {name!r} went while they were read; begin with later ones"
+            ) from None
+        finally:
+            place.give_back()
+
+
+def _portions(events: list[Recorded]) -> Iterator[list[Recorded]]:
+    """Events in portions of a few rounds, which are applied in one go."""
+    portion: list[Recorded] = []
+    for recorded in events:
+        portion.append(recorded)
+        if len(portion) == TOGETHER or isinstance(recorded.event, RoundsLearned):
+            yield portion
+            portion = []
+    if portion:
+        yield portion
+
+
+def _applied(model: Model, events: list[Recorded]) -> list[PastRound]:
+    return [made for recorded in events for made in _rounds_of(model, recorded.event)]
+
+
+def _rounds_of(model: Model, event: AnyEvent) -> Iterator[PastRound]:
+    """Apply an event; what came of its rounds."""
+    outcome = model.apply(event)
+    if isinstance(event, RoundRevealed):
+        assert isinstance(outcome, Outcome)
+        features = model.features.decode(event.features)
+        yield _round(event, event.predicted_at, features, event.served, outcome)
+    elif isinstance(event, RoundLearned):
+        assert isinstance(outcome, Outcome)
+        served, features = model.labels.label(outcome.served), model.features.decode(event.features)
+        yield _round(event, event.at, features, served, outcome)
+    elif isinstance(event, RoundsLearned):
+        assert isinstance(outcome, BlockOutcome)
+        for stored, label, one in zip(features_of(event), event.labels, outcome, strict=True):
+            served, features = outcome.labels.label(one.served), model.features.decode(stored)
+            alone = RoundLearned(event.model, event.at, None, label, stored)
+            yield _round(alone, event.at, features, served, one)
+
+
+def _round(
+    event: RoundRevealed | RoundLearned, predicted_at: int, features: Any, served: Label | None, came: Outcome
+) -> PastRound:
+    return PastRound(
+        came.version,
+        event.at,
+        predicted_at,
+        event.prediction_id,
+        features,
+        event.label,
+        served,
+        came.score,
+        came.probability,
+        came.mistake,
+        came.updated,
+        event.weight,
+    )
