@@ -1,7 +1,7 @@
 """python -m bench.certainty_cost: what the interval and the probabilities add to streams.
 
-The service runs in this process, with its journal but without sockets. It takes streams of rounds for models that are new
-with each, in turn with the two statistics as they are and with both switched off: then they do nothing with blocks of
+The service runs in this process, with its journal but without sockets. It takes streams, each for a model that
+is new, in turn with the two statistics as they are and with both switched off: then they do nothing with blocks of
 rounds, and probabilities are null. Compared is the CPU of the event loop's thread for a round, the 10th percentile of
 the turns: on a machine that is busy with other work this is what others disturb least.
 """
