@@ -27,14 +27,8 @@ from bench.streams import Rounds, data_sets
 from service.engine.model.model import Model
 from service.events import ModelCreated, RoundLearned
 from service.learning.certainty.logistic import STEEPEST, logistic
-from service.learning.statistics.calibration import (
-    BETA,
-    FIRST_CURVATURE,
-    SCALE_SHARE_MIN,
-    START,
-    STEEPNESS,
-    batch_size,
-)
+from service.learning.statistics.batches import batch_size
+from service.learning.statistics.calibration import BETA, FIRST_CURVATURE, SCALE_SHARE_MIN, START, STEEPNESS
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 
 LEARNERS = ("perceptron", "averaged", "pa1", "arow", "scw")
@@ -153,7 +147,7 @@ WAYS: dict[str, Callable[[Stream], Array]] = {
     ),
 }
 
-STEPS = [(b, c, s) for b in (0.1, 0.3, 1.0) for c in (1.0, 1 / 0.3, 10.0, 100.0) for s in (2.0, 4.0, 8.0)]
+STEPS = [(b, c, s) for b in (0.1, 0.15, 0.3, 1.0) for c in (1.0, 6.0, 20.0, 100.0) for s in (1.0, 2.0, 4.0)]
 """β, with how many times the identity A begins, and by what leads are multiplied."""
 
 
@@ -191,7 +185,7 @@ def main() -> None:
     )
     print("\nMean log loss for β, times the identity, times the lead:\n")
     for step in sorted(STEPS, key=lambda step: mean(by_step[step])):
-        print("- {:.1f}, {:.2f}, {:.0f}: ".format(*step) + f"{mean(by_step[step]):.4f}")
+        print("- {:.2f}, {:.0f}, {:.0f}: ".format(*step) + f"{mean(by_step[step]):.4f}")
 
 
 def _compare(way: str, losses: dict[str, list[float]]) -> None:

@@ -294,6 +294,7 @@ class Ask(Struct, frozen=True):
     asked_rate: float | None
     error_rate: float | None
     error_rate_interval: Interval | None
+    uncounted: int
     bound: ExpectedMistakes
 
 

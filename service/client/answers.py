@@ -56,8 +56,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Learned(Outcome, frozen=True, kw_only=True):
+    """A whole round. `probability` and `set` are what the prediction was served with, as in `Prediction`."""
+
     score: float
     probability: float | None = None
+    set: list[Label] | None = None
 
 
 class ClassWeights(Struct, frozen=True):

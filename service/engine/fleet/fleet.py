@@ -20,7 +20,7 @@ from service.engine.fleet.saving import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.fleet.waiting import Waiting
 from service.engine.model.checks import NONE_NEW, NewLabels
-from service.engine.model.outcomes import BlockOutcome, Outcome
+from service.engine.model.outcomes import BlockOutcome, Outcome, outcome_bytes
 from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
     VOIDING,
@@ -212,7 +212,11 @@ class Fleet:
         outcome = self._apply_to(live, seq, event)
         self.changed(live)
         # Outcomes of rounds with an id are kept, for retries.
-        if prediction_id is not None and outcome is not None and self.memory.add_outcomes(1):
+        if (
+            prediction_id is not None
+            and isinstance(outcome, Outcome)
+            and self.memory.add_outcomes(outcome_bytes(outcome))
+        ):
             self._saving.save_outcomes()
         self._saving.save_if_due(live)
         if self.memory.weigh(live):

@@ -48,6 +48,7 @@ class Live:
         "peers",
         "pending",
         "pins",
+        "probability",
         "saving",
         "seq",
         "since_snapshot",
@@ -69,6 +70,8 @@ class Live:
         """The event that made it; see `Journal`."""
         self.pending = NO_PREDICTIONS
         """Waiting predictions by id, oldest first."""
+        self.probability: float | None = None
+        """What its newest prediction or round was served with, as far as this process has seen any."""
         self.outcomes = OutcomeLog()
         """Of the rounds since the last snapshot."""
         self.since_snapshot = 0
@@ -137,11 +140,14 @@ class Live:
         self.seq = seq
         if isinstance(outcome, BlockOutcome):
             self.since_snapshot += len(outcome)
+            self.probability = outcome.probabilities[-1]
             return outcome
         self.since_snapshot += 1
         if outcome is None:
             self._apply_lifecycle_event(event)
-        elif event.prediction_id is not None:  # type: ignore[union-attr]
+            return None
+        self.probability = outcome.probability
+        if event.prediction_id is not None:  # type: ignore[union-attr]
             self.outcomes.add(seq, outcome)
             self.pending.pop(event.prediction_id, None)  # type: ignore[union-attr]
         return outcome
@@ -156,12 +162,14 @@ class Live:
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
             self.dropped = 0
+            self.probability = None
 
     def keep(self, prediction: Prediction) -> None:
         """Keep a prediction until its label comes."""
         if self.pending is NO_PREDICTIONS:
             self.pending = OrderedDict()
         self.pending[prediction.prediction_id] = prediction
+        self.probability = None if prediction.certainty is None else prediction.certainty.probability
 
     def forget_new(self, labels: NewLabels) -> None:
         """These labels are no longer under way: the model has them now, or their event could not be kept."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares, Tenants
 from service.engine.model.checks import bytes_in_memory
-from service.engine.model.outcomes import OUTCOME_BYTES
 
 
 class MemoryUse:
@@ -42,7 +41,7 @@ class MemoryUse:
         live.peers = self._peers.setdefault(live.tenant, OrderedDict())
         live.peers[live.model.name] = live
         self.models.add(live.tenant, 0)
-        self.add_outcomes(len(live.outcomes))
+        self.add_outcomes(live.outcomes.size_bytes)
         self.weigh(live)
 
     def remove(self, live: Live) -> None:
@@ -50,11 +49,11 @@ class MemoryUse:
         if not live.peers:
             self._peers.pop(live.tenant, None)
         self.models.remove(live.tenant, live.weight_bytes)
-        self.add_outcomes(-len(live.outcomes))
+        self.add_outcomes(-live.outcomes.size_bytes)
 
-    def add_outcomes(self, more: int) -> bool:
+    def add_outcomes(self, more_bytes: int) -> bool:
         """Count outcomes; whether there are too many now."""
-        self.outcomes_bytes += OUTCOME_BYTES * more
+        self.outcomes_bytes += more_bytes
         return self.outcomes_bytes > self.outcomes_bytes_max
 
     def weigh(self, live: Live) -> bool:

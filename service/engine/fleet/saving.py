@@ -33,7 +33,7 @@ class Saving:
 
     def save(self, live: Live) -> None:
         """Save a snapshot of the model as it is now, of which none is being encoded."""
-        self._memory.add_outcomes(-len(live.outcomes))
+        self._memory.add_outcomes(-live.outcomes.size_bytes)
         if not is_large(live.model):
             self._journal.save_snapshot(live.begin_snapshot()())
             return

@@ -23,6 +23,8 @@ def learn_block(model: ModelState, event: RoundsLearned) -> BlockOutcome:
     outcome = BlockOutcome(
         model.labels, version=model.version, rounds=model.revealed, mistakes=model.mistakes
     )
+    if model.sets is not None:
+        outcome.sets, outcome.labels_may_grow = [], model.settings["labels"] is None
     start = 0
     for table in event.features:
         labels = event.labels[start : start + table.rounds]

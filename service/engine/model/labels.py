@@ -56,6 +56,17 @@ class Labels:
         if len(self.values) > FEW:
             self._index = {(type(label), label): at for at, label in enumerate(self.values)}
 
+    def in_set(self, classes: list[int] | None, *, may_grow: bool) -> list[Label] | None:
+        """The labels of a set of classes. If nothing was ruled out all of them, and None if others may appear.
+
+        >>> labels = Labels(["a", "b", "c"])
+        >>> labels.in_set([0, 2], may_grow=True), labels.in_set(None, may_grow=False)
+        (['a', 'c'], ['a', 'b', 'c'])
+        """
+        if classes is None:
+            return None if may_grow else self.values
+        return [self.values[each] for each in classes]
+
     @classmethod
     def restore(cls, kept: Any, declared: list[Label] | None) -> "Labels":
         """The labels of a saved state; `saved.BadState` unless they are those declared, if any were, and different."""

@@ -41,6 +41,10 @@ class Model(ModelState):
         """Whether the label of a prediction is asked for, if it is with this probability."""
         return is_asked(prediction_id, f"{self.created_at} {self.name}", probability)
 
+    def labels_in(self, served: list[int] | None) -> list[Label] | None:
+        """The labels of a set that was served."""
+        return self.labels.in_set(served, may_grow=self.settings["labels"] is None)
+
     def apply(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in the next event. For revealed rounds, what came of them."""
         self.updated_at = event.at
@@ -174,6 +178,7 @@ class Model(ModelState):
         if self.asking is None:
             return None
         report = self.asking.report(unasked, self.settings["confidence"])
+        report["uncounted"] = self.revealed - self.asking.revealed
         return report | {"bound": verdict.expected_mistakes(self.asking, self.bound, self.bound_report())}
 
     def weight_name(self, index: int) -> int | str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from itertools import accumulate, count
+from itertools import accumulate, count, repeat
 from math import isnan, nan
 
 import msgspec
 import numpy as np
 
+from service.engine.model.kept_sets import UNIT, KeptSets, set_bytes
 from service.engine.model.labels import Labels
 from service.events import Label
+from service.learning.vectors import Array
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -28,17 +30,20 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     mistakes: int
     probability: float | None = None
     """With what probability the label was right, as it was served."""
+    set: list[int] | None = None
+    """Of a whole round of a model with a `coverage`: the classes that were not ruled out; None if nothing was."""
 
 
 class BlockOutcome:
     """The outcomes of a block of rounds, a column for each field of `Outcome`.
 
     `labels` are the labels of the served classes; after a reset the model may have others. `rises` are the rounds at
-    which a drift was detected.
+    which a drift was detected. `sets` is None if the model serves no sets.
     """
 
     __slots__ = (
         "labels",
+        "labels_may_grow",
         "mistake",
         "mistakes_before",
         "probabilities",
@@ -46,12 +51,15 @@ class BlockOutcome:
         "rounds_before",
         "scores",
         "served",
+        "sets",
         "updated",
         "version_before",
     )
 
     def __init__(self, labels: Labels, *, version: int, rounds: int, mistakes: int) -> None:
         self.labels = labels
+        self.sets: list[list[int] | None] | None = None
+        self.labels_may_grow = False
         self.rises: list[int] = []
         self.version_before = version
         self.rounds_before = rounds
@@ -69,6 +77,8 @@ class BlockOutcome:
         self.add_all(
             [outcome.served], [outcome.score], [outcome.mistake], [outcome.updated], [outcome.probability]
         )
+        if self.sets is not None:
+            self.sets.append(outcome.set)
 
     def add_all(
         self,
@@ -83,6 +93,10 @@ class BlockOutcome:
         self.mistake += mistake
         self.updated += updated
         self.probabilities += probabilities
+
+    def labels_in(self, served: list[int] | None) -> list[Label] | None:
+        """The labels of one of `sets`."""
+        return self.labels.in_set(served, may_grow=self.labels_may_grow)
 
     def __iter__(self) -> Iterator[Outcome]:
         """The outcome of each round.
@@ -104,6 +118,7 @@ class BlockOutcome:
             count(self.rounds_before + 1),
             mistakes,
             self.probabilities,
+            repeat(None) if self.sets is None else self.sets,
         )
 
 
@@ -116,20 +131,30 @@ class Round(msgspec.Struct, frozen=True):
     label: Label
     outcome: Outcome
     replayed: bool
+    set: list[Label] | msgspec.UnsetType | None = msgspec.UNSET
+    """Of a whole round of a model with a `coverage`: the labels that were not ruled out, None for any label."""
 
 
-COLUMNS = 1 + len(Outcome.__struct_fields__)
+COLUMNS = len(Outcome.__struct_fields__)
+"""The event's sequence number, and all of an outcome but its set."""
 OUTCOME_BYTES = 8 * COLUMNS
 OLD_COLUMNS = 8
 """How many numbers a row had when there were no probabilities, and no mark in front of the rows."""
 MARK = -2.0
 """Stands before the rows. No sequence number is negative, so that older rows can be told from these."""
+SETS_MARK = -3.0
+"""Stands before the sets of these rows, if there are any, and before how many numbers these take."""
+
+
+def outcome_bytes(outcome: Outcome) -> int:
+    """What an outcome takes in memory, by estimate."""
+    return OUTCOME_BYTES if outcome.set is None else OUTCOME_BYTES + set_bytes(outcome.set)
 
 
 class OutcomeLog:
-    """Outcomes by their events' sequence numbers, in rising order: 72 bytes each."""
+    """Outcomes by their events' sequence numbers, in rising order: 72 bytes each, and their sets of labels."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_rows", "_sets")
 
     def __init__(self, saved: bytes = b"") -> None:
         """`saved` is what `tobytes` gave, in this version or an older one, or several of these one after the other.
@@ -137,20 +162,38 @@ class OutcomeLog:
         ValueError if it is not.
         """
         self._rows = array("d")
+        self._sets = KeptSets()
         numbers = np.frombuffer(saved)
         while numbers.size:
-            is_marked = bool(numbers[0] == MARK)
-            width = COLUMNS if is_marked else OLD_COLUMNS
-            numbers = numbers[is_marked:]
-            marks = np.flatnonzero(numbers[::width] == MARK)
-            end = int(marks[0]) * width if marks.size else numbers.size
-            rows, numbers = numbers[:end].reshape(-1, width), numbers[end:]
-            if not is_marked:
-                rows = np.column_stack((rows, np.full(len(rows), nan)))
-            self._rows.frombytes(rows.tobytes())
+            if numbers[0] == SETS_MARK:
+                end = 2 + int(numbers[1]) if numbers.size > 1 and 0 <= numbers[1] < numbers.size else 0
+                if not 2 <= end <= numbers.size:
+                    raise ValueError("the sets of outcomes are cut off")
+                self._sets.read(numbers[2:end].tobytes())
+                numbers = numbers[end:]
+            else:
+                numbers = self._read_rows(numbers)
+
+    def _read_rows(self, numbers: Array) -> Array:
+        """Take the rows up to the next mark; what is left."""
+        is_marked = bool(numbers[0] == MARK)
+        width = COLUMNS if is_marked else OLD_COLUMNS
+        numbers = numbers[is_marked:]
+        marks = np.flatnonzero((numbers[::width] == MARK) | (numbers[::width] == SETS_MARK))
+        end = int(marks[0]) * width if marks.size else numbers.size
+        rows = numbers[:end].reshape(-1, width)
+        if not is_marked:
+            rows = np.column_stack((rows, np.full(len(rows), nan)))
+        self._rows.frombytes(rows.tobytes())
+        return numbers[end:]
 
     def __len__(self) -> int:
         return len(self._rows) // COLUMNS
+
+    @property
+    def size_bytes(self) -> int:
+        """What they take in memory, by estimate."""
+        return 8 * len(self._rows) + self._sets.size_bytes
 
     def add(self, seq: int, outcome: Outcome) -> None:
         # Every number is an integer below 2**53 or a double already, so doubles hold them all exactly.
@@ -168,14 +211,16 @@ class OutcomeLog:
                 nan if probability is None else probability,
             )
         )
+        if outcome.set is not None:
+            self._sets.add(seq, outcome.set)
 
     def find(self, seq: int) -> Outcome | None:
         """The outcome of one event.
 
         >>> log = OutcomeLog()
-        >>> log.add(7, Outcome(1, 0.5, True, True, 3, 3, 2, 0.75))
-        >>> OutcomeLog(log.tobytes()).find(7)
-        Outcome(served=1, score=0.5, mistake=True, updated=True, version=3, rounds=3, mistakes=2, probability=0.75)
+        >>> log.add(7, Outcome(1, 0.5, True, True, 3, 3, 2, 0.75, [0, 1]))
+        >>> OutcomeLog(log.tobytes()).find(7) == Outcome(1, 0.5, True, True, 3, 3, 2, 0.75, [0, 1])
+        True
         """
         rows = np.frombuffer(self._rows, dtype=np.float64).reshape(-1, COLUMNS)
         at = int(np.searchsorted(rows[:, 0], seq))
@@ -191,6 +236,7 @@ class OutcomeLog:
             int(rounds),
             int(mistakes),
             None if isnan(probability) else probability,
+            self._sets.find(seq),
         )
 
     def renumbered(self, seqs: Mapping[int, int]) -> OutcomeLog:
@@ -207,8 +253,10 @@ class OutcomeLog:
             if (seq := seqs.get(int(self._rows[at]))) is not None:
                 chosen._rows.append(seq)
                 chosen._rows += self._rows[at + 1 : at + COLUMNS]
+        chosen._sets = self._sets.renumbered(seqs)
         return chosen
 
     def tobytes(self) -> bytes:
-        """The rows, to be kept. Two of these one after the other can be read as one."""
-        return array("d", (MARK,)).tobytes() + self._rows.tobytes()
+        """The rows and the sets, to be kept. Two of these one after the other can be read as one."""
+        rows, sets = array("d", (MARK,)).tobytes() + self._rows.tobytes(), self._sets.tobytes()
+        return rows + array("d", (SETS_MARK, len(sets) // UNIT)).tobytes() + sets if sets else rows

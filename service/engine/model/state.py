@@ -4,6 +4,8 @@
 from collections.abc import Iterator
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from service.engine.model.admission import new_features
 from service.engine.model.contest import Contest
 from service.engine.model.labels import Labels, text_of
@@ -82,14 +84,12 @@ class ModelState:
         self.classifier.grow(self.features.size())
         self.statistics = Statistics()
         self.bound: Bound | None = None
+        learner = self.settings["learner"]
         if why_not_applicable(self.settings, None) is None:
-            self.bound = Bound(
-                self.bias_value, self.settings["learner"]["eta0"], self.settings["declared_margin"]
-            )
+            self.bound = Bound(self.bias_value, learner["eta0"], self.settings["declared_margin"])
         coverage, ask = self.settings["coverage"], self.settings["ask"]
         self.sets = Sets(coverage) if coverage is not None else None
-        eta0 = self.settings["learner"].get("eta0", 1.0)
-        self.asking = Asking(ask["b"], eta0) if ask is not None else None
+        self.asking = Asking(ask["b"], learner.get("eta0", 1.0)) if ask is not None else None
         self.drifts_recorded = 0
         self.expired = 0
         if "challengers" in self.settings:
@@ -146,9 +146,9 @@ class ModelState:
             served = self.contest.shadowed(self, example, z, served)
         chosen, score, certainty = served
         known = z if self.features.is_fixed else None
-        return self.learn_round(
-            example, self.class_of(label), chosen, score, at, Seen(at, certainty), weight, known
-        )
+        truth, seen = self.class_of(label), Seen(at, certainty)
+        outcome = self.learn_round(example, truth, chosen, score, at, seen, weight, known)
+        return outcome if certainty.set is None else replace(outcome, set=certainty.set)
 
     def learn_round(
         self,

@@ -37,14 +37,11 @@ def answered(model: Model, prediction: Prediction, explanation: list[Term]) -> A
     expert = None if model.panel is None else model.panel.leader.name
     if certainty is None or (model.sets is None and model.asking is None):
         return Answered(prediction, explanation, False, None, None, expert)
-    labels: list[Label] | None = None
-    if certainty.set is not None:
-        labels = [model.labels.values[at] for at in certainty.set]
-    elif model.settings["labels"] is not None:
-        labels = model.labels.values
     chance = certainty.ask_probability
     ask = None if chance is None else model.is_asked(prediction.prediction_id, chance)
-    return Answered(prediction, explanation, model.sets is not None, labels, ask, expert)
+    return Answered(
+        prediction, explanation, model.sets is not None, model.labels_in(certainty.set), ask, expert
+    )
 
 
 def explain(model: Model, example: Any, terms_max: int) -> list[Term]:

@@ -1,5 +1,7 @@
 """Retries: a round that was finished before gets its first answer again."""
 
+from msgspec import UNSET, UnsetType
+
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.restoring import restore_live
 from service.engine.model.labels import same
@@ -47,8 +49,8 @@ class Replays:
             raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another weight before")
         live = await self._fleet.get(event.model)
         outcome = live.outcome_of(found.seq) or await self._outcome_on_disk(event, found.seq)
-        predicted = label_served(live.model, event, outcome)
-        return Round(event.prediction_id, event.model, predicted, event.label, outcome, True)
+        predicted, among = label_served(live.model, event, outcome), set_served(live.model, event, outcome)
+        return Round(event.prediction_id, event.model, predicted, event.label, outcome, True, among)
 
     async def _outcome_on_disk(self, event: RoundRevealed | RoundLearned, seq: int) -> Outcome:
         name = event.model
@@ -73,8 +75,20 @@ def label_served(model: Model, event: RoundRevealed | RoundLearned, outcome: Out
         return event.served
     if not outcome.mistake:
         return event.label
-    is_known = event.at > model.began_at or model.settings["labels"] is not None
-    return model.labels.label(outcome.served) if is_known else None
+    return model.labels.label(outcome.served) if _are_classes_known(model, event) else None
+
+
+def set_served(
+    model: Model, event: RoundRevealed | RoundLearned, outcome: Outcome
+) -> list[Label] | UnsetType | None:
+    """The set that a whole round was served with; None also if its classes were lost by a reset."""
+    if model.sets is None or isinstance(event, RoundRevealed):
+        return UNSET
+    return model.labels_in(outcome.set) if _are_classes_known(model, event) else None
+
+
+def _are_classes_known(model: Model, event: RoundLearned) -> bool:
+    return event.at > model.began_at or model.settings["labels"] is not None
 
 
 def id_taken(prediction_id: str) -> PredictionIdTaken:

@@ -14,7 +14,7 @@ from service.engine.rounds.expiry import Expiry
 from service.engine.rounds.expiry_labels import ExpiryLabels
 from service.engine.rounds.explanation import Answered, answered, explain
 from service.engine.rounds.id_locks import IdLocks
-from service.engine.rounds.replays import Replays, id_taken, label_served
+from service.engine.rounds.replays import Replays, id_taken, label_served, set_served
 from service.engine.rounds.under_way import check_in_touch, check_not_under_way
 from service.errors import InvalidRequest, PredictionExpired, RevealFirst, UnknownPrediction
 from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in, revealed
@@ -188,8 +188,9 @@ class Rounds:
             live.pins -= 1
         if not appended.is_new:
             return await self._replays.learned_before(event)
-        predicted = label_served(live.model, event, appended.applied)
-        return Round(prediction_id, name, predicted, label, appended.applied, False)
+        outcome = appended.applied
+        predicted, among = label_served(live.model, event, outcome), set_served(live.model, event, outcome)
+        return Round(prediction_id, name, predicted, label, outcome, False, among)
 
     def _check_weight(self, weight: float) -> None:
         if not 0.0 < weight <= self._weight_max:

@@ -4,18 +4,19 @@ The exponential functions of the math library and of numpy differ in the last bi
 from each other. A replay must not.
 """
 
-from typing import Any
+import numpy as np
 
 from service.learning.vectors import Array
 
 STEEPEST = 16.0
 """Beyond ±this the function is taken for that of this: probabilities are between 1.1e-7 and one minus that."""
 
-INVERSE_FACTORIALS = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6)
-
 
 def logistic(x: float) -> float:
     """1/(1 + e^-x), within 1e-8.
+
+    e^-x is the 64th power of e^-r with r = x/64, and that is Padé's fraction of third degree, which is off by less than
+    1e-9. Written out: with a loop over the squarings it takes much longer, and every prediction and reveal needs it.
 
     >>> logistic(0.0), round(logistic(2.0), 6), round(logistic(-1e9), 9)
     (0.5, 0.880797, 1.13e-07)
@@ -24,26 +25,34 @@ def logistic(x: float) -> float:
         x = STEEPEST
     elif x < -STEEPEST:
         x = -STEEPEST
-    return _logistic(x)  # type: ignore[no-any-return]
+    r = x * -0.015625
+    square = r * r
+    odd = (square + 60.0) * r
+    even = square * 12.0 + 120.0
+    power = (even + odd) / (even - odd)
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    return 1.0 / (power + 1.0)
 
 
 def logistic_of_all(x: Array) -> Array:
-    """The same of each number of an array, to the same bit."""
-    return _logistic(x.clip(-STEEPEST, STEEPEST))  # type: ignore[no-any-return]
-
-
-def _logistic(x: Any) -> Any:
-    """e^(-x) as the 64th power of e^(-x/64), which is the sum of the first terms of its series.
-
-    Written out: with loops over terms and squarings it takes twice as long, and every prediction and reveal needs it.
-    """
-    r = x * -0.015625
-    a, b, c, d, e = INVERSE_FACTORIALS
-    power = ((((((a * r + b) * r + c) * r + d) * r + e) * r + 0.5) * r + 1.0) * r + 1.0
-    power = power * power
-    power = power * power
-    power = power * power
-    power = power * power
-    power = power * power
-    power = power * power
-    return 1.0 / (1.0 + power)
+    """The same of each number of an array, to the same bit: the same steps, each in the place of the one before."""
+    r = np.minimum(x, STEEPEST)
+    np.maximum(r, -STEEPEST, out=r)
+    r *= -0.015625
+    square = r * r
+    odd = square + 60.0
+    odd *= r
+    even = np.multiply(square, 12.0, out=square)
+    even += 120.0
+    power = np.add(even, odd, out=r)
+    even -= odd
+    power /= even
+    for _ in range(6):
+        power *= power
+    power += 1.0
+    return np.divide(1.0, power, out=power)

@@ -2,7 +2,7 @@
 
 Online Platt scaling: Gupta, Ramdas, ICML 2023. What a prediction is judged by is its lead: the gap between the best and
 the second-best score, divided by itself plus the usual gap, so that it is between 0 and 1 whatever the scale of the
-scores. p = σ(θ·u) with u = (4 lead, 1), and θ follows the log loss by Newton steps.
+scores. p = σ(θ·u) with u = (2 lead, 1), and θ follows the log loss by Newton steps.
 
 θ and the usual gap change with batches of reveals, which grow as the stream does: within one, the probabilities of many
 rounds can be computed at once. The paper's step (β = 0.1, from 0.01 times the identity) can be slow on streams of a
@@ -21,23 +21,32 @@ import numpy as np
 from service.learning import saved
 from service.learning.certainty.anytime import DIGITS
 from service.learning.certainty.logistic import logistic, logistic_of_all
-from service.learning.statistics.cells import COUNT_BITS, COUNT_MASK, add, no_cells, restore_cells
+from service.learning.statistics.batches import BATCH_MAX, GROUP, batch_size, end_after
+from service.learning.statistics.calibration_rows import (
+    GRADIENT_GRID,
+    SLOPE_GRID,
+    gradient_sums,
+    group_products,
+    sum_after,
+)
+from service.learning.statistics.cells import (
+    COUNT_BITS,
+    COUNT_MASK,
+    add,
+    add_counts,
+    no_cells,
+    restore_cells,
+)
 from service.learning.statistics.rates import ratio
 from service.learning.statistics.statistic import Asked, Flags, RevealedBlock
 from service.learning.vectors import Array
 
 BINS = 10
-BETA = 0.3
-FIRST_CURVATURE = 1 / 0.3
-STEEPNESS = 4.0
+BETA = 0.15
+FIRST_CURVATURE = 6.0
+STEEPNESS = 2.0
 SCALE_SHARE_MIN = 0.01
 """A reveal's share of the usual gap is never less than this, so that the usual gap follows growing weights."""
-GROUP = 32
-"""The probabilities of so many reveals are multiplied before the product is split into mantissa and exponent: no
-probability is below 1e-7, so none of these products leaves the range of numbers."""
-
-BATCH_MAX = 1024.0
-
 (SLOPE, OFFSET, A_SLOPE, A_BOTH, A_OFFSET, SCALE, SEEN, SERVED, BRIER, PRODUCT, EXPONENT, OF_GROUP,
  G_SLOPE, G_OFFSET, H_SLOPE, H_BOTH, H_OFFSET, GAPS) = range(18)  # fmt: skip
 """The numbers of the state: θ; the matrix of its Newton steps; the usual gap; reveals seen, and those of them that were
@@ -45,7 +54,7 @@ served with a probability; their Brier sum; the product of the probabilities of 
 exponent of 2, and that of the reveals since the last multiple of GROUP; and the sums of this batch: gradients, their
 products, and gaps."""
 
-START = (1.0, -1.0, FIRST_CURVATURE, 0.0, FIRST_CURVATURE, *[0.0] * 4, 1.0, 0.0, 1.0, *[0.0] * 6)
+START = (0.5, -0.5, FIRST_CURVATURE, 0.0, FIRST_CURVATURE, *[0.0] * 4, 1.0, 0.0, 1.0, *[0.0] * 6)
 LIMITS = {
     **dict.fromkeys((SCALE, GAPS), (0.0, saved.SCORE_MAX)),
     **dict.fromkeys((SEEN, SERVED, BRIER), (0.0, float(saved.ROUNDS_MAX))),
@@ -68,27 +77,6 @@ lead, and the chance that it is right, None before the first reveal."""
 NO_SUMS = array("d", [0.0] * (GAPS + 1 - G_SLOPE))
 
 
-def batch_size(seen: int) -> int:
-    """How many reveals are in the batch of the reveal with this number: batches end at multiples of their size.
-
-    >>> [batch_size(seen) for seen in (32, 33, 256, 257, 4096, 4097, 16_384, 16_385)]
-    [1, 8, 8, 32, 32, 256, 256, 1024]
-    """
-    if seen <= 4096:
-        return 1 if seen <= 32 else 8 if seen <= 256 else 32
-    return 256 if seen <= 16_384 else 1024
-
-
-def _end_after(seen: int) -> int:
-    """The first reveal after this one that ends a group or a batch.
-
-    >>> [_end_after(seen) for seen in (0, 1, 32, 39, 40, 256, 287, 5000)]
-    [1, 2, 40, 40, 48, 288, 288, 5024]
-    """
-    size = min(GROUP, batch_size(seen + 1))
-    return seen - seen % size + size
-
-
 class Calibration:
     """Turns leads into probabilities, learns from reveals how, and counts what came of those that were served.
 
@@ -98,7 +86,7 @@ class Calibration:
     >>> for gap, right in [(1.0, True), (0.1, False), (2.0, True), (0.2, False)] * 20:
     ...     calibration.observe(*calibration.standing(gap), right)
     >>> [round(calibration.standing(gap)[2], 2) for gap in (0.1, 2.0)]
-    [0.04, 0.99]
+    [0.07, 0.97]
     """
 
     __slots__ = ("_cells", "_due", "_numbers")
@@ -131,7 +119,11 @@ class Calibration:
 
     def leads(self, behind: Array) -> Array:
         """The leads of several gaps: how far each class is behind the best."""
-        return np.divide(behind, behind + self.usual_gap, out=np.zeros(len(behind)), where=behind > 0.0)
+        usual = self.usual_gap
+        if usual <= 0.0:
+            return (behind > 0.0).astype(np.float64)
+        ahead = np.maximum(behind, 0.0)
+        return np.divide(ahead, ahead + usual, out=ahead)
 
     @property
     def usual_gap(self) -> float:
@@ -157,7 +149,8 @@ class Calibration:
             n[OF_GROUP] *= probability if right else 1.0 - probability
             add(self._cells, 2 * int(probability * BINS) + right)
         gradient = now - right
-        slope = gradient * u
+        slope = (gradient * u + SLOPE_GRID) - SLOPE_GRID
+        gradient = (gradient + GRADIENT_GRID) - GRADIENT_GRID
         n[G_SLOPE] += slope
         n[G_OFFSET] += gradient
         n[H_SLOPE] += slope * slope
@@ -170,6 +163,8 @@ class Calibration:
 
     def observe_rows(self, block: RevealedBlock) -> None:
         right = ~block.mistaken
+        served: list[Array] = []
+        """The probabilities of rounds that are learned and not yet counted."""
         done = 0
         while done < len(right):
             n = self._numbers
@@ -178,63 +173,71 @@ class Calibration:
             many = min(size - seen % size, len(right) - done)
             gaps = block.gaps[done : done + many]
             if n is None or many < 8:  # few are faster one by one
+                block.probabilities.extend(self._count(served, right[:done]))
+                served = []
                 for gap, is_right in zip(gaps.tolist(), right[done : done + many].tolist(), strict=True):
                     standing = self.standing(gap)
                     block.probabilities.append(standing[2])
                     self.observe(*standing, is_right, is_late=False)
             else:
-                block.probabilities.extend(self._observe_batch(n, gaps, right[done : done + many]))
+                served.append(self._learn_batch(n, gaps, right[done : done + many]))
             done += many
+        block.probabilities.extend(self._count(served, right))
 
-    def _observe_batch(self, n: array[float], gaps: Array, right: Flags) -> list[float | None]:
-        """Take in rounds of the same batch, to the same bit as one by one; the probabilities that they were served."""
-        u = STEEPNESS * self.leads(gaps)
-        probabilities = logistic_of_all(n[SLOPE] * u + n[OFFSET])
-        gradients = probabilities - right
-        slopes = gradients * u
-        squares = gradients * gradients
-        terms = np.empty((len(gaps) + 1, 7))
-        terms[0] = (n[BRIER], *n[G_SLOPE:])
-        for at, column in enumerate(
-            (squares, slopes, gradients, slopes * slopes, slopes * gradients, squares, gaps)
-        ):
-            terms[1:, at] = column
-        n[BRIER], *sums = np.add.accumulate(terms, axis=0)[-1].tolist()
-        n[G_SLOPE:] = array("d", sums)
-        n[SERVED] += len(gaps)
-        kinds = np.bincount(2 * (probabilities * BINS).astype(np.int64) + right)
-        for kind in np.flatnonzero(kinds).tolist():
-            add(self._cells, kind, count=int(kinds[kind]))
-        self._multiply(n, np.where(right, probabilities, 1.0 - probabilities))
-        return probabilities.tolist()  # type: ignore[no-any-return]
+    def _learn_batch(self, n: array[float], gaps: Array, right: Flags) -> Array:
+        """Learn from rounds of the same batch; the probabilities that they were served, which are yet to be counted."""
+        u = self.leads(gaps)
+        u *= STEEPNESS
+        x = u * n[SLOPE]
+        x += n[OFFSET]
+        probabilities = logistic_of_all(x)
+        for at, more in enumerate(gradient_sums(u, probabilities, right), G_SLOPE):
+            n[at] += more
+        n[GAPS] = sum_after(n[GAPS], gaps.copy())
+        n[SEEN] += len(gaps)
+        seen = int(n[SEEN])
+        size = batch_size(seen)
+        if not seen % size:
+            self._step(n, seen, size)
+        return probabilities
 
-    def _multiply(self, n: array[float], true: Array) -> None:
-        """Count reveals by the probabilities of what came true: a column for each group, all multiplied at once."""
-        first = int(n[SEEN]) % GROUP
-        groups = (first + len(true) + GROUP - 1) // GROUP
-        columns = np.ones(groups * GROUP)
-        columns[first : first + len(true)] = true
-        columns[0] *= n[OF_GROUP]  # 1 if a group begins here, else the product so far and a 1
-        products = np.multiply.accumulate(columns.reshape(groups, GROUP), axis=1)[:, -1].tolist()
-        left = len(true)
+    def _count(self, served: list[Array], right: Flags) -> list[float | None]:
+        """Count what came of the probabilities of the last rounds that were learned; `right` ends with theirs."""
+        n = self._numbers
+        if n is None or not served:
+            return []
+        probabilities = np.concatenate(served) if len(served) > 1 else served[0]
+        right = right[-len(probabilities) :]
+        distances = probabilities - right
+        n[SERVED] += len(right)
+        n[BRIER] = sum_after(n[BRIER], distances * distances)
+        kinds = (probabilities * BINS).astype(np.int64)
+        kinds *= 2
+        kinds += right
+        add_counts(self._cells, np.bincount(kinds).tolist())
+        seen = int(n[SEEN])
+        came_true = np.abs(~right - probabilities)
+        products = group_products(n[OF_GROUP], (seen - len(right)) % GROUP, GROUP, came_true)
+        of_group = products.pop() if seen % GROUP else 1.0
         for product in products:
-            n[OF_GROUP] = product
-            rounds = min(GROUP - first, left)
-            n[SEEN] += rounds
-            if n[SEEN] >= self._due:
-                self._complete(n, int(n[SEEN]))
-            left, first = left - rounds, 0
+            self._end_group(n, product)
+        n[OF_GROUP] = of_group
+        self._due = end_after(seen)
+        return probabilities.tolist()  # type: ignore[no-any-return]
 
     def _complete(self, n: array[float], seen: int) -> None:
         """End the group, the batch or both that are complete with this reveal."""
         if not seen % GROUP:
-            n[PRODUCT], exponent = frexp(n[PRODUCT] * n[OF_GROUP])
-            n[EXPONENT] += exponent
-            n[OF_GROUP] = 1.0
+            self._end_group(n, n[OF_GROUP])
         size = batch_size(seen)
         if not seen % size:
             self._step(n, seen, size)
-        self._due = _end_after(seen)
+        self._due = end_after(seen)
+
+    def _end_group(self, n: array[float], product: float) -> None:
+        n[PRODUCT], exponent = frexp(n[PRODUCT] * product)
+        n[EXPONENT] += exponent
+        n[OF_GROUP] = 1.0
 
     def _step(self, n: array[float], seen: int, size: int) -> None:
         """End a batch: one Newton step of θ by its gradients, and its gaps become part of the usual gap."""
@@ -286,7 +289,7 @@ class Calibration:
             for at, number in enumerate(saved.items(numbers, len(START))):
                 saved.real(number, f"[0][{at}]", *LIMITS.get(at, (-saved.WEIGHT_MAX, saved.WEIGHT_MAX)))
             calibration._numbers = array("d", numbers)
-            calibration._due = _end_after(int(numbers[SEEN]))
+            calibration._due = end_after(int(numbers[SEEN]))
         calibration._cells = restore_cells(cells, "[1]", 2 * BINS, 2 * BINS)
         return calibration
 

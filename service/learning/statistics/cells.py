@@ -46,6 +46,27 @@ def add(cells: array[int], kind: int, cells_max: int = 1 << KIND_BITS, count: in
     return count
 
 
+def add_counts(cells: array[int], counts: list[int]) -> None:
+    """Count more of each kind, by their numbers from 0 on; there has to be room for those that are new.
+
+    >>> cells = no_cells()
+    >>> add_counts(cells, [0, 2, 3])
+    >>> add_counts(cells, [5, 0, 1])
+    >>> [(cell >> COUNT_BITS, cell & COUNT_MASK) for cell in cells]
+    [(0, 5), (1, 2), (2, 4)]
+    """
+    new = counts.copy()
+    for at, cell in enumerate(cells):
+        kind = cell >> COUNT_BITS
+        if kind < len(new) and new[kind]:
+            cells[at] = cell + new[kind]
+            new[kind] = 0
+    if any(new):
+        for kind, count in enumerate(new):
+            if count:
+                add(cells, kind, count=count)
+
+
 def restore_cells(kept: Any, place: str, kinds: int, cells_max: int) -> array[int]:
     """Cells of kinds below `kinds` as a state has them: each kind once, none of them empty, in their order."""
     cells = array("Q", saved.wholes(kept, place, (kinds << COUNT_BITS) - 1, cells_max))

@@ -9,6 +9,7 @@ import numpy as np
 
 from service.learning import saved
 from service.learning.certainty.anytime import interval
+from service.learning.statistics.calibration_rows import sum_after
 from service.learning.statistics.statistic import Asked, RevealedBlock
 
 
@@ -48,14 +49,17 @@ class ErrorInterval:
         self._variance += distance * distance
 
     def observe_rows(self, block: RevealedBlock) -> None:
-        count = len(block.mistaken)
-        mistaken = block.mistaken.astype(np.int64)
-        mistakes = block.mistakes - mistaken - self._mistakes_before
-        rounds = np.arange(count) + (block.revealed_before - self._rounds_before)
-        means = np.divide(mistakes, rounds, out=np.full(count, 0.5), where=rounds > 0)
-        distances = mistaken - means
-        squares = np.concatenate(([self._variance], distances * distances))
-        self._variance = float(np.add.accumulate(squares)[-1])
+        mistaken, first = block.mistaken, block.revealed_before - self._rounds_before
+        means = block.mistakes - mistaken - float(self._mistakes_before)
+        rounds = np.arange(first, first + len(means), dtype=np.float64)
+        if first:
+            means /= rounds
+        else:
+            means[1:] /= rounds[1:]
+            means[0] = 0.5
+        distances = np.subtract(mistaken, means, out=means)
+        distances *= distances
+        self._variance = sum_after(self._variance, distances)
 
     def report(self, asked: Asked) -> dict[str, Any]:
         rounds, mistakes = asked.revealed - self._rounds_before, asked.mistakes - self._mistakes_before

@@ -147,7 +147,7 @@ class Feed:
             return {"model": name, "deleted": True}
         if seen is not None and live.tick <= seen:
             return None
-        return report(live, self._clock.now())
+        return {**report(live, self._clock.now()), "probability": live.probability}
 
     def _has_changed(self, own: str, seen: int) -> bool:
         """Whether a model of the caller has changed or was deleted."""
@@ -172,9 +172,14 @@ class Feed:
 
 
 def line(live: Live) -> dict[str, Any]:
-    """A model in the fleet's frames: its counts, its recent error and whether it drifts."""
+    """A model in the fleet's frames: its counts, its recent error, whether it drifts, and how sure it was just now."""
     statistics = live.model.statistics
-    return {**brief(live), "ewma_error_rate": statistics.ewma_error_rate, "drift": statistics.drift_state}
+    return {
+        **brief(live),
+        "ewma_error_rate": statistics.ewma_error_rate,
+        "drift": statistics.drift_state,
+        "probability": live.probability,
+    }
 
 
 def router(feed: Feed) -> APIRouter:
@@ -187,7 +192,8 @@ def router(feed: Feed) -> APIRouter:
         """Statistics as they change, as Server-Sent Events.
 
         First a `snapshot`, then `changes` at most once a second; of one model or of the whole fleet. With
-        `Last-Event-ID`, changes since that frame.
+        `Last-Event-ID`, changes since that frame. The `probability` of a model is the one that its newest prediction or
+        round was served with.
         """
         await feed.check(model)
         return StreamingResponse(

@@ -98,6 +98,14 @@ class Contribution(msgspec.Struct):
     contribution: float
 
 
+ServedSet = Annotated[
+    list[Label] | msgspec.UnsetType | None,
+    msgspec.Meta(
+        description="of a model with a `coverage`: the labels that are not ruled out; null: any label"
+    ),
+]
+
+
 class PredictAnswer(msgspec.Struct, omit_defaults=True):
     prediction_id: str
     model: str
@@ -105,12 +113,7 @@ class PredictAnswer(msgspec.Struct, omit_defaults=True):
     score: float
     probability: Probability
     version: int
-    set: Annotated[
-        list[Label] | msgspec.UnsetType | None,
-        msgspec.Meta(
-            description="of a model with a `coverage`: the labels that are not ruled out; null: any label"
-        ),
-    ] = msgspec.UNSET
+    set: ServedSet = msgspec.UNSET
     ask: Annotated[
         bool | msgspec.UnsetType,
         msgspec.Meta(description="of a model with `ask`: whether the label is asked for"),
@@ -144,6 +147,7 @@ class FeedbackAnswer(msgspec.Struct, gc=False):
 class LearnAnswer(FeedbackAnswer, gc=False):
     score: float
     probability: Probability
+    set: ServedSet = msgspec.UNSET
 
 
 def endpoints(
@@ -181,7 +185,8 @@ def endpoints(
     async def learn(body: LearnBody) -> tuple[object, tuple[Header, ...]]:
         """A whole round in one call: predict, then learn the label.
 
-        With an `id`, a retry is not learned twice.
+        With an `id`, a retry is not learned twice. A model with `ask` does not count it among the predictions that it
+        could have asked about: its label is here already.
         """
         label = check_label(body.label)
         done = await rounds.learn(body.model, body.features, label, body.id, body.weight)
@@ -227,7 +232,7 @@ def learn_answer(done: Round) -> LearnAnswer:
     o = done.outcome
     return LearnAnswer(
         done.prediction_id, done.model, done.predicted, done.label,
-        o.mistake, o.updated, o.version, o.rounds, o.mistakes, o.score, o.probability,
+        o.mistake, o.updated, o.version, o.rounds, o.mistakes, o.score, o.probability, done.set,
     )  # fmt: skip
 
 
@@ -242,5 +247,5 @@ def block_answers(
     return map(
         LearnAnswer, repeat(None), repeat(model), map(served.__getitem__, o.served), labels,
         o.mistake, o.updated, count(o.version_before + 1), count(o.rounds_before + 1), mistakes, o.scores,
-        o.probabilities,
+        o.probabilities, repeat(msgspec.UNSET) if o.sets is None else map(o.labels_in, o.sets),
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """The probability that a label is right: on real data, at the ends of the numbers, in blocks, and as it is saved."""
 
+from fractions import Fraction
 from math import isfinite, log
 
 import numpy as np
@@ -12,7 +13,9 @@ from bench.calibration import brier, constant, in_hindsight, log_loss, served
 from service.learning import saved
 from service.learning.certainty.logistic import STEEPEST, logistic
 from service.learning.statistics import calibration as numbers
-from service.learning.statistics.calibration import Calibration, batch_size
+from service.learning.statistics.batches import BATCH_MAX, batch_size
+from service.learning.statistics.calibration import Calibration
+from service.learning.statistics.calibration_rows import GRADIENT_GRID, SLOPE_GRID, gradient_sums
 from service.learning.statistics.statistic import Asked, RevealedBlock
 
 SETS = ("breast_cancer", "wine", "digits", "Phishing", "Bananas", "ImageSegments")
@@ -40,7 +43,7 @@ def test_probabilities_are_worth_something_on_the_shipped_data_sets(rounds_of, n
     else:
         assert loss < log_loss(known, stream.right)
         assert brier(stream.probabilities, stream.right) < brier(known, stream.right)
-        assert loss <= (1.35 if name == "wine" else 1.1) * log_loss(in_hindsight(stream), stream.right)
+        assert loss <= (1.2 if name == "wine" else 1.1) * log_loss(in_hindsight(stream), stream.right)
 
 
 def test_the_report_is_that_of_the_probabilities_that_were_served():
@@ -118,8 +121,8 @@ def test_probabilities_do_not_depend_on_the_scale_of_the_scores():
     assert served_at[0] == served_at[1] == served_at[2]
 
 
-LIMITS = (32, 256, 4096, 16_384)
-starts = st.sampled_from([0, 1, *[limit + by for limit in LIMITS for by in (-9, -1, 0, 1)], 8192 - 300])
+LIMITS = (32, 128, 512, 2048, 8192)
+starts = st.sampled_from([0, 1, *[limit + by for limit in LIMITS for by in (-9, -1, 0, 1)], 2048 - 300])
 sizes = st.lists(
     st.sampled_from([1, 2, 7, 8, 9, 31, 32, 33, 255, 256, 257, 1000, 4097]), min_size=1, max_size=6
 )
@@ -127,8 +130,8 @@ sizes = st.lists(
 
 @settings(deadline=None, max_examples=25)
 @given(start=starts, blocks=sizes, seed=st.integers(0, 2**32))
-@example(start=0, blocks=[32, 224, 3840, 512], seed=1)
-@example(start=0, blocks=[31, 2, 222, 2, 3838, 2, 300], seed=2)
+@example(start=0, blocks=[32, 96, 384, 1536, 512], seed=1)
+@example(start=0, blocks=[31, 2, 94, 2, 382, 2, 1534, 2, 300], seed=2)
 def test_blocks_across_the_limits_of_batches_are_as_one_by_one_to_the_bit(start, blocks, seed):
     rng = np.random.default_rng(seed)
     total = start + sum(blocks)
@@ -156,7 +159,25 @@ def test_blocks_across_the_limits_of_batches_are_as_one_by_one_to_the_bit(start,
 def test_batches_end_where_their_sizes_change():
     for limit in LIMITS:
         assert limit % batch_size(limit) == 0 and limit % batch_size(limit + 1) == 0
-    assert batch_size(10**12) == numbers.BATCH_MAX
+    assert batch_size(10**12) == BATCH_MAX
+
+
+def test_the_sums_of_a_batch_are_exact_in_any_order():
+    """Which is what lets a block add them up by a product of matrices: the largest terms there can be, all odd."""
+    rng = np.random.default_rng(4)
+    u = np.full(BATCH_MAX, numbers.STEEPNESS)
+    u[::2] = rng.uniform(0.0, numbers.STEEPNESS, BATCH_MAX // 2)
+    p = np.where(rng.random(BATCH_MAX) < 0.5, logistic(STEEPEST), rng.random(BATCH_MAX))
+    right = np.zeros(BATCH_MAX, dtype=bool)
+    exact = [Fraction(0)] * 5
+    for each_u, gradient in zip(u.tolist(), p.tolist(), strict=True):
+        slope = Fraction((gradient * each_u + SLOPE_GRID) - SLOPE_GRID)
+        g = Fraction((gradient + GRADIENT_GRID) - GRADIENT_GRID)
+        for at, term in enumerate((slope, g, slope * slope, slope * g, g * g)):
+            exact[at] += term
+    order = rng.permutation(BATCH_MAX)
+    for chosen in (np.arange(BATCH_MAX), order):
+        assert [Fraction(x) for x in gradient_sums(u[chosen], p[chosen], right)] == exact
 
 
 def test_a_matrix_that_rounding_has_made_singular_still_gives_a_step():

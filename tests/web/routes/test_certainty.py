@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.running import Service
@@ -76,6 +77,95 @@ def test_everything_at_once_survives_kills_and_restarts_to_the_bit(start: Callab
     assert stats["weighted_error_rate"] != stats["error_rate"]
     bound = service.stats("auto")["ask"]["bound"]
     assert bound["verdict"] == "not_applicable" and "weigh 1" in bound["why"]
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], None], ids=str)
+def test_whole_rounds_serve_the_set_that_a_prediction_would_and_count_it(
+    service: Service, name: str, labels: list[str] | None
+) -> None:
+    """By /learn, by lines with a label, alone and in blocks: the sets of one model that all of them teach."""
+    rng = random.Random(9)
+    service.create(name, labels=labels, coverage=0.7)
+    told = []
+    for number in range(60):
+        features, truth = example(rng, 3)
+        foreseen = service.predict(name, features)["set"]
+        whole = {"features": features, "label": "abc"[truth], "id": f"{name}-{number}"}
+        if number % 2:
+            learned = service.post("/learn", {"model": name, **whole})
+            assert service.post("/learn", {"model": name, **whole}) == learned, "a retry has the same set"
+        else:
+            (learned,) = service.stream([whole], model=name)
+        assert learned["set"] == foreseen
+        told.append((learned["set"], "abc"[truth]))
+    lines = []
+    for _ in range(40):
+        features, truth = example(rng, 3)
+        lines.append({"features": features, "label": "abc"[truth]})
+    told += [(line["set"], line["label"]) for line in service.stream(lines, model=name)]
+    if labels is None:
+        assert told[0][0] == [], "no label was known"
+    sets = service.stats(name)["sets"]
+    assert sets["rounds"] == len(told) == 100
+    held = sum(among is None or label in among for among, label in told)
+    assert sets["coverage"] == held / 100
+    assert abs(sets["coverage"] - 0.7) <= sets["distance_max"]
+    service.assert_replay_equals_live(name)
+
+
+def test_a_retry_of_a_whole_round_has_its_set_after_a_kill_too(start: Callable[..., Service]) -> None:
+    service = start(snapshot_every_events=7)
+    service.create("m", labels=["a", "b", "c"], coverage=0.6)
+    rng = random.Random(4)
+    sent = [example(rng, 3) for _ in range(40)]
+    bodies = [
+        {"model": "m", "features": features, "label": "abc"[truth], "id": f"r{number}"}
+        for number, (features, truth) in enumerate(sent)
+    ]
+    first = [service.post("/learn", body) for body in bodies]
+    assert len({str(answer["set"]) for answer in first}) > 2
+    service.kill()
+    service.start()
+    assert [service.post("/learn", body) for body in bodies] == first
+
+
+def test_rounds_of_an_arrow_stream_count_in_the_sets_like_those_of_lines(service: Service, name: str) -> None:
+    rng = random.Random(2)
+    rounds = [example(rng) for _ in range(300)]
+    for kind in ("arrow", "lines"):
+        service.create(f"{name}-{kind}", labels=[0, 1], coverage=0.8, ask="auto")
+    table = pa.table(
+        {"a": [x[0] for x, _ in rounds], "b": [x[1] for x, _ in rounds], "label": [y for _, y in rounds]}
+    )
+    body = pa.BufferOutputStream()
+    with pa.ipc.new_stream(body, table.schema) as writer:
+        writer.write_table(table, 64)
+    answer = service.client.post(
+        f"/stream?model={name}-arrow",
+        content=body.getvalue().to_pybytes(),
+        headers={"content-type": "application/vnd.apache.arrow.stream"},
+    )
+    assert answer.json()["revealed"] == 300
+    service.stream([{"features": x, "label": y} for x, y in rounds], model=f"{name}-lines")
+    by_kind = [service.stats(f"{name}-{kind}") for kind in ("arrow", "lines")]
+    for field in ("sets", "ask", "calibration", "mistakes"):
+        assert by_kind[0][field] == by_kind[1][field]
+    assert by_kind[0]["sets"]["rounds"] == 300
+
+
+def test_a_whole_round_is_learned_but_not_counted_as_asked_for(service: Service, name: str) -> None:
+    """Its label came with its features: nobody was asked, and there is no chance by which a mistake could weigh."""
+    service.create(name, ask={"b": 0.5}, declared_margin=0.1, bias=False)
+    service.learn(name, [1.0, 0.0], -1)
+    service.stream([{"features": [1.0, 0.5], "label": -1}, {"features": [-1.0, 0.0], "label": 1}], model=name)
+    ask = service.stats(name)["ask"]
+    assert (ask["predictions"], ask["asked"], ask["uncounted"]) == (0, 0, 3)
+    assert ask["asked_rate"] is None and ask["error_rate"] is None
+    served = service.predict(name, [0.0, 1.0])
+    service.reveal(served["prediction_id"], 1)
+    ask = service.stats(name)["ask"]
+    assert (ask["predictions"], ask["asked"], ask["uncounted"]) == (1, int(served["ask"]), 3)
+    assert ask["bound"]["verdict"] == "within", "the bound is about all of them"
 
 
 def test_a_model_that_asks_has_a_bound_on_its_expected_mistakes(service: Service, name: str) -> None:

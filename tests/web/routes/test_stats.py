@@ -1,10 +1,8 @@
 """/stats over HTTP: the same numbers as the rounds, for one model and for all."""
 
 import asyncio
-import json
 import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import msgspec
@@ -191,70 +189,6 @@ def test_a_drift_is_found_and_stands_in_the_audit_trail(service: Service, name: 
     drifts = [event for event in events if event["kind"] == "drift"]
     assert len(drifts) == stats["drift"]["count"] and drifts[-1]["round"] == stats["drift"]["last_round"]
     service.assert_replay_equals_live(name)
-
-
-def frames(lines: Any) -> Any:
-    """The frames of a stream, as (id, event, data)."""
-    frame: dict[str, str] = {}
-    for line in lines:
-        if line == "":
-            if "data" in frame:
-                yield frame["id"], frame["event"], json.loads(frame["data"])
-            frame = {}
-        elif not line.startswith(":"):
-            key, _, value = line.partition(": ")
-            frame[key] = value
-
-
-def test_the_feed_has_a_snapshot_and_then_the_changes(service: Service, name: str) -> None:
-    service.learn(name, [1.0], 1)
-    with service.client.stream("GET", f"/feed?model={name}") as stream:
-        assert stream.headers["content-type"].startswith("text/event-stream")
-        follow = frames(stream.iter_lines())
-        first_id, event, data = next(follow)
-        assert event == "snapshot" and data["rounds"]["revealed"] == 1
-        msgspec.convert(data, Stats)
-        for _ in range(20):
-            service.post("/learn", {"model": name, "features": [1.0], "label": 1})
-        seen = data["rounds"]["revealed"]
-        while seen < 21:
-            _, event, data = next(follow)
-            assert event == "changes" and data["rounds"]["revealed"] > seen
-            seen = data["rounds"]["revealed"]
-    with service.client.stream("GET", f"/feed?model={name}", headers={"last-event-id": first_id}) as stream:
-        _, event, data = next(frames(stream.iter_lines()))
-        assert event == "changes" and data["rounds"]["revealed"] == 21
-    with service.client.stream("GET", f"/feed?model={name}", headers={"last-event-id": "other-5"}) as stream:
-        assert next(frames(stream.iter_lines()))[1] == "snapshot"
-
-
-def test_the_feed_of_all_models_tells_what_changed_and_what_went(start: Callable[..., Service]) -> None:
-    service = start()
-    service.learn("a", [1.0], 1)
-    service.learn("b", [1.0], 1)
-    with service.client.stream("GET", "/feed") as stream:
-        follow = frames(stream.iter_lines())
-        _, event, data = next(follow)
-        assert event == "snapshot" and {line["model"] for line in data["models"]} == {"a", "b"}
-        assert data["totals"] == service.get("/stats")["totals"]
-        service.learn("b", [1.0], 1)
-        _, event, data = next(follow)
-        assert event == "changes" and [line["model"] for line in data["models"]] == ["b"]
-        service.client.delete("/models/a")
-        _, _, data = next(follow)
-        assert data["deleted"] == ["a"] and data["totals"]["models"] == 1
-
-
-def test_the_feed_is_bounded_and_does_not_hold_up_the_shutdown(start: Callable[..., Service]) -> None:
-    service = start(feeds_max=1, shutdown_seconds=50)
-    assert problem_of(service.client.get("/feed?model=nobody")) == (404, "unknown-model")
-    with service.client.stream("GET", "/feed") as stream:
-        lines = stream.iter_lines()
-        next(frames(lines))
-        assert problem_of(service.client.get("/feed")) == (503, "overloaded")
-        service.process.terminate()
-        assert service.process.wait(10) == 0
-        assert list(frames(lines)) == []
 
 
 def test_the_metrics_are_right_and_well_formed(start: Callable[..., Service]) -> None:
