@@ -11,8 +11,8 @@ from typing import Any
 
 FORMS = {
     "standardized": "each feature by its mean and deviation",
-    "fourier": "standardized, then 512 Fourier features with γ = 1/dimension",
-    "fine fourier": "standardized, then 512 Fourier features with γ = 4/dimension",
+    "fourier": "standardized, then 256 Fourier features with γ = 1/dimension",
+    "fine fourier": "standardized, then 256 Fourier features with γ = 4/dimension",
     "crosses": "standardized, and beside them the products of all pairs and the squares, of up to 128 numbers",
     "hats": "standardized, and beside them 11 hat functions of each",
 }
@@ -21,7 +21,7 @@ FORMS = {
 DENSE_ONLY = ("fourier", "fine fourier", "crosses", "hats")
 """Forms that features with names do not have."""
 
-FOURIER_FEATURES = 512
+FOURIER_FEATURES = 256
 FOURIER_GAMMAS = {"fourier": 1.0, "fine fourier": 4.0}
 """γ times the dimension."""
 
