@@ -1,8 +1,8 @@
 """AROW and SCW over many rows, their variances a diagonal: to the same bit as row by row, without making new arrays.
 
 What `Confident` does for one example takes longer to call than to compute. Here every step of a row is one call that
-writes into an array that is there already. The numbers that such a step takes are arrays, too: a call takes half as long
-again if it has to make one of a Python number.
+writes into an array that is there already. The numbers that such a step takes are arrays, too: a call takes half as
+long again if it has to make one of a Python number.
 """
 
 from math import inf, sqrt

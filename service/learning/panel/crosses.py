@@ -63,7 +63,8 @@ def _write(x: Array, out: Array) -> None:
     half = dimension // 2
     if half < distances:
         return
-    across = x[..., :half] * x[..., half:]  # of an even number each has one right across, who are half as many pairs
+    # Of an even number of features each has one right across the ring: half as many pairs as features.
+    across = x[..., :half] * x[..., half:]
     if kept < distances:
         out[..., :half] += across * _signs(dimension)[0, :half]
     else:

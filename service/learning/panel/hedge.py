@@ -100,13 +100,13 @@ class Hedge:
         The same to the bit as one by one, but that the caller adds up `vote_mistakes`.
         """
         wrong = np.add.reduce(erred, axis=1, dtype=np.int64)
-        moving = (0 < wrong) & (wrong < len(self.weights))
+        moving = (wrong > 0) & (wrong < len(self.weights))
         passed = [self.weights]
         for kept in np.where(erred[moving], self._kept, 1.0).tolist():
             self._move(kept)
             passed.append(self.weights)
         steps = np.cumsum(moving)
-        weights = np.array(passed)[steps - moving]
+        weights: Array = np.array(passed)[steps - moving]
         erred_weights = in_order(weights * erred)[wrong > 0]
         self.erred_weight = float(np.add.accumulate(np.append(self.erred_weight, erred_weights))[-1])
         self.disagreements += len(passed) - 1

@@ -11,8 +11,8 @@ from service.learning.classes.runs import learn_rows as learn_rows_alone
 from service.learning.panel.panel import Panel
 from service.learning.vectors import Vectors
 
-AT_ONCE = 128
-"""Rows whose forms are made at once: they shall fit into the processor's cache."""
+AT_ONCE = 512
+"""Rows that are learned at once: so many limit the memory that their forms take, 5 MB for 64 features."""
 
 
 def learn_rows(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
@@ -31,11 +31,12 @@ def learn_rows(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
 def _learn_part(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
     if not panel.can_vote_by_columns:
         return _learn_one_by_one(panel, vectors, truths)
-    forms = panel.forms.forms_of_rows(vectors)
-    learned = [
-        learn_rows_alone(classifier, forms[expert.form], truths)
-        for expert, classifier in zip(panel.experts, panel.classifiers, strict=True)
-    ]
+    by_name = {}
+    for form, rows in panel.forms.forms_of_rows(vectors):
+        for expert, classifier in zip(panel.experts, panel.classifiers, strict=True):
+            if expert.form == form:
+                by_name[expert.name] = learn_rows_alone(classifier, rows, truths)
+    learned = [by_name[expert.name] for expert in panel.experts]
     said = np.stack([each.served for each in learned], axis=1)
     weights = panel.hedge.observe_rows(said != truths[:, np.newaxis])
     gaps = np.stack([each.gaps for each in learned], axis=1)
