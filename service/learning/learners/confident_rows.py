@@ -30,7 +30,6 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
     present = slice(len(learner.weights)) if vectors.indices is None else vectors.indices
     weights, variances = learner.weights[present], learner.variances[present]
     forgotten = _forgotten(learner, vectors.values)
-    remembered = 1.0 - forgotten
     scores, updated = [], []
     both = np.empty((2, len(weights)))
     weighed, terms = both
@@ -38,7 +37,7 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
     step_of_weights, step_of_variances = np.empty(()), np.empty(())
     multiply, add, subtract, total = np.multiply, np.add, np.subtract, np.add.reduce
     idle_margin, step = learner.idle_margin, learner.step
-    always_varies, forgets = idle_margin == inf, isinstance(learner, ForgettingArow)
+    always_varies = idle_margin == inf
     for at, (z, y) in enumerate(zip(vectors.values, signs.tolist(), strict=True)):
         multiply(weights, z, weighed)
         if always_varies:
@@ -69,16 +68,18 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
         if beta * variance > SURELY_KEPT:
             np.maximum(terms, KEPT_MIN, out=terms)
         multiply(variances, terms, variances)
-        if forgets:
-            multiply(variances, remembered[at], variances)
-            add(variances, forgotten[at], variances)
+        if forgotten is not None:
+            subtract(ONE, variances, terms)
+            multiply(terms, forgotten[at], terms)
+            add(variances, terms, variances)
     if vectors.indices is not None:
         learner.weights[present], learner.variances[present] = weights, variances
     learner.updates += sum(updated)
     return np.array(scores), np.array(updated)
 
 
-def _forgotten(learner: Confident, rows: Array) -> Array:
-    """The share that each row lets each variance forget; one number a row if it is the same for all of them."""
-    share = learner.forget if isinstance(learner, ForgettingArow) else 0.0
-    return share * (rows != 0) if share and not rows.all() else np.full((len(rows), 1), share)
+def _forgotten(learner: Confident, rows: Array) -> Array | None:
+    """The share that each row lets each variance forget; one number a row if none of them is 0, None if nothing is."""
+    if not isinstance(learner, ForgettingArow):
+        return None
+    return np.full((len(rows), 1), learner.forget) if rows.all() else learner.forget * (rows != 0)

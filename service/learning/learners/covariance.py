@@ -80,9 +80,9 @@ class Diagonal:
 
     def forget(self, z: Vector, share: float) -> None:
         present = slice(self._size) if z.indices is None else z.indices
-        shares = share * (z.values != 0)
-        # No more than 1 is left even by rounding: 1 - share is within 2^-54, as the share is at most ½.
-        self._room[present] = self._room[present] * (1.0 - shares) + shares
+        variances = self._room[present]
+        # No more than 1 is left even by rounding, as the share is at most ½.
+        self._room[present] = variances + (share * (z.values != 0)) * (1.0 - variances)
 
     def grow(self, size: int) -> None:
         self._room = room_for(self._room, size, fill=1.0)
