@@ -68,10 +68,11 @@ class Centred:
             means[0], squares[0] = self._mean, self._squares
         seen = np.arange(self._seen, self._seen + count + 1.0)[:, np.newaxis]
         moved = np.empty(size)
+        subtract, divide, add = np.subtract, np.divide, np.add
         for x, total, mean, following in zip(rows, seen[1:], means[:-1], means[1:], strict=True):
-            np.subtract(x, mean, moved)
-            np.divide(moved, total, moved)
-            np.add(mean, moved, following)
+            subtract(x, mean, moved)
+            divide(moved, total, moved)
+            add(mean, moved, following)
         off = rows - means[:-1]
         np.multiply(off, rows - means[1:], out=squares[1:])
         np.add.accumulate(squares, out=squares)
