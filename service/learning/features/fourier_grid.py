@@ -31,20 +31,18 @@ SHARED_MAX = 64
 """Examples of up to so many entries have their projections kept for good, 1 MB each at most: many models share them."""
 
 
-def _drawn(features: int, dimension: int, gammas: tuple[float, ...]) -> tuple[Array, Array]:
-    """W, a column for each feature, and b, both on the grid; they follow from the sizes alone.
+def _drawn(features: int, dimension: int, gamma: float, seed: int) -> tuple[Array, Array]:
+    """W, a column for each feature, and b, both on the grid; they follow from the numbers given.
 
-    W is normal with the variance 2γ, for `features` columns with each of the `gammas`, which are γ times the dimension;
-    b is uniform over a turn.
+    W is normal with the variance 2γ, where `gamma` is γ times the dimension; b is uniform over a turn.
     """
-    columns = features * len(gammas)
-    count = columns * dimension
-    raw = np.random.PCG64(0).random_raw(columns + count * SUMMED // 4)  # which numpy promises never to change
-    phases = (raw[:columns] >> np.uint64(64 - TURN_BITS)).astype(np.float64)
-    uniform = raw[columns:].astype("<u8").view("<u2").reshape(SUMMED, count).astype(np.int64)
-    normal = ((uniform.sum(axis=0) - SUMMED * 32_768) / 65_536.0).reshape(dimension, columns)
-    scales = np.sqrt(np.repeat(2.0 * np.array(gammas), features) / dimension) / _TURN * W_GRID
-    projection = np.rint(scales * normal)
+    count = features * dimension
+    # The raw output of PCG64 is what numpy promises never to change.
+    raw = np.random.PCG64(seed).random_raw(features + count * SUMMED // 4)
+    phases = (raw[:features] >> np.uint64(64 - TURN_BITS)).astype(np.float64)
+    uniform = raw[features:].astype("<u8").view("<u2").reshape(SUMMED, count).astype(np.int64)
+    normal = ((uniform.sum(axis=0) - SUMMED * 32_768) / 65_536.0).reshape(dimension, features)
+    projection = np.rint(np.sqrt(2.0 * gamma / dimension) / _TURN * W_GRID * normal)
     projection.flags.writeable = phases.flags.writeable = False
     return projection, phases
 
@@ -70,21 +68,23 @@ def features_for(features: int, dimension: int) -> int:
 
 
 class FourierGrid:
-    """√(2/D) cos(Wx + b) of standardized examples x, for each of several γ D features."""
+    """√(2/D) cos(Wx + b) of standardized examples x: D features, or as many as there is room for."""
 
-    __slots__ = ("_phases", "_projection", "_table", "features")
+    __slots__ = ("_phases", "_projection", "_table")
 
-    def __init__(self, features: int, dimension: int, gammas: tuple[float, ...]) -> None:
-        """`gammas` are γ times the dimension, and at most 4."""
-        self.features = features_for(features, dimension)
+    def __init__(self, features: int, dimension: int, *, gamma: float, seed: int) -> None:
+        """`gamma` is γ times the dimension, and at most 4."""
+        features = features_for(features, dimension)
         drawn = _kept_for_good if dimension <= SHARED_MAX else _kept_for_a_while
-        self._projection, self._phases = drawn(self.features, dimension, gammas)
-        self._table = _table(self.features)
+        self._projection, self._phases = drawn(features, dimension, gamma, seed)
+        self._table = _table(features)
 
     def apply(self, x: Array) -> Array:
-        """The features of x, or of each of its rows, those with the first γ first; rows as one by one, to the bit."""
+        """The features of x, or of each of its rows: rows as one by one, to the bit."""
         grid = np.rint(np.minimum(np.maximum(x, -REACH), REACH) * X_GRID)
-        turns = (np.dot(grid, self._projection) + self._phases).astype(np.int64)
+        sums = np.dot(grid, self._projection)
+        sums += self._phases
+        turns = sums.astype(np.int64)
         turns >>= TURN_BITS - TABLE_BITS
         turns &= (1 << TABLE_BITS) - 1
         features: Array = self._table.take(turns)

@@ -66,18 +66,17 @@ class Centred:
         means, squares = np.zeros((count + 1, size)), np.zeros((count + 1, size))
         if self._seen:
             means[0], squares[0] = self._mean, self._squares
-        off, moved = np.empty(size), np.empty(size)
-        for at, (x, mean, following, before, after) in enumerate(
-            zip(rows, means[:-1], means[1:], squares[:-1], squares[1:], strict=True)
-        ):
-            np.subtract(x, mean, out=off)
-            np.divide(off, self._seen + at + 1, out=moved)
-            np.add(mean, moved, out=following)
-            np.subtract(x, following, out=moved)
-            np.multiply(off, moved, out=moved)
-            np.add(before, moved, out=after)
-        seen = np.maximum(np.arange(self._seen, self._seen + count), 1)
-        scaled = _scaled(rows - means[:-1], squares[:-1] / seen[:, np.newaxis])
+        seen = np.arange(self._seen, self._seen + count + 1.0)[:, np.newaxis]
+        moved = np.empty(size)
+        subtract, divide, add = np.subtract, np.divide, np.add
+        for x, total, mean, following in zip(rows, seen[1:], means[:-1], means[1:], strict=True):
+            subtract(x, mean, moved)
+            divide(moved, total, moved)
+            add(mean, moved, following)
+        off = rows - means[:-1]
+        np.multiply(off, rows - means[1:], out=squares[1:])
+        np.add.accumulate(squares, out=squares)
+        scaled = _scaled(off, squares[:-1] / np.maximum(seen[:-1], 1.0))
         self._seen += count
         self._mean, self._squares = means[-1].copy(), squares[-1].copy()
         return scaled

@@ -1,10 +1,11 @@
 """AROW and SCW over many rows, their variances a diagonal: to the same bit as row by row, without making new arrays.
 
 What `Confident` does for one example takes longer to call than to compute. Here every step of a row is one call that
-writes into an array that is there already.
+writes into an array that is there already. The numbers that such a step takes are arrays, too: a call takes half as
+long again if it has to make one of a Python number.
 """
 
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,11 @@ from service.learning.vectors import NEGLIGIBLE, Array, Vectors
 Signs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
+ONE = np.array(1.0)
+
+SURELY_KEPT = 0.999
+"""Where no more than this of a variance goes, rounding cannot leave less than `KEPT_MIN` of it."""
+
 
 def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple[Array, Flags]:
     """The score that each row was served by, before it was learned, and whether it changed the weights."""
@@ -25,33 +31,46 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
     weights, variances = learner.weights[present], learner.variances[present]
     forgotten = _forgotten(learner, vectors.values)
     scores, updated = [], []
-    direction, terms = np.empty(len(weights)), np.empty(len(weights))
+    both = np.empty((2, len(weights)))
+    weighed, terms = both
+    direction = np.empty(len(weights))
+    step_of_weights, step_of_variances = np.empty(()), np.empty(())
     multiply, add, subtract, total = np.multiply, np.add, np.subtract, np.add.reduce
     idle_margin, step = learner.idle_margin, learner.step
+    always_varies = idle_margin == inf
     for at, (z, y) in enumerate(zip(vectors.values, signs.tolist(), strict=True)):
-        multiply(weights, z, terms)
-        score = float(total(terms))
-        scores.append(score)
-        if y * score >= idle_margin:
-            updated.append(False)
-            continue
-        multiply(variances, z, direction)
-        multiply(direction, z, terms)
-        variance = float(total(terms))
+        multiply(weights, z, weighed)
+        if always_varies:
+            multiply(variances, z, direction)
+            multiply(direction, z, terms)
+            score, variance = total(both, 1).tolist()
+            scores.append(score)
+        else:
+            score = float(total(weighed))
+            scores.append(score)
+            if y * score >= idle_margin:
+                updated.append(False)
+                continue
+            multiply(variances, z, direction)
+            multiply(direction, z, terms)
+            variance = float(total(terms))
         alpha, beta = step(y * score, variance, 1.0) if variance >= NEGLIGIBLE else (0.0, 0.0)
         moves = alpha > 0 and alpha * sqrt(variance) <= MOVE_MAX
         updated.append(moves)
         if not moves:
             continue
-        multiply(direction, alpha * y, direction)
+        step_of_weights.fill(alpha * y)
+        multiply(direction, step_of_weights, direction)
         add(weights, direction, weights)
-        multiply(terms, beta, terms)
-        subtract(1.0, terms, terms)
-        np.maximum(terms, KEPT_MIN, out=terms)
+        step_of_variances.fill(beta)
+        multiply(terms, step_of_variances, terms)
+        subtract(ONE, terms, terms)
+        if beta * variance > SURELY_KEPT:
+            np.maximum(terms, KEPT_MIN, out=terms)
         multiply(variances, terms, variances)
         if forgotten is not None:
-            subtract(1.0, variances, terms)
-            multiply(terms, forgotten if isinstance(forgotten, float) else forgotten[at], terms)
+            subtract(ONE, variances, terms)
+            multiply(terms, forgotten[at], terms)
             add(variances, terms, variances)
     if vectors.indices is not None:
         learner.weights[present], learner.variances[present] = weights, variances
@@ -59,8 +78,8 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
     return np.array(scores), np.array(updated)
 
 
-def _forgotten(learner: Confident, rows: Array) -> Array | float | None:
-    """The share that each row lets each variance forget; one number if it is the same for all, None if nothing is."""
+def _forgotten(learner: Confident, rows: Array) -> Array | None:
+    """The share that each row lets each variance forget; one number a row if none of them is 0, None if nothing is."""
     if not isinstance(learner, ForgettingArow):
         return None
-    return learner.forget if rows.all() else learner.forget * (rows != 0)
+    return np.full((len(rows), 1), learner.forget) if rows.all() else learner.forget * (rows != 0)

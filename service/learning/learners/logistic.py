@@ -54,9 +54,8 @@ class Logistic(Linear):
 
     def _descend(self, weights: Array, squares: Array, values: Array, steepness: float) -> None:
         """One step, in place; the gradient is -`steepness` z."""
-        descent = steepness * values
-        squares += descent * descent
-        weights += self._eta0 * descent / np.sqrt(squares)
+        squares += steepness * steepness * (values * values)
+        weights += self._eta0 * steepness * values / np.sqrt(squares)
 
     def learn_rows(
         self, vectors: Vectors, signs: npt.NDArray[np.int64]
@@ -64,26 +63,32 @@ class Logistic(Linear):
         """The score that each row was served by, before it was learned, and whether it changed the weights.
 
         It learns from nearly every row, so scoring rows ahead would be in vain: each is scored once, which serves
-        and teaches it. Every step is one call that writes into an array that is there already.
+        and teaches it. Every step is one call that writes into an array that is there already, and takes its number
+        from an array, too, since making one of a Python number takes as long as a short row.
         """
         present = slice(None) if vectors.indices is None else vectors.indices
         weights, squares = self._weights[present], self._squares[present]
         scores = np.empty(len(signs))
-        descent, terms = np.empty(len(weights)), np.empty(len(weights))
-        multiply, add, total = np.multiply, np.add, np.add.reduce
-        is_zero: npt.NDArray[np.bool_] = np.logical_and.reduce(vectors.values == 0, axis=1)
-        for at, (row, y) in enumerate(zip(vectors.values, signs.tolist(), strict=True)):
+        terms, roots = np.empty(len(weights)), np.empty(len(weights))
+        factor = np.empty(())
+        multiply, add, divide, sqrt, total = np.multiply, np.add, np.divide, np.sqrt, np.add.reduce
+        squared = vectors.values * vectors.values
+        is_zero: npt.NDArray[np.bool_] = ~np.logical_or.reduce(vectors.values, axis=1)
+        rows = zip(vectors.values, squared, signs.tolist(), is_zero.tolist(), strict=True)
+        for at, (row, squared_row, y, none) in enumerate(rows):
             multiply(weights, row, terms)
             scores[at] = score = float(total(terms))
-            if y * score > self.idle_margin or is_zero[at]:
+            if y * score > self.idle_margin or none:
                 continue
-            multiply(row, y * logistic(-y * score), descent)  # from here on what `_descend` does
-            multiply(descent, descent, terms)
+            steepness = y * logistic(-y * score)
+            factor.fill(steepness * steepness)  # from here on what `_descend` does
+            multiply(squared_row, factor, terms)
             add(squares, terms, squares)
-            np.sqrt(squares, terms)
-            multiply(descent, self._eta0, descent)
-            np.divide(descent, terms, descent)
-            add(weights, descent, weights)
+            sqrt(squares, roots)
+            factor.fill(self._eta0 * steepness)
+            multiply(row, factor, terms)
+            divide(terms, roots, terms)
+            add(weights, terms, weights)
         if vectors.indices is not None:
             self._weights[present], self._squares[present] = weights, squares
         updated = (signs * scores <= self.idle_margin) & ~is_zero

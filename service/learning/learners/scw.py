@@ -18,7 +18,9 @@ def hypotenuse(a: float, b: float) -> float:
     >>> hypotenuse(-3.0, 4.0), round(hypotenuse(3e200, 4e200) / 1e200, 9)
     (5.0, 5.0)
     """
-    small, large = sorted((abs(a), abs(b)))
+    small, large = abs(a), abs(b)
+    if small > large:
+        small, large = large, small
     if large == 0:
         return 0.0
     ratio = small / large

@@ -1,16 +1,19 @@
 """Products of all pairs of features and their squares, folded into a limited number of entries.
 
+The features stand in a ring. At each distance around it every feature has a partner: itself at 0, its neighbour at 1,
+and so on to the other side. So all products are those of the features, in their order, with windows onto the ring.
+
 Where there are more products than entries, each entry is the sum of several with signs that look random, so that what
-does not belong together cancels out on average: a count sketch (Charikar, Chen, Farach-Colton, 2002) whose places
-follow each other, since then whole rows are added.
+does not belong together cancels out on average: a count sketch (Charikar, Chen, Farach-Colton, 2002). What is added up
+has one feature in common, so that its partners are added and multiplied by it once.
 """
 
 from functools import lru_cache
 
 import numpy as np
 
-from service.learning.features.crosses import pair_count, pairs_of
-from service.learning.vectors import Array, Indices
+from service.learning.features.crosses import pair_count
+from service.learning.vectors import Array
 
 CROSSED_MAX = 128
 """Of more features than this, which would be 8,256 products, there are none."""
@@ -24,10 +27,16 @@ REACH = 5.0
 def products_kept(dimension: int) -> int:
     """How many entries the products of so many features have.
 
-    >>> [products_kept(dimension) for dimension in (2, 44, 45, 128, 129)]
-    [3, 990, 1024, 1024, 0]
+    >>> [products_kept(dimension) for dimension in (2, 44, 45, 64, 129)]
+    [3, 990, 990, 1024, 0]
     """
-    return min(KEPT_MAX, pair_count(dimension)) if dimension <= CROSSED_MAX else 0
+    if dimension > CROSSED_MAX:
+        return 0
+    return KEPT_MAX // dimension * dimension if _is_folded(dimension) else pair_count(dimension)
+
+
+def _is_folded(dimension: int) -> bool:
+    return pair_count(dimension) > KEPT_MAX
 
 
 def write_products(x: Array, out: Array) -> None:
@@ -42,44 +51,56 @@ def write_products(x: Array, out: Array) -> None:
 
 
 def _write(x: Array, out: Array) -> None:
-    left, right, signs = _pairs(x.shape[-1])
-    made = out if len(left) <= KEPT_MAX else np.empty((*x.shape[:-1], len(left)))
-    if x.ndim == 1:
-        np.multiply(x[left], x[right], made)
-    else:
-        start = 0
-        for at in range(
-            x.shape[1]
-        ):  # a slice for each feature: fast, where taking each entry by its index is slow
-            end = start + x.shape[1] - at
-            np.multiply(x[:, at : at + 1], x[:, at:], made[:, start:end])
-            start = end
-    if made is out:
+    dimension = x.shape[-1]
+    distances, kept = _distances(dimension)
+    entries = out[..., : kept * dimension].reshape(*x.shape[:-1], kept, dimension)
+    ring = np.concatenate((x, x), axis=-1)
+    entries[...] = _windows(ring, 0, kept)
+    for start in range(kept, distances, kept):
+        count = min(kept, distances - start)
+        entries[..., :count, :] += _windows(ring * _signs(dimension)[start // kept], start, count)
+    entries *= x[..., np.newaxis, :]
+    half = dimension // 2
+    if half < distances:
         return
-    made[..., KEPT_MAX:] *= signs[KEPT_MAX:]
-    out[...] = made[..., :KEPT_MAX]
-    for start in range(KEPT_MAX, len(left), KEPT_MAX):
-        part = made[..., start : start + KEPT_MAX]
-        out[..., : part.shape[-1]] += part
+    # Of an even number of features each has one right across the ring: half as many pairs as features.
+    across = x[..., :half] * x[..., half:]
+    if kept < distances:
+        out[..., :half] += across * _signs(dimension)[0, :half]
+    else:
+        out[..., kept * dimension :] = across
+
+
+def _distances(dimension: int) -> tuple[int, int]:
+    """At how many distances there are as many pairs as features, and how many of them have entries of their own."""
+    distances = (dimension + 1) // 2
+    return distances, KEPT_MAX // dimension if _is_folded(dimension) else distances
+
+
+def _windows(ring: Array, start: int, count: int) -> Array:
+    """The partners of all features at so many distances from `start` on, without a copy."""
+    *rows, length = ring.shape
+    step = ring.itemsize
+    return np.ndarray((*rows, count, length // 2), np.float64, ring, start * step, (*ring.strides, step))
 
 
 @lru_cache(maxsize=CROSSED_MAX)
-def _pairs(dimension: int) -> tuple[Indices, Indices, Array]:
-    """The left and the right of every pair, (0, 0), (0, 1) … (1, 1) …, and its sign."""
-    left, right = pairs_of(dimension)
-    bits = np.random.PCG64(0).random_raw(len(left)) >> np.uint64(
-        63
-    )  # whose output numpy promises never to change
-    return left, right, np.where(bits, 1.0, -1.0)
+def _signs(dimension: int) -> Array:
+    """A sign for every place of a ring, whose features stand in it twice: a row for each time that it is folded."""
+    distances, kept = _distances(dimension)
+    shape = 1 + (distances - 1) // kept, 2 * dimension
+    raw = np.random.PCG64(0).random_raw(shape)  # which numpy promises never to change
+    return np.where(raw >> np.uint64(63), 1.0, -1.0)
 
 
 def product_name(entry: int, dimension: int) -> tuple[int, int] | str:
     """Which two features an entry is the product of, or a word if it is a sum of several.
 
-    >>> product_name(1, 5), product_name(7, 64)
-    ((0, 1), 'crosses 7')
+    >>> product_name(1, 5), product_name(9, 5), product_name(7, 64)
+    ((1, 1), (0, 4), 'crosses 7')
     """
-    left, right, _ = _pairs(dimension)
-    if len(left) > KEPT_MAX:
+    if _is_folded(dimension):
         return f"crosses {entry}"
-    return int(left[entry]), int(right[entry])
+    distance, first = divmod(entry, dimension)
+    second = (first + distance) % dimension
+    return min(first, second), max(first, second)

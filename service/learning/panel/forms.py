@@ -5,7 +5,7 @@ learned. So a whole round needs each form once, for predicting and for learning.
 they are learned: what is known of the scales then is worth little without them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,14 @@ from service.learning.features.fourier_grid import FourierGrid, features_for
 from service.learning.features.hats import HATS, KNOTS, hats
 from service.learning.features.standardize import Centred, Scaled
 from service.learning.panel.crosses import product_name, products_kept, write_products
-from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS
+from service.learning.panel.panels import FOURIER
 from service.learning.vectors import Array, Vector, Vectors
 
 YOUNG_REVEALS = 16
 """Measured on wine, in six orders: 95.0 % right instead of 94.3 %; more of them gain nothing."""
+
+AT_ONCE = 64
+"""Rows of a form that are made at once: what is needed meanwhile shall fit into the processor's cache."""
 
 Forms = dict[str, Vector]
 """An example in each form that is needed, by its name in `panels.FORMS`; the bias constant, if any, included."""
@@ -27,11 +30,13 @@ Forms = dict[str, Vector]
 def size_of(form: str, dimension: int) -> int:
     """How many entries this form has of examples that have `dimension`, the bias apart.
 
-    >>> {form: size_of(form, 64) for form in ("standardized", "fourier", "crosses", "hats")}
-    {'standardized': 64, 'fourier': 512, 'crosses': 1088, 'hats': 768}
+    >>> [size_of(form, 64) for form in ("standardized", "fourier", "fine fourier", "crosses", "hats")]
+    [64, 512, 320, 1088, 768]
     """
-    if form in FOURIER_GAMMAS:
-        return features_for(FOURIER_FEATURES, dimension)
+    if form == "fourier":
+        return features_for(FOURIER[form].features, dimension)
+    if form == "fine fourier":
+        return dimension + features_for(FOURIER[form].features, dimension)
     if form == "hats":
         return dimension * (1 + HATS)
     return dimension + products_kept(dimension) if form == "crosses" else dimension
@@ -40,21 +45,21 @@ def size_of(form: str, dimension: int) -> int:
 class FormMaker:
     """Makes the forms of examples z as the model's features give them, with a bias constant if `has_bias`."""
 
-    __slots__ = ("_fourier", "_gammas", "_has_bias", "_last", "_needed", "_scale")
+    __slots__ = ("_fourier", "_has_bias", "_last", "_needed", "_scale")
 
     def __init__(self, needed: Iterable[str], *, is_dense: bool, has_bias: bool) -> None:
-        self._needed = frozenset(needed)
+        self._needed = tuple(dict.fromkeys(needed))
         self._has_bias = has_bias
         self._scale: Centred | Scaled = Centred() if is_dense else Scaled()
-        self._gammas = {form: gamma for form, gamma in FOURIER_GAMMAS.items() if form in self._needed}
-        self._fourier: FourierGrid | None = None
+        self._fourier: dict[str, FourierGrid] = {}
         self._last: tuple[Vector, Forms] | None = None
 
     def forms(self, z: Vector) -> Forms:
         """All forms of an example, by what is known now."""
         if self._last is not None and self._last[0] is z:  # a whole round: predicted, and learned at once
             return self._last[1]
-        made = {name: Vector(values, z.indices) for name, values in self._made(self._standardized(z)).items()}
+        standardized = self._standardized(z)[np.newaxis]
+        made = {form: Vector(self._made(form, standardized)[0], z.indices) for form in self._needed}
         self._last = z, made
         return made
 
@@ -68,8 +73,11 @@ class FormMaker:
         """Whether an example shall be absorbed before it is learned."""
         return self._scale.seen < YOUNG_REVEALS
 
-    def forms_of_rows(self, rows: Vectors) -> dict[str, Vectors]:
-        """The forms of many examples, each absorbed before the next: to the same bit as one by one."""
+    def forms_of_rows(self, rows: Vectors) -> Iterator[tuple[str, Vectors]]:
+        """The forms of many examples, each absorbed before the next: to the same bit as one by one.
+
+        A form is made when it is its turn, so that it is in the processor's cache when experts learn from it.
+        """
         self._last = None
         if isinstance(self._scale, Centred):
             count = rows.values.shape[1] - self._has_bias
@@ -81,7 +89,7 @@ class FormMaker:
                 z = rows.row(at)
                 standardized[at] = self._standardized(z)
                 self.absorb(z)
-        return {name: Vectors(values, rows.indices) for name, values in self._made(standardized).items()}
+        return ((form, Vectors(self._made(form, standardized), rows.indices)) for form in self._needed)
 
     def _standardized(self, z: Vector) -> Array:
         if not self._has_bias:
@@ -92,34 +100,36 @@ class FormMaker:
         values[bias] = z.values[bias]
         return values
 
-    def _made(self, standardized: Array) -> dict[str, Array]:
-        """The forms of a standardized example, or of many as rows; of sparse ones there are no others."""
-        made = {"standardized": standardized}
-        dimension = standardized.shape[-1] - self._has_bias
-        x = standardized[..., :dimension]
-        if self._gammas:
-            if self._fourier is None:
-                self._fourier = FourierGrid(FOURIER_FEATURES, dimension, tuple(self._gammas.values()))
-            features, count = self._fourier.apply(x), self._fourier.features
-            for at, form in enumerate(self._gammas):
-                made[form], out = self._room(form, standardized)
-                out[...] = features[..., at * count : (at + 1) * count]
-        if "crosses" in self._needed:
-            made["crosses"], out = self._room("crosses", standardized)
-            write_products(x, out)
-        if "hats" in self._needed:
-            made["hats"], out = self._room("hats", standardized)
-            out[..., :dimension] = x
-            out[..., dimension:] = hats(x)
+    def _made(self, form: str, standardized: Array) -> Array:
+        """A form of standardized examples, which are rows; of sparse ones there is no other."""
+        if form == "standardized":
+            return standardized
+        dimension = standardized.shape[1] - self._has_bias
+        size = size_of(form, dimension)
+        made = np.empty((len(standardized), size + self._has_bias))
+        if self._has_bias:
+            made[:, size] = standardized[:, -1]
+        for start in range(0, len(made), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            self._write(form, standardized[part, :dimension], made[part, :size])
         return made
 
-    def _room(self, form: str, standardized: Array) -> tuple[Array, Array]:
-        """Room for a form, with the bias constant in its place, and the part of it that is to be filled."""
-        size = size_of(form, standardized.shape[-1] - self._has_bias)
-        room = np.empty((*standardized.shape[:-1], size + self._has_bias))
-        if self._has_bias:
-            room[..., size] = standardized[..., -1]
-        return room, room[..., :size]
+    def _write(self, form: str, x: Array, out: Array) -> None:
+        if form == "crosses":
+            write_products(x, out)
+        elif form == "fourier":
+            out[...] = self._fourier_of(form, x)
+        else:
+            dimension = x.shape[1]
+            out[:, :dimension] = x
+            out[:, dimension:] = hats(x) if form == "hats" else self._fourier_of(form, x)
+
+    def _fourier_of(self, form: str, x: Array) -> Array:
+        if form not in self._fourier:
+            features, gamma = FOURIER[form]
+            seed = list(FOURIER).index(form)
+            self._fourier[form] = FourierGrid(features, x.shape[1], gamma=gamma, seed=seed)
+        return self._fourier[form].apply(x)
 
     def size(self, form: str, size: int) -> int:
         """How many weights an expert needs for this form of examples that have `size` entries."""
@@ -128,12 +138,16 @@ class FormMaker:
     def place(self, form: str, index: int, size: int) -> int | tuple[int, int] | str:
         """What the weight at `index` of that form stands for: a feature by its place, or two, or a word."""
         dimension = size - self._has_bias
-        if form in FOURIER_GAMMAS:
-            return "bias" if index == size_of(form, dimension) else f"fourier {index}"
-        if form == "standardized" or index < dimension:
+        if form == "standardized":
             return index
         if index == size_of(form, dimension):
             return "bias"
+        if form == "fourier":
+            return f"fourier {index}"
+        if index < dimension:
+            return index
+        if form == "fine fourier":
+            return f"fourier {index - dimension}"
         if form == "hats":
             return f"{(index - dimension) % dimension} near {KNOTS[(index - dimension) // dimension]:g}"
         return product_name(index - dimension, dimension)

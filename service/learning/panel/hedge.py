@@ -12,8 +12,14 @@ from collections.abc import Sequence
 from math import log
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from service.learning import saved
 from service.learning.panel.leaders import Leaders
+from service.learning.vectors import Array
+
+Flags = npt.NDArray[np.bool_]
 
 ROUNDED = 1e-9
 """What rounding may have made of the sum of the weights."""
@@ -82,18 +88,39 @@ class Hedge:
             if right:
                 self.disagreements += 1
                 self.delays += delay
-                self._move(said, truth)
+                self._move([1.0 if label == truth else self._kept for label in said])
             else:
                 self.all_erred += 1
         if self.rounds == self.leaders.due:
             self.leaders.observe(self.leader, self.mistakes)
 
-    def _move(self, said: Sequence[int], truth: int) -> None:
-        kept = self._kept
-        weights = [
-            weight if label == truth else weight * kept
-            for weight, label in zip(self.weights, said, strict=True)
-        ]
+    def observe_rows(self, erred: Flags) -> Array:
+        """Take in whole rounds, a row each, with who erred in them: the weights that each of them was served by.
+
+        The same to the bit as one by one, but that the caller adds up `vote_mistakes`.
+        """
+        wrong = np.add.reduce(erred, axis=1, dtype=np.int64)
+        moving = (wrong > 0) & (wrong < len(self.weights))
+        passed = [self.weights]
+        for kept in np.where(erred[moving], self._kept, 1.0).tolist():
+            self._move(kept)
+            passed.append(self.weights)
+        steps = np.cumsum(moving)
+        weights: Array = np.array(passed)[steps - moving]
+        erred_weights = in_order(weights * erred)[wrong > 0]
+        self.erred_weight = float(np.add.accumulate(np.append(self.erred_weight, erred_weights))[-1])
+        self.disagreements += len(passed) - 1
+        self.all_erred += int(np.count_nonzero(wrong == len(self.weights)))
+        mistakes = np.array(self.mistakes) + np.cumsum(erred, axis=0)
+        while (at := self.leaders.due - self.rounds - 1) < len(erred):
+            self.leaders.observe(leader_of(passed[steps[at]]), mistakes[at].tolist())
+        self.mistakes = mistakes[-1].tolist()
+        self.rounds += len(erred)
+        return weights
+
+    def _move(self, kept: Sequence[float]) -> None:
+        """Let each expert keep this share of its weight, and make all add up to 1 again."""
+        weights = [weight * share for weight, share in zip(self.weights, kept, strict=True)]
         total = 0.0
         for weight in weights:  # not `sum`, which Python 3.12 adds otherwise
             total += weight
@@ -103,7 +130,7 @@ class Hedge:
     @property
     def leader(self) -> int:
         """The expert that weighs most, the first among equals."""
-        return self.weights.index(max(self.weights))
+        return leader_of(self.weights)
 
     @property
     def best_mistakes(self) -> int:
@@ -186,3 +213,15 @@ class Hedge:
     def _least(self) -> float:
         """No weight is less: each step gives every expert its part of the share."""
         return self._even * (1.0 - ROUNDED)
+
+
+def leader_of(weights: Sequence[float]) -> int:
+    return weights.index(max(weights))
+
+
+def in_order(rows: Array) -> Array:
+    """The sum of each row, added from left to right."""
+    total = np.zeros(len(rows))
+    for column in rows.T:
+        total += column
+    return total

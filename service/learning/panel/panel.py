@@ -10,8 +10,9 @@ import numpy as np
 from service.learning import saved
 from service.learning.classes import strategies
 from service.learning.classes.classifier import Classifier
+from service.learning.classes.runs import Classes
 from service.learning.panel.forms import FormMaker
-from service.learning.panel.hedge import Hedge
+from service.learning.panel.hedge import Hedge, in_order
 from service.learning.panel.panels import PANELS, Expert
 from service.learning.vectors import Array, Vector
 
@@ -147,6 +148,15 @@ class Panel:
         chosen = 1 if second > first else 0 if second < first else self._tie
         gap = sure if chosen else -sure
         return chosen, first, second, max(0.0, gap)
+
+    def count_two_of_rows(self, said: Classes, surely: Array, weights: Array) -> tuple[Classes, Array, Array]:
+        """The classes, scores and gaps of many votes, as rows of what each expert says and weighs: as one by one."""
+        is_second = said == 1
+        scores = in_order(weights * is_second) - in_order(weights * ~is_second)
+        chosen = np.where(scores > 0, 1, np.where(scores < 0, 0, self._tie))
+        sure = in_order(weights * np.where(is_second, surely, -surely))
+        gaps = np.where(chosen == 1, sure, -sure)
+        return chosen, scores, np.where(gaps > 0, gaps, 0.0)
 
     def vote_of_many(self, decisions: list[tuple[int, Array]]) -> Vote:
         """The vote among several classes, from the class of each expert and how far the others are behind it."""

@@ -7,23 +7,27 @@ reason every parameter of every learner is written out here, whatever its defaul
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 FORMS = {
     "standardized": "each feature by its mean and deviation",
     "fourier": "standardized, then 512 Fourier features with γ = 1/dimension",
-    "fine fourier": "standardized, then 512 Fourier features with γ = 4/dimension",
+    "fine fourier": "standardized, and beside them 256 Fourier features with γ = 4/dimension",
     "crosses": "standardized, and beside them the products of all pairs and the squares, of up to 128 numbers",
     "hats": "standardized, and beside them 11 hat functions of each",
 }
 """What an expert sees of an example: the name of the form, and what it is in docs/models.md."""
 
-DENSE_ONLY = ("fourier", "fine fourier", "crosses", "hats")
-"""Forms that features with names do not have."""
 
-FOURIER_FEATURES = 512
-FOURIER_GAMMAS = {"fourier": 1.0, "fine fourier": 4.0}
-"""γ times the dimension."""
+class Fourier(NamedTuple):
+    """How many features, and γ times the dimension."""
+
+    features: int
+    gamma: float
+
+
+FOURIER = {"fourier": Fourier(512, 1.0), "fine fourier": Fourier(256, 4.0)}
+"""What the forms with Fourier features have of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,9 @@ class PanelDeclaration:
     """Experts, and how their weights move; docs/theory.md has the formulas."""
 
     experts: tuple[Expert, ...]
+    """Of dense features."""
+    named: tuple[Expert, ...]
+    """Of features with names, which have no form but the standardized."""
     kept: float
     """Of its weight an expert that erred keeps this share, before all weights are made to add up to 1 again: e^-η."""
     share: float
@@ -49,7 +56,7 @@ class PanelDeclaration:
 
     def experts_for(self, kind: str) -> tuple[Expert, ...]:
         """Those that take this kind of features."""
-        return tuple(expert for expert in self.experts if kind == "dense" or expert.form not in DENSE_ONLY)
+        return self.experts if kind == "dense" else self.named
 
 
 _SCW = {"algorithm": "scw", "C": 1.0, "eta": 0.9, "covariance": "diagonal"}
@@ -57,17 +64,20 @@ _AROW = {"algorithm": "arow", "r": 1.0, "covariance": "diagonal"}
 _FORGETTING = {"algorithm": "arow_forgetting", "r": 0.1, "forget": 0.01, "covariance": "diagonal"}
 _LOGISTIC = {"algorithm": "logistic", "eta0": 0.5}
 
+_LOGISTIC_EXPERT = Expert("logistic", _LOGISTIC, "standardized")
+_FORGETTING_EXPERT = Expert("arow_forgetting", _FORGETTING, "standardized")
+
 PANELS: dict[int, PanelDeclaration] = {
     1: PanelDeclaration(
         experts=(
-            Expert("scw", _SCW, "standardized"),
-            Expert("logistic", _LOGISTIC, "standardized"),
-            Expert("arow_forgetting", _FORGETTING, "standardized"),
+            _LOGISTIC_EXPERT,
+            _FORGETTING_EXPERT,
             Expert("arow_forgetting on fourier", _FORGETTING, "fourier"),
-            Expert("logistic on fine fourier", _LOGISTIC, "fine fourier"),
+            Expert("scw on fine fourier", _SCW, "fine fourier"),
             Expert("scw on crosses", _SCW, "crosses"),
             Expert("arow on hats", _AROW, "hats"),
         ),
+        named=(Expert("scw", _SCW, "standardized"), _LOGISTIC_EXPERT, _FORGETTING_EXPERT),
         kept=0.75,
         share=0.003,
     )

@@ -1,4 +1,4 @@
-"""A panel over many rows: each expert learns its form of all of them, then the votes are counted row by row.
+"""A panel over many rows: each expert learns its form of all of them, then the weights and the votes are counted.
 
 The experts know nothing of each other or of the vote, so that each can take a whole block in its own fast way. It is
 the same to the bit as deciding and learning row by row.
@@ -11,8 +11,8 @@ from service.learning.classes.runs import learn_rows as learn_rows_alone
 from service.learning.panel.panel import Panel
 from service.learning.vectors import Vectors
 
-AT_ONCE = 128
-"""Rows whose forms are made at once: they shall fit into the processor's cache."""
+AT_ONCE = 512
+"""Rows that are learned at once: so many limit the memory that their forms take, 5 MB for 64 features."""
 
 
 def learn_rows(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
@@ -31,23 +31,20 @@ def learn_rows(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
 def _learn_part(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
     if not panel.can_vote_by_columns:
         return _learn_one_by_one(panel, vectors, truths)
-    forms = panel.forms.forms_of_rows(vectors)
-    learned = [
-        learn_rows_alone(classifier, forms[expert.form], truths)
-        for expert, classifier in zip(panel.experts, panel.classifiers, strict=True)
-    ]
-    said = np.stack([each.served for each in learned], axis=1).tolist()
+    by_name = {}
+    for form, rows in panel.forms.forms_of_rows(vectors):
+        for expert, classifier in zip(panel.experts, panel.classifiers, strict=True):
+            if expert.form == form:
+                by_name[expert.name] = learn_rows_alone(classifier, rows, truths)
+    learned = [by_name[expert.name] for expert in panel.experts]
+    said = np.stack([each.served for each in learned], axis=1)
+    weights = panel.hedge.observe_rows(said != truths[:, np.newaxis])
     gaps = np.stack([each.gaps for each in learned], axis=1)
-    sure_of = (gaps / (1.0 + gaps)).tolist()
-    votes = []
-    for says, surely, truth in zip(said, sure_of, truths.tolist(), strict=True):
-        chosen, first, second, gap = panel.count_two(says, surely)
-        votes.append((chosen, second - first, gap))
-        panel.hedge.observe(says, truth, first if truth else second, chosen != truth, 0)
+    served, scores, sure = panel.count_two_of_rows(said, gaps / (1.0 + gaps), weights)
+    panel.hedge.vote_mistakes += int(np.count_nonzero(served != truths))
     updated = np.logical_or.reduce([each.updated for each in learned])
     panel.updates += int(np.count_nonzero(updated))
-    served, scores, sure = zip(*votes, strict=True)
-    return Learned(np.array(served), np.array(scores), np.array(sure), updated)
+    return Learned(served, scores, sure, updated)
 
 
 def _learn_one_by_one(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:

@@ -3,7 +3,7 @@
 from service.learning.features.fourier_grid import SHARED_MAX, features_for
 from service.learning.learners import algorithms
 from service.learning.panel.forms import size_of
-from service.learning.panel.panels import FOURIER_FEATURES, FOURIER_GAMMAS, PANELS
+from service.learning.panel.panels import FOURIER, PANELS
 
 
 def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
@@ -12,7 +12,7 @@ def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
     Means and variances are kept once. A projection of Fourier's counts in full, but for those that all models share.
 
     >>> [numbers_kept(1, "dense", 64, learners) for learners in (1, 2)], numbers_kept(1, "named", 100, learners=1)
-    ([6272, 12416], 900)
+    ([5760, 11392], 900)
     """
     experts = PANELS[panel].experts_for(kind)
     total = (2 if kind == "dense" else 3) * size
@@ -20,5 +20,5 @@ def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
         total += learners * algorithms.numbers_kept(expert.learner, size_of(expert.form, size))
     if size <= SHARED_MAX + 1:  # some who ask count the bias
         return total
-    drawn = {expert.form for expert in experts} & FOURIER_GAMMAS.keys()
-    return total + len(drawn) * features_for(FOURIER_FEATURES, size) * size
+    drawn = FOURIER.keys() & {expert.form for expert in experts}
+    return total + sum(features_for(FOURIER[form].features, size) * size for form in drawn)

@@ -256,3 +256,19 @@ def test_a_state_that_no_experts_can_have_is_refused_by_its_place(name: str, val
     with pytest.raises(saved.BadState) as refused:
         Hedge(3, kept=0.5, share=0.01).restore(state)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("count", [1, 7, 700])
+def test_rows_of_whole_rounds_move_the_weights_as_one_by_one_to_the_bit(count: int) -> None:
+    chance = np.random.default_rng(count)
+    alone, together = (Hedge(4, kept=0.75, share=0.003) for _ in range(2))
+    for _ in range(3):
+        erred = chance.random((count, 4)) < [0.1, 0.3, 0.5, 0.5]
+        weights = together.observe_rows(erred)
+        for row, its in zip(erred.tolist(), weights.tolist(), strict=True):
+            assert alone.weights == its
+            lost = 0.0
+            for weight, errs in zip(alone.weights, row, strict=True):
+                lost += weight * errs
+            alone.observe([0 if errs else 1 for errs in row], 1, lost, False, 0)
+        assert alone.state() == together.state()

@@ -65,7 +65,7 @@ def test_the_forms_of_rows_are_those_of_each_row(kind: str, has_bias: bool) -> N
     places = None if kind == "dense" else np.array([0, 4, 2, 9, 5])
     needed = tuple(FORMS) if kind == "dense" else ("standardized",)
     alone, together = (FormMaker(needed, is_dense=kind == "dense", has_bias=has_bias) for _ in range(2))
-    found = together.forms_of_rows(Vectors(rows, places))
+    found = dict(together.forms_of_rows(Vectors(rows, places)))
     for at in range(len(rows)):
         z = Vector(rows[at], places)
         forms = alone.forms(z)
