@@ -55,4 +55,5 @@ def logistic_of_all(x: Array) -> Array:
     for _ in range(6):
         power *= power
     power += 1.0
-    return np.divide(1.0, power, out=power)
+    np.divide(1.0, power, out=power)
+    return power
