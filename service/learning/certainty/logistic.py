@@ -49,7 +49,7 @@ def logistic_of_all(x: Array) -> Array:
     odd *= r
     even = np.multiply(square, 12.0, out=square)
     even += 120.0
-    power = np.add(even, odd, out=r)
+    power: Array = np.add(even, odd, out=r)
     even -= odd
     power /= even
     for _ in range(6):
