@@ -218,6 +218,20 @@ def test_a_challenger_is_compared_by_what_it_has_said_and_a_name_given_again_is_
     assert stream.model.revealed == 6 and contest.record.rounds == 6
 
 
+def test_a_reveal_that_crosses_a_reset_is_learned_and_compares_nobody() -> None:
+    stream = Late(made(labels=None, challengers={"arow": AROW}))
+    run(stream, 40, ["a", "b", "c"])
+    stream.predict([1.0, 2.0, 3.0, 4.0])
+    stream.apply(ModelReset("m", stream.at + 1))
+    stream.at += 2
+    stream.reveal(len(stream.waiting) - 1, "c")
+    contest = stream.model.contest
+    assert contest is not None and stream.model.revealed == 1
+    arow = contest.challengers["arow"]
+    assert (arow.record.rounds, arow.duel.rounds, contest.record.rounds) == (0, 0, 0)
+    assert arow.classifier.shape == (1, 5)
+
+
 def test_promoting_back_undoes_a_promotion() -> None:
     stream = Late(made(challengers={"arow": AROW, "auto": {"learner": {"algorithm": "auto"}}}))
     run(stream, 100, [-1, 1])  # type: ignore[list-item]
