@@ -21,6 +21,7 @@ from service.events import (
     ModelFitted,
     ModelReset,
     PredictionsExpired,
+    PromotionRuled,
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
@@ -73,6 +74,9 @@ class Model(ModelState):
                 is_mark = event.prediction_id is not None
                 if self.contest is not None and not is_mark and self.contest.promote(self, event.challenger):
                     self.version += 1
+            case PromotionRuled():
+                self._contest_begun()
+                self.settings = {**self.settings, "promote": event.promote}
             case ModelReset():
                 self.version += 1
                 self.begin(event.at, self.features.dimension)

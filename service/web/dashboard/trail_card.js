@@ -20,6 +20,7 @@ const KINDS = {
   reset: () => "back to the start",
   challenger_added: ({ challenger }) => `the challenger ${challenger} was added`,
   challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,
+  promotion_rule: ({ promote }) => (promote ? "challengers are promoted by evidence" : "nobody is promoted by itself"),
   promoted: ({ challenger, former }) => `${challenger} serves in place of ${former}`,
 };
 

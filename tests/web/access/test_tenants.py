@@ -107,6 +107,7 @@ def same_but_for_the_name(one: httpx.Response, other: httpx.Response) -> bool:
         ("POST", "/models/{}/challengers", {"name": "c"}),
         ("DELETE", "/models/{}/challengers/c", None),
         ("POST", "/models/{}/promote", {"challenger": "c"}),
+        ("PUT", "/models/{}/promote", {"promote": None}),
         ("POST", "/models/{}/fit", {"source": "history"}),
         ("POST", "/models/{}/fit", {"source": "history", "nonsense": 1}),
         ("POST", "/models/{}/fit", {"examples": [{"features": [1.0], "label": 1}]}),
