@@ -158,6 +158,12 @@ class ChallengerPromoted(Event, frozen=True, tag="promoted"):
     prediction_id: str | None = None
 
 
+class PromotionRuled(Event, frozen=True, tag="promotion_rule"):
+    """From now on challengers are promoted by themselves as this says; None: never."""
+
+    promote: dict[str, Any] | None
+
+
 class PredictionsExpired(Event, frozen=True, tag="expired"):
     """`count` predictions made up to the time `through` will never be revealed."""
 
@@ -209,6 +215,7 @@ AnyEvent = (
     | ChallengerAdded
     | ChallengerRemoved
     | ChallengerPromoted
+    | PromotionRuled
     | PredictionsExpired
     | DriftDetected
     | ModelReset

@@ -1,7 +1,7 @@
 """The asynchronous client. `Client` in sync.py documents each call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Self
 
 import httpx
@@ -121,6 +121,9 @@ class AsyncClient:
 
     async def promote(self, model: str, challenger: str) -> ModelInfo:
         return await self._send(calls.promote(model, challenger))
+
+    async def rule_promotion(self, model: str, promote: Mapping[str, Any] | None) -> ModelInfo:
+        return await self._send(calls.rule_promotion(model, promote))
 
     async def export_model(self, model: str, *, format: str = "novikoff", at: int | None = None) -> bytes:
         return await self._send(calls.export_model(model, format, at))

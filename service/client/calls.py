@@ -200,6 +200,10 @@ def promote(model: str, challenger: str) -> Call[ModelInfo]:
     return _post(f"{_path(model)}/promote", {"challenger": challenger}, ModelInfo, repeatable=False)
 
 
+def rule_promotion(model: str, promote: Mapping[str, Any] | None) -> Call[ModelInfo]:
+    return Call("PUT", f"{_path(model)}/promote", ModelInfo, _encode({"promote": promote}))
+
+
 class Bytes(Call[bytes]):
     """A call whose answer is not decoded."""
 

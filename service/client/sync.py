@@ -1,7 +1,7 @@
 """The synchronous client, whose calls block until the answer comes."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import httpx
@@ -150,6 +150,10 @@ class Client:
     def promote(self, model: str, challenger: str) -> ModelInfo:
         """Let a challenger serve from now on; the champion takes its place, so promoting that undoes it."""
         return self._send(calls.promote(model, challenger))
+
+    def rule_promotion(self, model: str, promote: Mapping[str, Any] | None) -> ModelInfo:
+        """Say when a challenger is promoted by itself: `{"confidence": 0.95, "rounds_min": 500}`; None: never."""
+        return self._send(calls.rule_promotion(model, promote))
 
     def export_model(self, model: str, *, format: str = "novikoff", at: int | None = None) -> bytes:
         """All that the model is, or was at a version, as JSON. `sklearn` and `onnx`: what others need of it."""

@@ -245,6 +245,8 @@ def test_challengers_are_added_promoted_and_removed(client: Any, name: str) -> N
     assert client.promote(name, "arow").settings["champion"] == "arow"
     assert client.predict(name, [1.0, 2.0]).served_by == "arow"
     client.remove_challenger(name, "steady")
+    assert client.rule_promotion(name, {"rounds_min": 9}).settings["promote"]["confidence"] == 0.95
+    assert client.rule_promotion(name, None).settings["promote"] is None
     challengers = client.stats(name).challengers
     assert challengers.champion.name == "arow" and [each.name for each in challengers.line] == ["original"]
     assert challengers.last_promotions[0].former == "original"

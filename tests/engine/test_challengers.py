@@ -14,8 +14,8 @@ from service.events import (
     ChallengerRemoved,
     DimensionFixed,
     ModelCreated,
-    ModelFitted,
     ModelReset,
+    PromotionRuled,
     RoundLearned,
     RoundsLearned,
 )
@@ -125,6 +125,7 @@ def eventful(stream: Late, labels: list[str]) -> None:
     stream.apply(ChallengerRemoved("m", stream.at, gone))
     run(stream, 60, labels, seed=5)
     add(stream, gone)
+    stream.apply(PromotionRuled("m", stream.at, {"confidence": 0.6, "rounds_min": 3}))
     run(stream, 30, labels, seed=6)
 
 
@@ -218,6 +219,20 @@ def test_a_challenger_is_compared_by_what_it_has_said_and_a_name_given_again_is_
     assert stream.model.revealed == 6 and contest.record.rounds == 6
 
 
+def test_a_reveal_that_crosses_a_reset_is_learned_and_compares_nobody() -> None:
+    stream = Late(made(labels=None, challengers={"arow": AROW}))
+    run(stream, 40, ["a", "b", "c"])
+    stream.predict([1.0, 2.0, 3.0, 4.0])
+    stream.apply(ModelReset("m", stream.at + 1))
+    stream.at += 2
+    stream.reveal(len(stream.waiting) - 1, "c")
+    contest = stream.model.contest
+    assert contest is not None and stream.model.revealed == 1
+    arow = contest.challengers["arow"]
+    assert (arow.record.rounds, arow.duel.rounds, contest.record.rounds) == (0, 0, 0)
+    assert arow.classifier.shape == (1, 5)
+
+
 def test_promoting_back_undoes_a_promotion() -> None:
     stream = Late(made(challengers={"arow": AROW, "auto": {"learner": {"algorithm": "auto"}}}))
     run(stream, 100, [-1, 1])  # type: ignore[list-item]
@@ -263,30 +278,3 @@ def test_a_model_without_challengers_is_kept_as_if_there_could_be_none() -> None
     assert not {"challengers", "champion", "promote"} & model.settings.keys()
     assert "contest" not in model.state() and model.report(NOW)["challengers"] is None
     assert model.predict(np.ones(4))[2].lineup is None
-
-
-def test_a_fit_for_a_champion_that_was_demoted_meanwhile_changes_nothing() -> None:
-    stream = Late(made(challengers={"arow": AROW}))
-    run(stream, 50, [-1, 1])  # type: ignore[list-item]
-    model = stream.model
-    parts = (encode_state(model.features.state()), encode_state(model.classifier.state()))
-    fit = ModelFitted("m", NOW * 2, "job", [-1, 1], *parts, {}, 0)
-    promote(stream, "arow")
-    before = own_bytes(model)
-    stream.apply(fit)
-    assert own_bytes(model) == before and model.origin == "promoted"
-    promote(stream, "original")
-    stream.apply(fit)
-    assert model.origin == "fitted"
-
-
-def test_a_fit_that_fixes_the_dimension_fixes_that_of_the_challengers() -> None:
-    fitted = made(4)
-    run(Late(fitted), 20, [-1, 1])  # type: ignore[list-item]
-    parts = (encode_state(fitted.features.state()), encode_state(fitted.classifier.state()))
-    stream = Late(made(None, challengers={"arow": AROW}))
-    stream.apply(ModelFitted("m", NOW, "job", [-1, 1], *parts, {}, 0))
-    stream.learn([1.0, 2.0, 3.0, 4.0], 1)
-    assert stream.model.contest is not None
-    assert stream.model.contest.challengers["arow"].classifier.shape == (2, 5)
-    assert Model.from_bytes(stream.model.to_bytes()).to_bytes() == stream.model.to_bytes()

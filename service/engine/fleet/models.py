@@ -10,7 +10,7 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop
 from service.engine.fleet.live import Live
 from service.engine.fleet.shared_totals import SharedTotals
-from service.engine.model.challenger_settings import complete_new
+from service.engine.model.challenger_settings import complete_new, complete_promote
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits
@@ -32,6 +32,7 @@ from service.events import (
     ModelDeleted,
     ModelImported,
     ModelReset,
+    PromotionRuled,
 )
 from service.journal.protocol import Journal, Listed, Page, Recorded
 
@@ -129,6 +130,11 @@ class Models:
         return await self._append(
             live, ChallengerPromoted(name, self._clock.now(), challenger, former, round)
         )
+
+    async def rule_promotion(self, name: str, promote: Any) -> Live:
+        """Say when challengers are promoted by themselves, by what a client has given of that."""
+        live = await self._fleet.get(name)
+        return await self._append(live, PromotionRuled(name, self._clock.now(), complete_promote(promote)))
 
     async def _with_challenger(self, name: str, challenger: str) -> Live:
         live = await self._fleet.get(name)

@@ -30,11 +30,7 @@ def complete_all(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any
     if "champion" not in given and not given.get("challengers") and given.get("promote") is None:
         return settings
     settings |= NO_CHALLENGERS | {"champion": given.get("champion", FIRST_CHAMPION)}
-    if given["promote"] is not None:
-        if not isinstance(given["promote"], Mapping):
-            raise InvalidRequest.at("promote", "must be null or an object")
-        rule = given["promote"]
-        settings["promote"] = checked("", lambda: check_fields(rule, PROMOTE, "promote", "promote."))
+    settings["promote"] = complete_promote(given["promote"])
     challengers = given["challengers"]
     if not isinstance(challengers, Mapping) or len(challengers) > CHALLENGERS_MAX:
         raise InvalidRequest.at("challengers", f"must be an object of at most {CHALLENGERS_MAX}")
@@ -46,6 +42,15 @@ def complete_all(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any
     if numbers_to_come(settings, None, classes) > limits.weights_max:
         raise InvalidRequest.at("challengers", f"with them it could have over {limits.weights_max} weights")
     return settings
+
+
+def complete_promote(given: Any) -> dict[str, Any] | None:
+    """When challengers are promoted by themselves; None: never."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise InvalidRequest.at("promote", "must be null or an object")
+    return checked("", lambda: check_fields(given, PROMOTE, "promote", "promote."))
 
 
 def complete_one(

@@ -22,6 +22,7 @@ from service.events import (
     ModelReset,
     ModelRolledBack,
     PredictionsExpired,
+    PromotionRuled,
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
@@ -78,6 +79,9 @@ class Model(ModelState):
                 if self.contest is not None and self.promotes(event):
                     self.contest.promote(self, event.challenger)
                     self.version += 1
+            case PromotionRuled():
+                self._contest_begun()
+                self.settings = {**self.settings, "promote": event.promote}
             case ModelReset():
                 self.version += 1
                 self.begin(event.at, self.features.dimension)

@@ -182,6 +182,10 @@ class TenantModels:
         check_known(name)
         return await self._models.promote(name, challenger)
 
+    async def rule_promotion(self, name: str, promote: Any) -> Live:
+        check_known(name)
+        return await self._models.rule_promotion(name, promote)
+
     async def delete(self, name: str) -> None:
         check_known(name)
         await self._models.delete(name)

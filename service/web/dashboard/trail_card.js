@@ -21,6 +21,7 @@ const KINDS = {
   rolled_back: ({ to }) => `back to version ${count(to)}`,
   challenger_added: ({ challenger }) => `the challenger ${challenger} was added`,
   challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,
+  promotion_rule: ({ promote }) => (promote ? "challengers are promoted by evidence" : "nobody is promoted by itself"),
   promoted: ({ challenger, former }) => `${challenger} serves in place of ${former}`,
 };
 

@@ -11,7 +11,7 @@ from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
 from service.web.http.answers import Json
 from service.web.http.queries import KNOWN_ONLY
-from service.web.routes.model_settings import ChallengerSettings
+from service.web.routes.model_settings import ChallengerSettings, PromoteField
 from service.web.routes.models import ModelName, describe
 from service.web.routes.openapi import answers, problems
 
@@ -24,6 +24,12 @@ class Promotion(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     challenger: str = Field(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description="its name")
+
+
+class PromotionRule(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    promote: PromoteField
 
 
 def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
@@ -58,5 +64,11 @@ def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
         If it is the champion already, nothing changes.
         """
         return Json(describe(await models.promote(model, promotion.challenger)))
+
+    @routes.put("/models/{model}/promote", responses=answers(ModelInfo) | problems(400, 404, 413, 415))
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
+    async def rule(model: ModelName, sent: PromotionRule) -> Response:
+        """Say when a challenger is promoted by itself, or with null that none is."""
+        return Json(describe(await models.rule_promotion(model, sent.promote)))
 
     return routes

@@ -68,6 +68,7 @@ PROMOTE_SCHEMA = {
         },
     ]
 }
+PromoteField = Annotated[dict[str, Any] | None, WithJsonSchema(PROMOTE_SCHEMA)]
 
 
 class ChallengerSettings(BaseModel):
@@ -118,9 +119,7 @@ class ModelSettings(BaseModel):
         default_factory=dict,
         description="more learners by name, at most 8, which predict in shadow and learn from the same reveals",
     )
-    promote: Annotated[dict[str, Any] | None, WithJsonSchema(PROMOTE_SCHEMA)] = Field(
-        None, description="when a challenger is promoted by itself; null: never"
-    )
+    promote: PromoteField = Field(None, description="when a challenger is promoted by itself; null: never")
 
     on_expiry: LabelField | None = Field(
         None,

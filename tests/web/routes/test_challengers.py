@@ -177,6 +177,28 @@ def test_challengers_come_and_go_and_an_export_takes_them_along(service: Service
     service.assert_replay_equals_live(name)
 
 
+def test_the_rule_of_promotion_can_be_set_later(service: Service, name: str) -> None:
+    service.stream(rounds(20), model=name)
+    for promote, field in (
+        ({"confidence": 2.0}, "promote.confidence"),
+        ({"more": 1}, "promote.more"),
+        (7, "promote"),
+    ):
+        answer = service.client.put(f"/models/{name}/promote", json={"promote": promote})
+        assert problem_of(answer) == (422, "invalid-request")
+        assert answer.json()["errors"][0]["field"] == field
+    service.post(f"/models/{name}/challengers", {"name": "arow", **AROW})
+    service.stream(rounds(300, seed=1), model=name)
+    assert service.stats(name)["challengers"]["promotions"] == 0
+    ruled = service.client.put(
+        f"/models/{name}/promote", json={"promote": {"confidence": 0.6, "rounds_min": 9}}
+    )
+    assert ruled.json()["settings"]["promote"] == {"confidence": 0.6, "rounds_min": 9}
+    service.stream(rounds(100, seed=2), model=name)
+    assert service.stats(name)["challengers"]["last_promotions"][0]["challenger"] == "arow"
+    service.assert_replay_equals_live(name)
+
+
 def test_a_fit_is_of_the_champion_and_challengers_go_on(service: Service, name: str) -> None:
     service.create(name, labels=None, challengers={"arow": AROW})
     lines = rounds(60)
