@@ -8,15 +8,12 @@ from service.engine.fleet.waiting import features_bytes
 from service.engine.model.model import Model
 from service.events import (
     AnyEvent,
-    ChallengerAdded,
     ChallengerPromoted,
-    ChallengerRemoved,
-    DimensionFixed,
-    DriftDetected,
     ModelCreated,
     ModelFitted,
     ModelImported,
-    PredictionsExpired,
+    ModelReset,
+    ModelRolledBack,
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
@@ -90,19 +87,13 @@ def rise_by(model: Model, event: AnyEvent) -> int:
     match event:
         case RoundsLearned():
             return len(event.labels)
-        case (
-            DimensionFixed()
-            | PredictionsExpired()
-            | DriftDetected()
-            | ChallengerAdded()
-            | ChallengerRemoved()
-        ):
-            return 0
-        case ChallengerPromoted():
-            return int(model.promotes(event))
+        case RoundRevealed() | RoundLearned() | ModelReset() | ModelRolledBack():
+            return 1
         case ModelFitted():
             return int(model.takes(event))
-    return 1
+        case ChallengerPromoted():
+            return int(model.promotes(event))
+    return 0
 
 
 def first_rounds(event: RoundsLearned, count: int) -> RoundsLearned:
