@@ -209,3 +209,22 @@ def test_witness_is_told_of_the_present_by_its_version_too(service: Service, nam
     witness = Witness(service, name)
     witness.look()
     witness.assert_all_can_be_had_again()
+
+
+def test_a_promotion_can_be_looked_behind_and_rolled_back(service: Service, name: str) -> None:
+    service.create(name, challengers={"bold": {"learner": {"algorithm": "pa1"}}})
+    was: dict[int, dict[str, Any]] = {}
+    for number in range(12):
+        if number == 6:
+            service.post(f"/models/{name}/promote", {"challenger": "bold"})
+            was[service.stats(name)["version"]] = service.get(f"/models/{name}/export")
+        version = service.learn(name, [1.0, number % 5 - 2.0], 1 if number % 3 else -1)["version"]
+        was[version] = service.get(f"/models/{name}/export")
+    assert sorted(was) == list(range(1, 14))
+    for version, export in was.items():
+        assert service.get(f"/models/{name}/export?at={version}") == export
+    assert was[13]["settings"]["champion"] == "bold"
+    service.post(f"/models/{name}/rollback", {"to": 6})
+    assert service.get(f"/models/{name}")["settings"]["champion"] == was[6]["settings"]["champion"] != "bold"
+    service.learn(name, [1.0, 2.0], 1)
+    service.assert_replay_equals_live(name)
