@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ WORDS = [
 Line = dict[str, Any]
 
 
-def make_demo_fleet(service: Service) -> None:
-    """Text with late labels, a declared margin that holds, one that does not, drift, several classes, users."""
+def make_demo_fleet(service: Service, lines_max: int | None = None) -> None:
+    """Text with late labels, a declared margin that holds, one that does not, drift, several classes, users.
+
+    `lines_max`: of each, only so many lines.
+    """
     random = np.random.default_rng(7)
     named = {"kind": "named", "text": ["subject"]}
     service.create("spam-filter", labels=["ham", "spam"], features=named, coverage=0.9)
@@ -35,7 +39,7 @@ def make_demo_fleet(service: Service) -> None:
         intents(random),
         *(user(random, f"user:{number:04d}") for number in range(40)),
     ):
-        send(service, lines)
+        send(service, islice(lines, lines_max))
 
 
 def send(service: Service, lines: Iterator[Line]) -> None:

@@ -444,13 +444,14 @@ def test_a_phone_needs_no_sideways_scrolling(
 
 
 def test_pictures_for_the_docs(start: Start, open_page: Open, tmp_path: Path) -> None:
-    """DOCS_IMAGES=1 puts them into the docs."""
-    pictures = PICTURES if os.environ.get("DOCS_IMAGES") else tmp_path
+    """DOCS_IMAGES=1 puts them into the docs; else they are made of fewer rounds."""
+    is_for_docs = bool(os.environ.get("DOCS_IMAGES"))
+    pictures = PICTURES if is_for_docs else tmp_path
     service = start(durability="process")
     empty = open_page(service)
     expect(empty.get_by_role("heading", name="No models yet")).to_be_visible()
     empty.screenshot(path=pictures / "empty.png")
-    make_demo_fleet(service)
+    make_demo_fleet(service, None if is_for_docs else 300)
     for picture, address, width, scheme, whole in (
         ("fleet", "#/", 1280, "light", False),
         ("fleet-dark", "#/?sort=mistakes", 1280, "dark", False),
