@@ -17,11 +17,11 @@ from service.client.calls import (
     Features,
     History,
     Line,
-    Lines,
     Streamed,
     Time,
 )
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
+from service.client.lines import Lines
 from service.client.problems import Ended, Refused, refusal
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from service.answers import Label, ModelInfo, Stats, StatsLine
 from service.client.answers import Fleet, Learned, ModelPage, Outcome, PastRound, Prediction, Weights
+from service.client.lines import Lines
 from service.client.problems import Refused, Unreachable, refusal_of
 
 Answer = TypeVar("Answer")
@@ -234,7 +235,7 @@ def weights(model: str, at: int | None) -> Call[Weights]:
 class History(Bytes):
     """The rounds of a model, which are read as they come."""
 
-    def read_part(self, lines: "Lines", part: bytes) -> list[PastRound]:
+    def read_part(self, lines: Lines, part: bytes) -> list[PastRound]:
         return [msgspec.json.decode(line, type=PastRound) for line in lines.complete(part)]
 
     def cut_off(self, cause: httpx.RequestError) -> Unreachable:
@@ -263,22 +264,6 @@ def history(
 
 def _text_of(time: Time | None) -> str | None:
     return time.isoformat() if isinstance(time, datetime) else time
-
-
-class Lines:
-    """Lines out of parts that end anywhere.
-
-    >>> lines = Lines()
-    >>> lines.complete(b"one\\ntw"), lines.complete(b"o\\n")
-    ([b'one'], [b'two'])
-    """
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def complete(self, part: bytes) -> list[bytes]:
-        *whole, self._rest = (self._rest + part).split(b"\n")
-        return whole
 
 
 # Statistics

@@ -268,13 +268,9 @@ class Calibration:
         if n is None or not n[SERVED]:
             return {"calibration": {"rounds": 0, "bins": bins, "brier": None, "log_loss": None}}
         loss = -(log(n[PRODUCT]) + log(n[OF_GROUP]) + n[EXPONENT] * log(2)) / n[SERVED]
+        brier, rounds = n[BRIER] / n[SERVED], int(n[SERVED])
         return {
-            "calibration": {
-                "rounds": int(n[SERVED]),
-                "bins": bins,
-                "brier": n[BRIER] / n[SERVED],
-                "log_loss": round(loss, DIGITS),
-            }
+            "calibration": {"rounds": rounds, "bins": bins, "brier": brier, "log_loss": round(loss, DIGITS)}
         }
 
     def state(self) -> list[Any]:
