@@ -23,7 +23,8 @@ from service.loop_pauses import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
-from service.web.access.tenants import TenantBlocks, TenantHistory, TenantJobs, TenantModels, TenantRounds
+from service.web.access.tenant_jobs import TenantJobs
+from service.web.access.tenants import TenantBlocks, TenantHistory, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
 from service.web.routes import (

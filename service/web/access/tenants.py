@@ -18,11 +18,6 @@ from service.engine.fleet.shared_totals import FoundTotals
 from service.engine.history.going_back import GoingBack
 from service.engine.history.past import Past
 from service.engine.history.record import PastRound, Record, Wanted
-from service.engine.jobs.fit_bodies import UnreadFit
-from service.engine.jobs.fits import Fits
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import Jobs
-from service.engine.jobs.what_ifs import WhatIf, WhatIfs
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
@@ -39,7 +34,6 @@ from service.learning.vectors import Array, Rows
 from service.web.access.callers import (
     OWNER_SEPARATOR,
     check_known,
-    check_known_job,
     check_own,
     prefix,
     restricted_key,
@@ -237,34 +231,6 @@ class TenantHistory:
         """Their ids are as they are stored; `public_id` makes them the caller's."""
         check_known(name)
         return await self._record.rounds(name, wanted)
-
-
-class TenantJobs:
-    """Jobs of the caller's models."""
-
-    def __init__(self, jobs: Jobs, fits: Fits, what_ifs: WhatIfs) -> None:
-        self._jobs = jobs
-        self._fits = fits
-        self._what_ifs = what_ifs
-
-    async def fit(self, name: str, sent: UnreadFit) -> Job:
-        check_known(name)
-        return await self._fits.fit(name, sent)
-
-    async def what_if(self, name: str, wanted: WhatIf, limits: ModelLimits) -> Job:
-        check_known(name)
-        if wanted.keep_as is not None:
-            check_own(wanted.keep_as)
-        return await self._what_ifs.start(name, wanted, limits)
-
-    async def find(self, job_id: str) -> Job:
-        job = await self._jobs.find(job_id)
-        check_known_job(job_id, job.model)
-        return job
-
-    async def cancel(self, job_id: str) -> Job:
-        await self.find(job_id)
-        return await self._jobs.cancel(job_id)
 
 
 def public_id(prediction_id: str) -> str:

@@ -11,7 +11,7 @@ from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.job import Job
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantJobs
+from service.web.access.tenant_jobs import TenantJobs
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import NDJSON, media_type_of
 from service.web.routes.models import ModelName

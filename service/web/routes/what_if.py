@@ -12,7 +12,7 @@ from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.errors import InvalidRequest
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantJobs
+from service.web.access.tenant_jobs import TenantJobs
 from service.web.http.answers import Json
 from service.web.routes.jobs import JobAnswer, describe
 from service.web.routes.model_settings import GIVEN, ModelSettings

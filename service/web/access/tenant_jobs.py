@@ -1,0 +1,37 @@
+"""Jobs for a caller whose key is restricted to a prefix: those of other models are absent; see `tenants.py`."""
+
+from service.engine.jobs.fit_bodies import UnreadFit
+from service.engine.jobs.fits import Fits
+from service.engine.jobs.job import Job
+from service.engine.jobs.jobs import Jobs
+from service.engine.jobs.what_ifs import WhatIf, WhatIfs
+from service.engine.model.settings import ModelLimits
+from service.web.access.callers import check_known, check_known_job, check_own
+
+
+class TenantJobs:
+    """Jobs of the caller's models."""
+
+    def __init__(self, jobs: Jobs, fits: Fits, what_ifs: WhatIfs) -> None:
+        self._jobs = jobs
+        self._fits = fits
+        self._what_ifs = what_ifs
+
+    async def fit(self, name: str, sent: UnreadFit) -> Job:
+        check_known(name)
+        return await self._fits.fit(name, sent)
+
+    async def what_if(self, name: str, wanted: WhatIf, limits: ModelLimits) -> Job:
+        check_known(name)
+        if wanted.keep_as is not None:
+            check_own(wanted.keep_as)
+        return await self._what_ifs.start(name, wanted, limits)
+
+    async def find(self, job_id: str) -> Job:
+        job = await self._jobs.find(job_id)
+        check_known_job(job_id, job.model)
+        return job
+
+    async def cancel(self, job_id: str) -> Job:
+        await self.find(job_id)
+        return await self._jobs.cancel(job_id)
