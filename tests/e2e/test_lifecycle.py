@@ -181,7 +181,7 @@ def test_old_events_are_trimmed_but_nothing_is_forgotten(start: Callable[..., Se
     (snapshots,) = connection.execute("SELECT count(*) FROM snapshot").fetchone()
     (pages,) = connection.execute("SELECT count(*) FROM outcome").fetchone()
     connection.close()
-    assert 30 <= kept <= 50 and snapshots == 2 and pages <= 5
+    assert 30 <= kept <= 50 and 2 <= snapshots <= 5 and pages <= 5
     service.start()
     assert (service.stats("m"), service.get("/models/m/weights")) == before
 

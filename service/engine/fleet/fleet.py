@@ -192,6 +192,7 @@ class Fleet:
             self._apply_deletion(seq, event, live)
             return None
         if live is None:
+            self.tick += 1  # totals know of models that are not loaded, too
             is_loading = self._loading.defer(seq, event)
             is_wanted = not is_loading and self._is_wanted(name)
             self.model_count.apply(event)
