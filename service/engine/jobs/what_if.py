@@ -60,6 +60,11 @@ class Past:
                 _count(self.live.apply(event), self.mistakes)
             self.versions.append(self.live.version)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it begins with nothing learned; else it begins at a snapshot, or with an import or a fork."""
+        return self.start is None and isinstance(self.events[0], ModelCreated)
+
     def place_of(self, version: int) -> int:
         """How many of the events had been applied when the model was last at a version."""
         return bisect_right(self.versions, version)
@@ -78,7 +83,7 @@ class OtherWorld:
         self.mistakes = bytearray()
         self.model = Model(ModelCreated(first.name, first.created_at, settings))
         self._is_the_same = self.model.settings == first.settings
-        if past.start is not None:  # else an event will tell
+        if not past.is_whole:  # else an event will tell
             self.model.began_at = first.began_at
             self.model.version = first.version
             if first.features.dimension is not None:

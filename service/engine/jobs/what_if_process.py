@@ -63,7 +63,7 @@ def run(task: Task) -> Report:
     result = {
         "from_version": past.first.version,
         "to_version": past.live.version,
-        "is_whole": past.start is None,
+        "is_whole": past.is_whole,
         "live": figures(past.live, past.mistakes, task.confidence),
         "settings": [{"place": place, **found[place]} for place in ranking],
     }

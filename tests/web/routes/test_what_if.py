@@ -128,6 +128,22 @@ def test_several_are_ranked_beside_the_live_model_which_is_not_touched(service: 
     assert service.get(f"/models/{name}/export") == before
 
 
+@EVERY_JOURNAL
+def test_a_model_that_began_as_another_is_replayed_from_there(service: Service, name: str) -> None:
+    """An import or a fork brings its dimension and what it knew; no event tells of them."""
+    fork = f"{name}-fork"
+    service.create(name)
+    live_on([(service, name)], rounds=30)
+    service.post(f"/models/{name}/fork", {"as": fork})
+    version = service.stats(fork)["version"]
+    for number in range(10):
+        service.learn(fork, [1.0, number % 3 - 1.0, 0.5], 1 if number % 2 else -1)
+    result = replayed(service, fork, settings={"learner": {"algorithm": "pa1"}}, **{"as": f"{name}-twin"})
+    assert not result["is_whole"] and result["from_version"] == version
+    assert result["live"]["rounds"] == result["settings"][0]["rounds"] == 10
+    assert service.stats(f"{name}-twin")["version"] == version + 10
+
+
 @pytest.mark.parametrize(
     ("wanted", "field"),
     [
