@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Running:
-    """A job that is not finished: its task and what belongs to it."""
+    """A job that is not finished: its tasks and what belongs to it."""
 
     job: Job
     tenant: str
@@ -41,7 +41,10 @@ class Running:
     accepted: asyncio.Future[None]
     """Done when the request was read; fails if something is wrong with it, which is the client's answer then."""
     worker: Worker | None = None
-    task: asyncio.Task[None] = field(init=False)
+    work: asyncio.Task[None] = field(init=False)
+    """May be cancelled at any time."""
+    end: asyncio.Task[None] = field(init=False)
+    """Waits for the work and tidies up after it; nobody cancels it."""
 
 
 Work = Callable[[Running], Awaitable[None]]
@@ -110,19 +113,20 @@ class Jobs:
         running = Running(job, live.tenant, live.life, get_running_loop().create_future())
         self._running[job_id] = running
         self._places.add(live.tenant, 0)
-        running.task = asyncio.create_task(self._run(running, work))
+        running.work = asyncio.create_task(self._within_limits(running, work))
+        running.end = asyncio.create_task(self._finish(running))
         return running
 
     async def forget(self, running: Running) -> None:
         """Wait for the end of a job that has failed, and tell nobody of it."""
-        await asyncio.wait([running.task])
+        await asyncio.wait([running.end])
         del self._jobs[running.job.id]
 
     async def _cancel(self, job_id: str) -> Job | None:
         running = self._running.get(job_id)
         if running is not None:
-            running.task.cancel()
-            await asyncio.wait([running.task])
+            running.work.cancel()
+            await asyncio.wait([running.end])
         return self._jobs.get(job_id)
 
     async def stop(self) -> None:
@@ -137,32 +141,34 @@ class Jobs:
             ((heaviest, _),) = Counter(owners).most_common(1)
             del self._jobs[finished.pop(owners.index(heaviest))]
 
-    async def _run(self, running: Running, work: Work) -> None:
+    async def _within_limits(self, running: Running, work: Work) -> None:
+        async with asyncio.timeout(self._limits.seconds_max):
+            await work(running)
+
+    async def _finish(self, running: Running) -> None:
+        """Wait for the end of a job's work. What came of it is told only when its place is free again: who sees a job
+        done may start the next one."""
         job, accepted = running.job, running.accepted
-        try:
-            async with asyncio.timeout(self._limits.seconds_max):
-                await work(running)
-            job.state = "done"
-        except asyncio.CancelledError:
-            job.state = "cancelled"
-        except TimeoutError:
-            job.state = "failed"
-            job.error = (
-                f"the job took longer than {self._limits.seconds_max:g} seconds, which is fit_seconds_max"
-            )
-        except NovikoffError as error:
-            job.state, job.error = "failed", error.detail
-            if not accepted.done():
-                accepted.set_exception(error)
-        except Exception as error:
-            log.error("a job of %s failed", job.model, exc_info=error)
-            job.state, job.error = "failed", "the service has logged what happened"
-        finally:
-            if running.worker is not None:
-                await running.worker.end()
-            job.finished_at = self._clock.now()
-            del self._running[job.id]
-            self._places.remove(running.tenant, 0)
-            if not accepted.done():
-                accepted.set_exception(Overloaded("the job was given up before it began; try again later"))
-            accepted.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
+        await asyncio.wait([running.work])
+        if running.worker is not None:
+            await running.worker.end()
+        del self._running[job.id]
+        self._places.remove(running.tenant, 0)
+        error = None if running.work.cancelled() else running.work.exception()
+        if error is not None:
+            job.state, job.error = "failed", self._reason(job, error)
+        else:
+            job.state = "cancelled" if running.work.cancelled() else "done"
+        job.finished_at = self._clock.now()
+        if not accepted.done():
+            given_up = Overloaded("the job was given up before it began; try again later")
+            accepted.set_exception(error if isinstance(error, NovikoffError) else given_up)
+        accepted.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
+
+    def _reason(self, job: Job, error: BaseException) -> str:
+        if isinstance(error, TimeoutError):
+            return f"the job took longer than {self._limits.seconds_max:g} seconds, which is fit_seconds_max"
+        if isinstance(error, NovikoffError):
+            return error.detail
+        log.error("a job of %s failed", job.model, exc_info=error)
+        return "the service has logged what happened"
