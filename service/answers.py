@@ -330,6 +330,26 @@ class FeatureFigures(Struct, frozen=True):
     ignored_names: int
 
 
+class Correction(Struct, frozen=True):
+    """A round with its right label, or a prediction that does not count: then `label` is null."""
+
+    prediction_id: str
+    model: str
+    label: Label | None
+    former: Label | None
+    reason: str | None
+    rebuilding: bool
+
+
+class Corrections(Struct, frozen=True):
+    """What was corrected, and how much of it the model was rebuilt with; see docs/api.md."""
+
+    recorded: int
+    in_force: int
+    voided: int
+    rebuilding: bool
+
+
 class StatsLine(Struct, frozen=True, kw_only=True):
     """The statistics of a model that a list shows."""
 
@@ -363,6 +383,7 @@ class Stats(StatsLine, frozen=True, kw_only=True):
     ask: Ask | None
     experts: Experts | None
     challengers: Challengers | None
+    corrections: Corrections | None
     curve: Curve
     features: FeatureFigures
 
@@ -386,5 +407,5 @@ class StatsPage(Struct, frozen=True):
     next: str | None
 
 
-ANSWERS = (ModelInfo, ModelPage, Stats, StatsPage)
+ANSWERS = (ModelInfo, ModelPage, Stats, StatsPage, Correction)
 """Those that a route answers with as a whole."""

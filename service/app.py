@@ -23,12 +23,14 @@ from service.loop_pauses import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
+from service.web.access.tenant_corrections import TenantCorrections
 from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenants import TenantBlocks, TenantHistory, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
 from service.web.routes import (
     challengers,
+    corrections,
     docs,
     feed,
     going_back,
@@ -182,6 +184,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     )
     app.include_router(models.router(models_seen, history_seen, limits, Importing(limits, engine.clock)))
     app.include_router(going_back.router(history_seen))
+    app.include_router(corrections.router(TenantCorrections(engine.corrections)))
     app.include_router(challengers.router(models_seen, limits))
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs)
     app.include_router(jobs.router(tenant_jobs, engine.clock))

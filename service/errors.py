@@ -10,6 +10,8 @@ NovikoffError
 │   ├── UnknownModel             unknown-model
 │   ├── UnknownPrediction        unknown-prediction
 │   ├── PredictionExpired        prediction-expired
+│   ├── PredictionVoid           prediction-void: somebody said that it does not count
+│   ├── NotRevealed              not-revealed: there is no label to correct
 │   ├── VersionGone              version-gone: too old, no longer kept
 │   ├── ModelExists              model-exists
 │   ├── TooManyModels            too-many-models
@@ -128,6 +130,14 @@ class UnknownPrediction(RequestError):
 
 class PredictionExpired(RequestError):
     code = "prediction-expired"
+
+
+class PredictionVoid(RequestError):
+    code = "prediction-void"
+
+
+class NotRevealed(RequestError):
+    code = "not-revealed"
 
 
 class VersionGone(RequestError):

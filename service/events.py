@@ -1,3 +1,4 @@
+# long: every event in one place
 """What can happen to a model. A model's state is a fold over these, in the journal's order.
 
 Every event carries all that applying it needs, so that a replay needs nothing else. Times are
@@ -200,6 +201,52 @@ class ModelRolledBack(Event, frozen=True, tag="rolled_back"):
     state: bytes
 
 
+class RoundCorrected(Event, frozen=True, tag="corrected"):
+    """The label of a finished round was wrong. Nothing changes by this but what is due: a `ModelRebuilt` follows.
+
+    Its `prediction_id` is a key, other for each correction of a round, so that of two at once only one is the first.
+    """
+
+    prediction_id: str
+    corrects: str
+    """The id of the round."""
+    label: Label | None
+    """The right one; None if the round does not count at all."""
+    former: Label | None
+    """What had counted until then."""
+    version: int
+    """The model's version right after the round."""
+    reason: str | None = None
+
+
+class PredictionVoided(Event, frozen=True, tag="voided"):
+    """A waiting prediction was never shown to anybody: it will not be revealed, and does not count."""
+
+    prediction_id: str
+
+
+class RoundErased(Event, frozen=True, tag="erased"):
+    """Rounds were here that are to be treated as if they had never been. Only their versions are left."""
+
+    rounds: int
+
+
+class ModelRebuilt(Event, frozen=True, tag="rebuilt"):
+    """The model becomes what it would be had the corrections come first. Its version rises by one.
+
+    The event carries the state, so that applying it needs nothing else. If anything has happened to the model since
+    the state was made, it does nothing: then another one follows.
+    """
+
+    follows: list[int]
+    """`Model.place` of the model whose place the state takes."""
+    through: int
+    """How many corrections of the model are in the state."""
+    since: int
+    """The version of the oldest round that it changes."""
+    state: bytes
+
+
 class ModelDeleted(Event, frozen=True, tag="deleted"):
     pass
 
@@ -220,6 +267,10 @@ AnyEvent = (
     | DriftDetected
     | ModelReset
     | ModelRolledBack
+    | RoundCorrected
+    | PredictionVoided
+    | RoundErased
+    | ModelRebuilt
     | ModelDeleted
 )
 

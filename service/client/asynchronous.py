@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import httpx
 
-from service.answers import Label, ModelInfo, ModelLine, Stats
-from service.client import calls
+from service.answers import Correction, Label, ModelInfo, ModelLine, Stats
+from service.client import calls, correction_calls
 from service.client.answers import Fleet, Learned, Outcome, PastRound, Prediction, Weights
 from service.client.attempts import Attempts, Pause
 from service.client.calls import (
@@ -62,6 +62,14 @@ class AsyncClient:
 
     async def feedback(self, prediction_id: str, label: Label, *, weight: float = 1.0) -> Outcome:
         return await self._send(calls.feedback(prediction_id, label, weight))
+
+    async def correct(self, prediction_id: str, label: Label, *, reason: str | None = None) -> Correction:
+        """Correct the label of a finished round: the model is rebuilt as if this one had come first."""
+        return await self._send(correction_calls.correct(prediction_id, label, reason))
+
+    async def void(self, prediction_id: str) -> Correction:
+        """Let a prediction that was never shown not count; a finished round, as if it had never been."""
+        return await self._send(correction_calls.void(prediction_id))
 
     async def learn(
         self, model: str, features: Features, label: Label, *, id: str | None = None, weight: float = 1.0

@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from service.engine.clock import Clock
+from service.engine.corrections.corrections import Corrections
+from service.engine.corrections.rebuilding import right_model
+from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
@@ -51,7 +55,8 @@ class Rules:
 class Engine:
     """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
     `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits` and
-    `what_ifs`: what takes long, as `jobs`. `fleet`: the models in memory."""
+    `what_ifs`: what takes long, as `jobs`. `corrections`: of what was wrong.
+    `fleet`: the models in memory."""
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class Engine:
             models_max=rules.models_max,
         )
         self.past = Past(journal, self.fleet)
+        self.past.right = partial(right_model, journal, self.fleet, rules.fit)
         self.record = Record(journal, self.fleet, self.past)
         self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
@@ -109,6 +115,8 @@ class Engine:
             wait_for_predictions=rules.wait_for_predictions,
             weight_max=rules.weight_max,
         )
+        self.rebuilds = Rebuilds(journal, self.fleet, self.clock, rules.fit, at_once=rules.jobs_max)
+        self.corrections = Corrections(journal, self.fleet, self.rounds, self.past, self.rebuilds, self.clock)
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
@@ -116,6 +124,7 @@ class Engine:
         self.clock.start_after(self.fleet.newest_event_at_start)
         await self._count()
         await self.jobs.open()
+        self.rebuilds.open()
         self._housekeeping = Housekeeping(self._journal, self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True
@@ -145,6 +154,7 @@ class Engine:
         """Save snapshots and close the journal. Nothing is lost without this, but the next start takes longer."""
         self.is_open = False
         await self.jobs.stop()
+        await self.rebuilds.stop()
         await self._housekeeping.stop()
         await self.fleet.save_all()
         await self._journal.close()

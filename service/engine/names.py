@@ -1,6 +1,7 @@
 """Which names models may have, and which ids predictions."""
 
 import re
+from unicodedata import category
 
 from service.engine.clock import SERVER_MARK
 from service.errors import InvalidRequest
@@ -39,6 +40,19 @@ def check_name(field: str, name: str) -> None:
     """
     if not is_name(name):
         raise InvalidRequest.at(field, f"must be {NAME_RULE}")
+
+
+def check_text(field: str, text: str, chars_max: int) -> None:
+    """InvalidRequest unless a text is not empty, not too long, and can be written and shown everywhere.
+
+    >>> check_text("reason", "typo by the annotator", 256)
+    >>> check_text("tag", "a\\x00b", 128)
+    Traceback (most recent call last):
+    service.errors.InvalidRequest: tag: must be 1 to 128 characters, none of them a control character
+    """
+    if not 1 <= len(text) <= chars_max or any(category(each) in ("Cc", "Cs") for each in text):
+        rule = f"must be 1 to {chars_max} characters, none of them a control character"
+        raise InvalidRequest.at(field, rule)
 
 
 def is_name(name: object) -> bool:

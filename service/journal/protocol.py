@@ -280,6 +280,10 @@ class Journal(Protocol):
         """
         ...
 
+    async def recorded(self, life: int, event_id: str) -> Recorded | None:
+        """The event of a model that has this id; None if there is none, and none is on its way from here."""
+        ...
+
     async def may_arrive_later(self, prediction_id: str) -> bool:
         """Whether an id that `find` did not find may be of a prediction that another replica has yet to send."""
         ...

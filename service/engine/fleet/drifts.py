@@ -40,6 +40,8 @@ def report_promotions(journal: Journal, live: Live, at: int, known: int) -> None
         if count <= known or not done.by_evidence:
             continue
         key = f"promotion:{model.name}:{model.created_at}:{count}"
+        if model.amended is not None:  # a rebuild may count anew
+            key += f":{model.version - model.revealed}"
         fields = {"model": model.name, "round": done.round, "challenger": done.challenger}
         log.warning(
             "promotion: %s serves %s from round %d on", done.challenger, model.name, done.round, extra=fields

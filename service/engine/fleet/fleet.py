@@ -4,7 +4,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 
@@ -28,7 +28,10 @@ from service.events import (
     ModelCreated,
     ModelDeleted,
     ModelImported,
+    ModelRebuilt,
     PredictionsExpired,
+    PredictionVoided,
+    RoundCorrected,
     RoundLearned,
     RoundRevealed,
 )
@@ -40,6 +43,9 @@ UNLOADED_AT_ONCE = 8
 SUMMARISED_AT_ONCE = 500
 """How many summaries go to the journal with one commit, which others wait for."""
 
+
+WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided)
+"""Events after which a prediction does not wait any more."""
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +84,8 @@ class Fleet:
         """Models with events that their summaries do not cover: a crash, or a full disk, came between."""
         self.tick = 0
         """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
+        self.on_due: Callable[[str], None] = lambda name: None
+        """Called with the name of a loaded model that has corrections which are not in force."""
         self.set_aside = SetAside()
         self.loaded: dict[str, Live] = {}
         self.waiting = Waiting(self.tenants)
@@ -135,11 +143,21 @@ class Fleet:
         `new_labels` are those that it brings: until it is applied, others have to count them.
         """
         self.check_loaded(live)
+        if live.held is not None:
+            await self._released(live)
         live.pins += 1  # until the caller goes on: others might unload it between its applying and that
         try:
             return await self.submit(live, event, new_labels)
         finally:
             live.pins -= 1
+
+    async def _released(self, live: Live) -> None:
+        live.pins += 1
+        try:
+            await live.released()
+        finally:
+            live.pins -= 1
+        self.check_loaded(live)
 
     def submit(
         self, live: Live, event: AnyEvent, new_labels: NewLabels = NONE_NEW
@@ -204,7 +222,7 @@ class Fleet:
             elif not isinstance(event, PredictionsExpired):  # which nobody waits for
                 self.set_aside.check(name)
             return None
-        prediction_id = event.prediction_id if isinstance(event, RoundRevealed | RoundLearned) else None
+        prediction_id = event.prediction_id if isinstance(event, WITH_PREDICTION) else None
         if prediction_id is not None:
             if (prediction := live.pending.get(prediction_id)) is not None:
                 self.waiting.remove(live, prediction)
@@ -212,6 +230,8 @@ class Fleet:
             self._forget_pending(live)
         outcome = self._apply_to(live, seq, event)
         self.changed(live)
+        if isinstance(event, RoundCorrected):
+            self.on_due(name)
         # Outcomes of rounds with an id are kept, for retries.
         if (
             prediction_id is not None
@@ -256,7 +276,7 @@ class Fleet:
                 self._remove(live)
                 self._versions.changed(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
-        if live.model.statistics.drift_count > known:
+        if live.model.statistics.drift_count > known and not isinstance(event, ModelRebuilt):
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
                 report_drift(self._journal, live, event.at, number, count)
@@ -347,6 +367,8 @@ class Fleet:
         self.waiting.admit(live)
         self.waiting.count_unloaded(live.model.name, -len(live.pending))
         self.changed(live)
+        if live.model.amended is not None and live.model.amended.is_due:
+            self.on_due(live.model.name)
         self._saving.save_if_due(live)  # a load that took long will be short next time
         self._unload_excess(live)
 

@@ -1,5 +1,6 @@
 """A model in memory: its state, its waiting predictions, and how far it has come in the journal."""
 
+from asyncio import Future, wait
 from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
@@ -16,6 +17,7 @@ from service.events import (
     ModelImported,
     Prediction,
     PredictionsExpired,
+    PredictionVoided,
 )
 from service.journal.codec import encode_state
 from service.journal.protocol import Snapshot, StoredModel, Summary
@@ -41,6 +43,7 @@ class Live:
         "dropped",
         "dropped_through",
         "expiring",
+        "held",
         "life",
         "model",
         "new_labels",
@@ -88,6 +91,8 @@ class Live:
         """`Journal.submitted` right after the model's latest record was handed over."""
         self.new_labels = NONE_NEW
         """Labels of rounds under way that the model does not have yet."""
+        self.held: Future[None] | None = None
+        """While a rebuild ends, what requests wait for before they predict or begin an event; None at other times."""
         self.pins = 0
         """How many requests need it to stay loaded."""
         self.dropped = 0
@@ -158,11 +163,18 @@ class Live:
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
                 self.expiring = None
+        elif isinstance(event, PredictionVoided):
+            self.pending.pop(event.prediction_id, None)
         elif isinstance(event, VOIDING):
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
             self.dropped = 0
             self.probability = None
+
+    async def released(self) -> None:
+        """Wait while a rebuild ends. Look again after anything else that is waited for."""
+        while self.held is not None:
+            await wait([self.held])
 
     def keep(self, prediction: Prediction) -> None:
         """Keep a prediction until its label comes."""
@@ -206,9 +218,9 @@ class Live:
 
     def _unlabelled(self) -> Unlabelled:
         """What the waiting predictions were served with, as far as this replica has served them."""
-        count, total, unasked = 0, 0.0, 0
+        count, total, unasked, amended = 0, 0.0, 0, self.model.amended
         for prediction in self.pending.values():
-            certainty = prediction.certainty
+            certainty = prediction.certainty if amended is None else amended.certainty_of(prediction)
             if certainty is None:
                 continue
             if certainty.probability is not None:
@@ -275,6 +287,7 @@ def model_from(event: AnyEvent) -> Model:
     model = Model.from_bytes(event.state)
     model.name = event.model
     model.created_at = model.updated_at = event.at
+    model.amended = None
     if event.forked_from is None:  # else nobody can have doctored it
         model.origin = "imported"
         model.bound = None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from time import monotonic
 
 from service.engine.fleet.fleet import Fleet
@@ -23,6 +24,12 @@ KEPT_MAX = 16
 KEPT_BYTES_MAX = 67_108_864
 """What was made is kept while it is likely to be asked for again, the least recently used given up first."""
 
+Key = tuple[int, int, int]
+"""Life, version, and with how many corrections."""
+
+RightModel = Callable[[str, int], Awaitable[Model | None]]
+"""A model at a version, by the labels that are known to be right now; None if that is no longer kept."""
+
 LAG_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 0.05
 """The servers of a cluster may not all have the newest events yet that a replica has applied."""
@@ -34,8 +41,9 @@ class Past:
     def __init__(self, journal: Journal, fleet: Fleet) -> None:
         self._journal = journal
         self._fleet = fleet
-        self._kept: OrderedDict[tuple[int, int], Model] = OrderedDict()
-        """By life and version."""
+        self._kept: OrderedDict[Key, Model] = OrderedDict()
+        self.right: RightModel | None = None
+        """Makes versions that corrections have changed since."""
         self._kept_bytes = 0
         self._places = Shares(fleet.tenants)
         self._turns = asyncio.Semaphore(MADE_AT_ONCE)
@@ -54,32 +62,42 @@ class Past:
             live = await self._fleet.get(name)
         if version == live.model.version:
             return live.model
-        return self._found(live.life, version) or await self._in_turn(name, live.life, version)
+        amended = live.model.amended
+        key = (live.life, version, 0 if amended is None else amended.in_force)
+        is_corrected = amended is not None and amended.spoils(version) is not None
+        return self._found(key) or await self._in_turn(name, key, is_corrected)
 
-    def _found(self, life: int, version: int) -> Model | None:
-        model = self._kept.get((life, version))
+    def _found(self, key: Key) -> Model | None:
+        model = self._kept.get(key)
         if model is not None:
-            self._kept.move_to_end((life, version))
+            self._kept.move_to_end(key)
         return model
 
-    async def _in_turn(self, name: str, life: int, version: int) -> Model:
+    async def _in_turn(self, name: str, key: Key, is_corrected: bool) -> Model:
         tenant = self._fleet.tenants.of(name)
         if not self._places.may_take(tenant, 1, WAITING_MAX):
             raise Overloaded(f"{self._places.count} older versions are being made; try again later")
         self._places.add(tenant, 0)
         try:
             async with self._turns:
-                model = self._found(life, version)
+                model = self._found(key)
                 if model is None:
                     with as_damaged(name):
-                        model = await self._make(name, version)
-                    self._keep(life, version, model)
+                        model = await (self._make_right if is_corrected else self._make)(name, key[1])
+                    self._keep(key, model)
                 return model
         finally:
             self._places.remove(tenant, 0)
 
-    def _keep(self, life: int, version: int, model: Model) -> None:
-        self._kept[life, version] = model
+    async def _make_right(self, name: str, version: int) -> Model:
+        assert self.right is not None
+        model = await self.right(name, version)
+        if model is None:
+            raise await self.gone(name, version)
+        return model
+
+    def _keep(self, key: Key, model: Model) -> None:
+        self._kept[key] = model
         self._kept_bytes += bytes_in_memory(model)
         while len(self._kept) > KEPT_MAX or self._kept_bytes > KEPT_BYTES_MAX:
             _, given_up = self._kept.popitem(last=False)

@@ -14,7 +14,9 @@ from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
 from service.engine.history.past import Past
+from service.engine.history.right_world import Labels, labels_in
 from service.engine.history.stepping import Trimmed, made_by, model_at, pages
+from service.engine.model.labels import same
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.errors import JournalUnavailable, Overloaded
@@ -111,10 +113,27 @@ class Record:
             raise await self._past.gone(name, before + 1)
         end = live.model.version if wanted.last is None else min(wanted.last, live.model.version)
         chosen = msgspec.structs.replace(wanted, last=end)
-        return live.model, self._read(name, place, milestone, model, chosen)
+        labels = {} if live.model.amended is None else await self._labels(name, milestone)
+        return live.model, self._read(name, place, milestone, model, chosen, labels)
+
+    async def _labels(self, name: str, milestone: Milestone) -> Labels:
+        """What corrections say that came later than the rounds that they are about."""
+        labels: Labels = {}
+        try:
+            async for page in pages(self._journal, milestone):
+                labels |= labels_in(recorded.event for recorded in page)
+        except Trimmed:
+            raise _gone(name) from None
+        return labels
 
     async def _read(
-        self, name: str, place: Place, milestone: Milestone, model: Model | None, wanted: Wanted
+        self,
+        name: str,
+        place: Place,
+        milestone: Milestone,
+        model: Model | None,
+        wanted: Wanted,
+        labels: Labels,
     ) -> AsyncIterator[list[PastRound]]:
         assert wanted.last is not None
         turns = Turns()
@@ -132,14 +151,32 @@ class Record:
                         else:
                             made = _applied(model, some)
                             await turns.give()
+                        if labels:
+                            made = _as_corrected(made, labels)
                         if chosen := [each for each in made if wanted.has(each)]:
                             yield chosen
         except Trimmed:
-            raise JournalUnavailable(
-                f"events of {name!r} went while they were read; begin with later ones"
-            ) from None
+            raise _gone(name) from None
         finally:
             place.give_back()
+
+
+def _gone(name: str) -> JournalUnavailable:
+    return JournalUnavailable(f"events of {name!r} went while they were read; begin with later ones")
+
+
+def _as_corrected(made: list[PastRound], labels: Labels) -> list[PastRound]:
+    """Rounds as they were, but with the labels that are known to be right now, and without those that do not count."""
+    rounds = []
+    for each in made:
+        if each.prediction_id is not None and each.prediction_id in labels:
+            label = labels[each.prediction_id]
+            if label is None:
+                continue
+            is_wrong = each.served is None or not same(each.served, label)
+            each = msgspec.structs.replace(each, label=label, mistake=is_wrong)
+        rounds.append(each)
+    return rounds
 
 
 def _portions(events: list[Recorded]) -> Iterator[list[Recorded]]:

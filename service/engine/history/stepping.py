@@ -12,8 +12,10 @@ from service.events import (
     ModelCreated,
     ModelFitted,
     ModelImported,
+    ModelRebuilt,
     ModelReset,
     ModelRolledBack,
+    RoundErased,
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
@@ -93,6 +95,10 @@ def rise_by(model: Model, event: AnyEvent) -> int:
             return int(model.takes(event))
         case ChallengerPromoted():
             return int(model.promotes(event))
+        case ModelRebuilt():
+            return int(model.takes_rebuilt(event))
+        case RoundErased():
+            return event.rounds
     return 0
 
 

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.waiting import features_bytes
+from service.engine.history.right_world import Labels, labels_in
 from service.engine.jobs.fit_bodies import (
     READ_HERE_BYTES_MAX,
     EncodedExamples,
@@ -33,6 +36,9 @@ from service.events import (
 from service.journal.protocol import Journal
 
 HISTORY_EVENTS_AT_ONCE = 100
+Example = tuple[Any, Label, str | None]
+"""Features, a label, and the id of the round if it has one."""
+
 EXAMPLE_BYTES = 128
 """What an example takes beside its features."""
 
@@ -96,12 +102,14 @@ class Fits:
 
     async def _history(self, name: str) -> EncodedExamples:
         """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
-        stored: deque[tuple[Any, Label]] = deque()
+        stored: deque[Example] = deque()
+        labels: Labels = {}
         size, after = 0, 0
         while page := await self._journal.events(name, after=after, limit=HISTORY_EVENTS_AT_ONCE):
             after = page[-1].seq
             for recorded in page:
                 event = recorded.event
+                labels |= labels_in([event])
                 if isinstance(event, VOIDING):
                     stored.clear()
                     size = 0
@@ -111,7 +119,7 @@ class Fits:
                     stored.extend(rounds)
             while size > self._limits.examples_bytes_max:
                 size -= _bytes_of(stored.popleft())
-        return list(stored)
+        return [(features, label) for features, label in _corrected(stored, labels) if label is not None]
 
     async def _run(self, running: Running, task: Task, learner: int) -> None:
         """`learner` is the champion's number: what it is trained for is not for another one's weights."""
@@ -159,11 +167,17 @@ class Fits:
         job.version = live.model.version
 
 
-def _rounds_of(event: RoundRevealed | RoundLearned | RoundsLearned) -> EncodedExamples:
+def _rounds_of(event: RoundRevealed | RoundLearned | RoundsLearned) -> list[Example]:
     if isinstance(event, RoundsLearned):
-        return list(zip(features_of(event), event.labels, strict=True))
-    return [(event.features, event.label)]
+        return list(zip(features_of(event), event.labels, repeat(None), strict=False))
+    return [(event.features, event.label, event.prediction_id)]
 
 
-def _bytes_of(example: tuple[Any, Label]) -> int:
+def _corrected(examples: Iterable[Example], labels: Labels) -> Iterator[tuple[Any, Label | None]]:
+    """Examples with their right labels; None for a round that does not count."""
+    for features, label, name in examples:
+        yield features, labels.get(name, label) if name is not None else label
+
+
+def _bytes_of(example: Example) -> int:
     return EXAMPLE_BYTES + features_bytes(example[0])

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from service.engine.history.right_world import corrected, labels_in
 from service.engine.jobs.what_if import OtherWorld, Past, compare, figures
 from service.engine.jobs.worker import limits_given, read_message, set_limits, write_message
 from service.events import AnyEvent
@@ -44,7 +45,8 @@ def run(task: Task) -> Report:
     events: list[AnyEvent] = []
     while page := read_message(EventPage):
         events += page
-    past = Past(task.start, events)
+    labels = labels_in(events)
+    past = Past(task.start, [corrected(event, labels) for event in events] if labels else events)
     worlds: list[OtherWorld] = []
     told = 0.0
 

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from service.engine.model.amendments import Amendments
 from service.engine.model.block_fold import learn_block
 from service.engine.model.contest import NO_CHALLENGERS, Contest
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.engine.model.served import Seen
 from service.engine.model.state import ModelState
-from service.engine.model.state_steps import read_fit
+from service.engine.model.state_steps import read_fit, read_state
 from service.events import (
     AnyEvent,
     ChallengerAdded,
@@ -19,10 +20,14 @@ from service.events import (
     DriftDetected,
     Label,
     ModelFitted,
+    ModelRebuilt,
     ModelReset,
     ModelRolledBack,
     PredictionsExpired,
+    PredictionVoided,
     PromotionRuled,
+    RoundCorrected,
+    RoundErased,
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
@@ -48,9 +53,14 @@ class Model(ModelState):
 
     def apply(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in the next event. For revealed rounds, what came of them."""
+        if isinstance(event, ModelRebuilt):
+            self._take_rebuilt(event)
+            return None
         self.updated_at = event.at
         match event:
             case RoundRevealed():
+                if self.amended is not None:
+                    event = self.amended.as_served(event)
                 example = self.features.decode(event.features)
                 truth = self.class_of(event.label)  # first: the label that was served may be new with it
                 served = self.labels.index(event.served)
@@ -66,6 +76,16 @@ class Model(ModelState):
                 self.drifts_recorded += 1
             case PredictionsExpired():
                 self.expired += event.count
+                if self.amended is not None:
+                    self.amended.expire(event.through)
+            case RoundCorrected():
+                self._amendments().record(event)
+            case RoundErased():
+                self.version += event.rounds
+            case PredictionVoided():
+                amended = self._amendments()
+                amended.voided += 1
+                amended.served_again.pop(event.prediction_id, None)
             case DimensionFixed():
                 self.fix_dimension(event.dimension)
             case ModelFitted():
@@ -85,6 +105,8 @@ class Model(ModelState):
             case ModelReset():
                 self.version += 1
                 self.begin(event.at, self.features.dimension)
+                if self.amended is not None:
+                    self.amended.expire(event.at)
             case ModelRolledBack():
                 self._go_back(event)
         return None
@@ -140,12 +162,40 @@ class Model(ModelState):
         self.bound = None
 
     def _go_back(self, event: ModelRolledBack) -> None:
-        then, version = Model.from_bytes(event.state), self.version + 1
-        for part in ModelState.__slots__:
-            if part not in ("name", "created_at"):
-                setattr(self, part, getattr(then, part))
+        version = self.version + 1
+        self._become(Model.from_bytes(event.state))
         self.version = version
         self.updated_at = self.began_at = event.at
+        if self.amended is not None:
+            self.amended.expire(event.at)
+
+    def _become(self, other: "Model") -> None:
+        """Take over all that another model has learned. What is known of corrections stays."""
+        for part in ModelState.__slots__:
+            if part not in ("name", "created_at", "amended"):
+                setattr(self, part, getattr(other, part))
+
+    def _amendments(self) -> Amendments:
+        if self.amended is None:
+            self.amended = Amendments()
+        return self.amended
+
+    @property
+    def place(self) -> list[int]:
+        """Another one after each event."""
+        return [self.version, self.updated_at, self.expired]
+
+    def takes_rebuilt(self, event: ModelRebuilt) -> bool:
+        """Not if anything has happened since its state was made."""
+        return event.follows == self.place and self.amended is not None
+
+    def _take_rebuilt(self, event: ModelRebuilt) -> None:
+        if self.takes_rebuilt(event):
+            state, version = read_state(event.state), self.version + 1
+            self._become(Model.from_state(state))
+            self._amendments().rebuilt(event, state, version)
+            self.version = version
+        self.updated_at = event.at
 
     def bound_report(self) -> dict[str, Any]:
         """The mistake bound and how much of it is used; see docs/theory.md."""
@@ -170,6 +220,7 @@ class Model(ModelState):
         report["sets"] = None if self.sets is None else self.sets.report()
         report["challengers"] = None if self.contest is None else self.contest.report(self)
         report["experts"] = None if self.panel is None else self.panel.report()
+        report["corrections"] = None if self.amended is None else self.amended.report()
         report["features"] = {
             "kind": self.settings["features"]["kind"],
             "weights": self.features.size(),

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from service.engine.model.admission import new_features
+from service.engine.model.amendments import Amendments
 from service.engine.model.contest import Contest
 from service.engine.model.labels import Labels, text_of
 from service.engine.model.outcomes import Outcome
@@ -40,6 +41,7 @@ class ModelState:
     """Settings, labels, features, weights, statistics and bound of one model."""
 
     __slots__ = (
+        "amended",
         "asking",
         "began_at",
         "bound",
@@ -67,6 +69,7 @@ class ModelState:
         self.created_at = self.updated_at = created.at
         self.version = 0
         self.contest: Contest | None = None
+        self.amended: Amendments | None = None
         self.begin(created.at, None)
 
     def begin(self, at: int, dimension: int | None) -> None:
@@ -286,6 +289,7 @@ class ModelState:
             "sets": None if self.sets is None else self.sets.state(),
             "asking": None if self.asking is None else self.asking.state(),
             **({} if self.contest is None else {"contest": self.contest.state()}),
+            **({} if self.amended is None else {"amended": self.amended.state()}),
         }
 
     def to_bytes(self) -> bytes:
@@ -299,7 +303,8 @@ class ModelState:
     def from_state(cls, state: Any) -> Self:
         """The model that a state was taken from; `saved.BadState` names what no model with its settings can have."""
         has_contest = "challengers" in state["settings"]
-        names = ("name", "settings", "created_at", *PLAIN, *PARTS, *(("contest",) if has_contest else ()))
+        more = (*(("contest",) if has_contest else ()), *(("amended",) if "amended" in state else ()))
+        names = ("name", "settings", "created_at", *PLAIN, *PARTS, *more)
         kept = dict(zip(names, saved.fields(state, *names), strict=True))
         model = cls(ModelCreated(model=kept["name"], at=kept["created_at"], settings=kept["settings"]))
         model.restore_parts(kept["labels"], kept["features"], kept["classifier"])
@@ -317,6 +322,8 @@ class ModelState:
         if model.contest is not None:
             with saved.Within("contest"):
                 model.contest.restore(kept["contest"], model)
+        if "amended" in kept:
+            model.amended = Amendments.restore(kept["amended"])
         for name in PLAIN:
             setattr(model, name, kept[name])
         model._check_plain()

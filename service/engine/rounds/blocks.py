@@ -71,7 +71,7 @@ class Blocks:
     def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
         """Start to learn rounds, if the model is loaded and all of them are good; else `learn` has to see."""
         live = self._fleet.touch(name)
-        if live is None or not live.model.labels.has_all(labels):
+        if live is None or live.held is not None or not live.model.labels.has_all(labels):
             return None
         rows = self._examples.read_many(live, features)
         return None if rows is None else Begun(live, self._submit(live, labels, _tables_of(rows)))
@@ -117,6 +117,9 @@ class Blocks:
                 raise
             except NovikoffError as error:
                 errors[at] = kept(error)
+        if live.held is not None:
+            await live.released()
+            self._fleet.check_loaded(live)
         # In one go: between this and the event nobody else may add a class.
         good: list[Any] = []
         checks = LabelChecks(live.model, live.new_labels)
@@ -130,6 +133,9 @@ class Blocks:
         return live.model.features.rows_of(good) if good else [], frozenset(checks.new)
 
     async def _submitted(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+        if live.held is not None:
+            await live.released()
+            self._fleet.check_loaded(live)
         checks = LabelChecks(live.model, live.new_labels)
         for label in set(labels):
             checks.check(label)

@@ -1,14 +1,23 @@
-"""Retries: a round that was finished before gets its first answer again."""
+"""Retries: a round that was finished before gets its first answer again; and what was found out about it since."""
+
+from itertools import count
 
 from msgspec import UNSET, UnsetType
 
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import restore_live
 from service.engine.model.labels import same
 from service.engine.model.model import Model
 from service.engine.model.outcomes import Outcome, OutcomeLog, Round
-from service.errors import FeedbackConflict, JournalUnavailable, PredictionIdTaken, UnknownPrediction
-from service.events import Label, RoundLearned, RoundRevealed
+from service.errors import (
+    FeedbackConflict,
+    JournalUnavailable,
+    PredictionIdTaken,
+    PredictionVoid,
+    UnknownPrediction,
+)
+from service.events import Label, PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed
 from service.journal.protocol import Journal, Recorded
 
 
@@ -42,15 +51,37 @@ class Replays:
     async def answer_again(self, found: Recorded, label: Label, weight: float) -> Round:
         """The first answer again; FeedbackConflict if the label is another one, or its weight."""
         event = found.event
+        if isinstance(event, PredictionVoided):
+            raise is_void(event.prediction_id)
         assert isinstance(event, RoundRevealed | RoundLearned)
+        live = await self._fleet.get(event.model)
+        last = await self.last_correction(live, event)
+        if last is not None and last.label is None:
+            raise is_void(last.corrects)
         if not same(event.label, label):
             raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another label before")
         if event.weight != weight:
             raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another weight before")
-        live = await self._fleet.get(event.model)
-        outcome = live.outcome_of(found.seq) or await self._outcome_on_disk(event, found.seq)
+        outcome = await self.outcome(live, found.seq, event)
         predicted, among = label_served(live.model, event, outcome), set_served(live.model, event, outcome)
         return Round(event.prediction_id, event.model, predicted, event.label, outcome, True, among)
+
+    async def outcome(self, live: Live, seq: int, event: RoundRevealed | RoundLearned) -> Outcome:
+        """What came of a finished round, when it was finished."""
+        return live.outcome_of(seq) or await self._outcome_on_disk(event, seq)
+
+    async def last_correction(self, live: Live, event: RoundRevealed | RoundLearned) -> RoundCorrected | None:
+        """The last correction of a round, if there was one."""
+        last = None
+        if live.model.amended is None or event.prediction_id is None:
+            return None
+        for number in count(1):
+            found = await self._journal.recorded(live.life, correction_key(event.prediction_id, number))
+            if found is None:
+                return last
+            assert isinstance(found.event, RoundCorrected)
+            last = found.event
+        raise AssertionError("there is no end of numbers")
 
     async def _outcome_on_disk(self, event: RoundRevealed | RoundLearned, seq: int) -> Outcome:
         name = event.model
@@ -89,6 +120,15 @@ def set_served(
 
 def _are_classes_known(model: Model, event: RoundLearned) -> bool:
     return event.at > model.began_at or model.settings["labels"] is not None
+
+
+def correction_key(prediction_id: str, number: int) -> str:
+    """The id of the event of a round's first correction, of its second, and so on. No client can choose such an id."""
+    return f"{prediction_id} corrected {number}"
+
+
+def is_void(prediction_id: str) -> PredictionVoid:
+    return PredictionVoid(f"prediction {prediction_id!r} was voided: it does not count")
 
 
 def id_taken(prediction_id: str) -> PredictionIdTaken:

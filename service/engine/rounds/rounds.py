@@ -14,11 +14,22 @@ from service.engine.rounds.expiry import Expiry
 from service.engine.rounds.expiry_labels import ExpiryLabels
 from service.engine.rounds.explanation import Answered, answered, explain
 from service.engine.rounds.id_locks import IdLocks
-from service.engine.rounds.replays import Replays, id_taken, label_served, set_served
+from service.engine.rounds.replays import Replays, id_taken, is_void, label_served, set_served
 from service.engine.rounds.under_way import check_in_touch, check_not_under_way
 from service.errors import InvalidRequest, PredictionExpired, RevealFirst, UnknownPrediction
-from service.events import Label, Prediction, RoundLearned, RoundRevealed, prediction_in, revealed
+from service.events import (
+    Label,
+    Prediction,
+    PredictionVoided,
+    RoundLearned,
+    RoundRevealed,
+    prediction_in,
+    revealed,
+)
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
+
+KNOWN = (Prediction, RoundRevealed, RoundLearned, PredictionVoided)
+"""What an id that clients know may stand for."""
 
 
 class Rounds:
@@ -47,13 +58,13 @@ class Rounds:
         self._pending_max = pending_max
         self._wait_for_predictions = wait_for_predictions
         self._weight_max = weight_max
-        self._locks = IdLocks()
-        self._replays = Replays(journal, fleet)
+        self.locks = IdLocks()
+        self.replays = Replays(journal, fleet)
         self.expiry = Expiry(
             journal,
             fleet,
             clock,
-            self._locks,
+            self.locks,
             ExpiryLabels(journal, fleet),
             ttl_seconds=pending_ttl_seconds,
             pending_max=pending_max,
@@ -67,12 +78,12 @@ class Rounds:
             await check_in_touch(self._journal)
             return await self._predict(name, sent, None, None, terms)
         check_id(prediction_id)
-        await self._locks.acquire(prediction_id)
+        await self.locks.acquire(prediction_id)
         try:
             earlier = await self._served_before(prediction_id)
             return await self._predict(name, sent, prediction_id, earlier, terms)
         finally:
-            self._locks.release(prediction_id)
+            self.locks.release(prediction_id)
 
     async def _predict(
         self, name: str, sent: Sent, prediction_id: str | None, earlier: Prediction | None, terms: int
@@ -84,6 +95,8 @@ class Rounds:
             example = await self._examples.read(live, sent)
             while earlier is None and self.expiry.is_full:
                 await self.expiry.make_room(live)
+            if live.held is not None:
+                await live.released()
             self._fleet.check_loaded(live)
             return await self._serve(live, example, prediction_id, earlier, terms)
         finally:
@@ -128,21 +141,21 @@ class Rounds:
         """Learn the true label of a prediction, once; only of models whose names begin with `prefix`."""
         if weight != 1.0:
             self._check_weight(weight)
-        if not self._locks.try_acquire(prediction_id):
-            await self._locks.acquire(prediction_id)
+        if not self.locks.try_acquire(prediction_id):
+            await self.locks.acquire(prediction_id)
         try:
             return await self._reveal(prediction_id, label, weight, prefix)
         finally:
-            self._locks.release(prediction_id)
+            self.locks.release(prediction_id)
 
     async def _reveal(self, prediction_id: str, label: Label, weight: float, prefix: str) -> Round:
         live = self._fleet.waiting.get(prediction_id)
         if live is not None and live.model.name.startswith(prefix):
             prediction = live.pending[prediction_id]
         else:
-            found = await self._locate(prediction_id, prefix, expected=True)
+            found = await self.locate(prediction_id, prefix, expected=True)
             if isinstance(found, Recorded):
-                return await self._replays.answer_again(found, label, weight)
+                return await self.replays.answer_again(found, label, weight)
             live, prediction = found
             self._clock.follow(prediction.at)  # another replica's clock may be ahead
         at = self._clock.now()
@@ -152,8 +165,8 @@ class Rounds:
         event = revealed(prediction, at, label, weight)
         appended = await self._fleet.append(live, event, new)
         if not appended.is_new:
-            recorded = await self._replays.recorded(prediction_id)
-            return await self._replays.answer_again(recorded, label, weight)
+            recorded = await self.replays.recorded(prediction_id)
+            return await self.replays.answer_again(recorded, label, weight)
         return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
 
     async def learn(
@@ -165,13 +178,13 @@ class Rounds:
         if prediction_id is None:
             return await self._learn(name, sent, label, None, weight)
         check_id(prediction_id)
-        await self._locks.acquire(prediction_id)
+        await self.locks.acquire(prediction_id)
         try:
             if await self._awaits_label(prediction_id):
                 raise id_taken(prediction_id)
             return await self._learn(name, sent, label, prediction_id, weight)
         finally:
-            self._locks.release(prediction_id)
+            self.locks.release(prediction_id)
 
     async def _learn(
         self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float
@@ -187,7 +200,7 @@ class Rounds:
         finally:
             live.pins -= 1
         if not appended.is_new:
-            return await self._replays.learned_before(event)
+            return await self.replays.learned_before(event)
         outcome = appended.applied
         predicted, among = label_served(live.model, event, outcome), set_served(live.model, event, outcome)
         return Round(prediction_id, name, predicted, label, outcome, False, among)
@@ -221,14 +234,14 @@ class Rounds:
         """What the journal has under an id, if it is a round of a model whose name begins with `prefix`."""
         found = await self._journal.find(prediction_id, expected=expected)
         of = found.event if isinstance(found, Recorded) else found.prediction if found is not None else None
-        if isinstance(of, Prediction | RoundRevealed | RoundLearned) and of.model.startswith(prefix):
+        if isinstance(of, KNOWN) and of.model.startswith(prefix):
             return found
         return None
 
-    async def _locate(
+    async def locate(
         self, prediction_id: str, prefix: str = "", *, expected: bool = False
     ) -> tuple[Live, Prediction] | Recorded:
-        """A prediction that no loaded model has: the event that revealed it, or the prediction and its model.
+        """A prediction that no loaded model has: the event that revealed or voided it, or the prediction and its model.
 
         PredictionExpired or UnknownPrediction if it is neither; PredictionUnderWay if another replica may have it.
         """
@@ -254,12 +267,14 @@ class Rounds:
         """The prediction that was served under an id that a client chose, if any."""
         if (waiting := self._fleet.waiting.prediction(prediction_id)) is None:
             try:
-                found = await self._locate(prediction_id)
+                found = await self.locate(prediction_id)
             except UnknownPrediction:
                 return None
             if not isinstance(found, Recorded):
                 return found[1]
             event = found.event
+            if isinstance(event, PredictionVoided):
+                raise is_void(prediction_id)
             if not isinstance(event, RoundRevealed):
                 raise id_taken(prediction_id)
             return prediction_in(event)

@@ -33,13 +33,21 @@ FUTURE_MAX_US = 600_000_000
 
 def export_model(model: Model) -> dict[str, Any]:
     """All that a model is: settings, weights, names, statistics, version; with a digest over it."""
-    return {**_head(model.state()), **_plain(model.state())}
+    state = _learned(model)
+    return {**_head(state), **_plain(state)}
 
 
 async def export_large(model: Model) -> dict[str, Any]:
     """The same with its arrays as they are, for a writer that takes them in slices; the digest is made in a thread."""
-    state = model.state()  # a copy: the model may go on
+    state = _learned(model)  # a copy: the model may go on
     return {**await beside_the_loop(_head, state), **_plain(state, as_lists=False)}
+
+
+def _learned(model: Model) -> dict[str, Any]:
+    """A model's state without what is known of its corrections, which are about its history here."""
+    state = model.state()
+    state.pop("amended", None)
+    return state
 
 
 def _head(state: dict[str, Any]) -> dict[str, Any]:
@@ -67,6 +75,7 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
         saved.check(isinstance(state.get("bound", 0), dict | None), "bound", "must be null or an object")
         state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
         state = step_up(version, state)
+        saved.check("amended" not in state, "amended", "is not known here")
         name = state.get("name")
         saved.check(is_name(name), "name", f"must be {NAME_RULE}")
         with saved.Within("settings"):

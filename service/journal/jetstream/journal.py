@@ -300,6 +300,9 @@ class JetStreamJournal:
             found = await self._ids.find(prediction_id)
         return found
 
+    async def recorded(self, life: int, event_id: str) -> Recorded | None:
+        return await self._ids.recorded(life, event_id)
+
     async def may_arrive_later(self, prediction_id: str) -> bool:
         subject = self._subjects.id(prediction_id)
         return await self._api.last_from_leader(self._subjects.ids, subject) is None

@@ -21,7 +21,7 @@ from service.errors import (
     Overloaded,
     UnknownModel,
 )
-from service.events import AnyEvent, Prediction, RoundRevealed
+from service.events import AnyEvent, Prediction, PredictionVoided, RoundRevealed
 from service.journal.codec import encode
 from service.journal.protocol import (
     NEW_LIFE,
@@ -142,7 +142,9 @@ class SqliteJournal(Unshared):
         self._lock.release()
 
     def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
-        withdrawn = self._writer.withdraw(event.prediction_id) if isinstance(event, RoundRevealed) else None
+        withdrawn = None
+        if isinstance(event, RoundRevealed | PredictionVoided):
+            withdrawn = self._writer.withdraw(event.prediction_id)
         return self._submit(record_of(event, life), event, withdrawn)
 
     def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
@@ -235,6 +237,10 @@ class SqliteJournal(Unshared):
             return found
         finally:
             turns.finished += 1
+
+    async def recorded(self, life: int, event_id: str) -> Recorded | None:
+        await self._settle()
+        return await self._read(reading.recorded, life, event_id)
 
     async def load(self, model: str) -> StoredModel | None:
         await self._settle(model)

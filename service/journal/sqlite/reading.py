@@ -64,6 +64,11 @@ def _find(connection: sqlite3.Connection, prediction_id: str) -> WaitingPredicti
     return None
 
 
+def recorded(connection: sqlite3.Connection, life: int, event_id: str) -> Recorded | None:
+    row = _look_up(connection, "event", _EVENT, event_id, _event)
+    return _event(row) if row is not None and row[1] == life else None
+
+
 def _lives(connection: sqlite3.Connection, life: int) -> bool:
     """Deleted models leave rows behind that are removed later: see `leavings`."""
     if connection.execute("SELECT 1 FROM model WHERE id = ?", (life,)).fetchone() is not None:

@@ -15,6 +15,7 @@ from service.events import (
     ModelReset,
     ModelRolledBack,
     PredictionsExpired,
+    PredictionVoided,
     RoundLearned,
     RoundRevealed,
 )
@@ -177,6 +178,8 @@ def record_of(event: AnyEvent, life: int) -> Record:
             return EventRecord(life, event.prediction_id, True, None, body)
         case RoundLearned():
             return EventRecord(life, event.prediction_id, False, None, body)
+        case PredictionVoided():
+            return EventRecord(life, event.prediction_id, True, None, body)
         case ModelCreated() | ModelImported():
             return BirthRecord(event.model, event.at, _encoder.encode(event.settings), body)
         case ModelDeleted():

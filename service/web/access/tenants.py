@@ -78,7 +78,7 @@ class TenantRounds:
 
     async def _predict(self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int) -> Answered:
         check_own(name)
-        with _with_public_ids(key):
+        with with_public_ids(key):
             done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms)
         public = _public_id(key, done.prediction.prediction_id)
         return structs.replace(done, prediction=structs.replace(done.prediction, prediction_id=public))
@@ -87,18 +87,14 @@ class TenantRounds:
         self, key: Key, name: str, sent: Sent, label: Label, chosen: str | None, weight: float
     ) -> Round:
         check_own(name)
-        with _with_public_ids(key):
+        with with_public_ids(key):
             done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight)
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
     async def _reveal(self, key: Key, prediction_id: str, label: Label, weight: float) -> Round:
         """The id may be chosen by the caller, made by the service, or chosen by a caller with an unrestricted key."""
-        chosen = (
-            f"{key.prefix}{OWNER_SEPARATOR}{prediction_id}"
-            if made_at(prediction_id) is None
-            else prediction_id
-        )
-        with _with_public_ids(key):
+        chosen = id_of_caller(key, prediction_id)
+        with with_public_ids(key):
             try:
                 done = await self._rounds.reveal(chosen, label, weight, prefix=key.prefix)
             except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
@@ -248,12 +244,19 @@ def _stored_id(key: Key, chosen: str | None) -> str | None:
     return f"{key.prefix}{OWNER_SEPARATOR}{chosen}" if chosen is not None else None
 
 
+def id_of_caller(key: Key, prediction_id: str) -> str:
+    """As an id is stored that the caller has chosen, or one that the service has made."""
+    if made_at(prediction_id) is None:
+        return f"{key.prefix}{OWNER_SEPARATOR}{prediction_id}"
+    return prediction_id
+
+
 def _public_id(key: Key, prediction_id: str | None) -> Any:
     return prediction_id and prediction_id.removeprefix(key.prefix + OWNER_SEPARATOR)
 
 
 @contextmanager
-def _with_public_ids(key: Key) -> Iterator[None]:
+def with_public_ids(key: Key) -> Iterator[None]:
     """Remove the prefix from ids in the messages of errors."""
     try:
         yield

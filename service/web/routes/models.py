@@ -17,7 +17,7 @@ from service.engine.transfer.importing import Importing
 from service.engine.transfer.onnx_export import export_onnx
 from service.engine.transfer.transfer import export_large, export_model
 from service.errors import InvalidRequest, ModelDamaged
-from service.events import AnyEvent
+from service.events import AnyEvent, RoundCorrected
 from service.journal.protocol import Page
 from service.learning.export import export_sklearn
 from service.learning.parameters import BadParameter
@@ -196,7 +196,7 @@ def router(
     return routes
 
 
-HIDDEN = frozenset({"model", "at", "features", "classifier", "state"})
+HIDDEN = frozenset({"model", "at", "features", "classifier", "state", "follows"})
 
 
 def _export(model: Model, form: str) -> dict[str, Any]:
@@ -213,6 +213,8 @@ def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
     told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
     if (origin := told.get("forked_from")) and not origin.startswith(own_prefix()):
         told["forked_from"] = None  # somebody with a key for more models has made it
+    if isinstance(event, RoundCorrected):
+        told["prediction_id"] = told.pop("corrects")
     if told.get("prediction_id"):
         told["prediction_id"] = public_id(told["prediction_id"])
     if "predicted_at" in told:

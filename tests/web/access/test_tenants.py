@@ -258,8 +258,27 @@ def test_predictions_of_others_were_never_heard_of(town: Town) -> None:
             assert refusal(answer) == (404, "unknown-prediction"), prediction_id
             assert answer.json()["detail"] == f"there is no prediction '{prediction_id}'"
             assert "idempotent-replay" not in answer.headers
+        for method, path in (("PUT", "/feedback/{}"), ("DELETE", "/predictions/{}")):
+            body = {"label": 1} if method == "PUT" else None
+            answer = town.zeta.client.request(method, path.format(prediction_id), json=body)
+            assert refusal(answer) == (404, "unknown-prediction"), (method, prediction_id)
+            assert answer.json()["detail"] == f"there is no prediction '{prediction_id}'"
     assert refusal(town.zeta.reveal(stranger, 1)) == (410, "prediction-expired")  # by its time alone
     assert refusal(town.zeta.reveal("acme-/order-17", 1)) == (404, "unknown-prediction")
+
+
+def test_corrections_of_one_s_own_have_the_ids_that_one_knows(town: Town) -> None:
+    zeta = town.zeta
+    good(zeta.learn("zeta-corrected", [1.0], 1, id="order-18"))
+    good(zeta.predict("zeta-corrected", [1.0], id="order-17"))
+    told = zeta.client.put("/feedback/order-18", json={"label": -1}).json()
+    assert (told["prediction_id"], told["model"]) == ("order-18", "zeta-corrected")
+    assert zeta.client.delete("/predictions/order-17").json()["prediction_id"] == "order-17"
+    assert refusal(zeta.client.put("/feedback/order-17", json={"label": 1})) == (410, "prediction-void")
+    assert "zeta-/" not in zeta.client.put("/feedback/order-17", json={"label": 1}).text
+    trail = good(zeta.get("/models/zeta-corrected/events"))["events"]
+    assert {each["prediction_id"] for each in trail if "prediction_id" in each} == {"order-17", "order-18"}
+    assert zeta.client.delete("/models/zeta-corrected").status_code == 204
 
 
 def test_expired_predictions_of_others_were_never_heard_of_either(start: Start) -> None:

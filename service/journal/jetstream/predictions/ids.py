@@ -98,6 +98,14 @@ class Ids:
             return None
         return WaitingPrediction(known.prediction, life)
 
+    async def recorded(self, life: int, event_id: str) -> Recorded | None:
+        """The event of a model with this id, by the server that leads."""
+        found = await self._api.last_from_leader(self._subjects.log, self._subjects.event(life, event_id))
+        if found is None or (opened := await self._bodies.open(found)) is None:
+            return None
+        await self._reach(found.seq)
+        return Recorded(found.seq, opened.event)
+
     async def _is_deleted(self, life: int) -> bool:
         await self._reach(life)  # another replica may have made the model a moment ago
         return self._catalogue.get_life(life) is None

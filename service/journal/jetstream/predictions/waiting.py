@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from service.events import VOIDING, AnyEvent, Prediction, PredictionsExpired, RoundRevealed
+from service.events import VOIDING, AnyEvent, Prediction, PredictionsExpired, PredictionVoided, RoundRevealed
 from service.journal.jetstream.link.api import Api, ApiError
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import decode_ids, decode_known_id, encode
@@ -69,7 +69,7 @@ class Waiting:
         served = self._served.get(life)
         if served is None:
             return
-        if isinstance(event, RoundRevealed):
+        if isinstance(event, RoundRevealed | PredictionVoided):
             served.pop(event.prediction_id, None)
         elif isinstance(event, PredictionsExpired):
             self._served[life] = {name: at for name, at in served.items() if at > event.through}

@@ -1,0 +1,76 @@
+"""The process that plays a model's history with the right labels.
+
+It reads one `Task`, then `Piece`s. It answers each piece that ends with a `play` by a `Report`, and ends when there is
+no more to read.
+"""
+
+import sys
+from io import BufferedReader
+from typing import cast
+
+import msgspec
+
+from service.engine.history.right_world import Outdated, RightWorld
+from service.engine.jobs.worker import limits_given, read_message, set_limits, write_message
+from service.events import AnyEvent, Prediction
+
+
+class Task(msgspec.Struct):
+    """Where to begin, and where to end."""
+
+    start: bytes | None
+    until: int | None = None
+    """A version to end at; None to go on to the newest."""
+
+
+class Piece(msgspec.Struct):
+    """Some events, and whether to play them and all that came since the last `play`."""
+
+    events: list[AnyEvent]
+    play: bool = False
+    waiting: list[Prediction] = []
+    """Predictions that wait after these events and were not told of before."""
+    wanted: list[str] | None = None
+    """If the state is wanted: the predictions that wait."""
+
+
+class Report(msgspec.Struct):
+    """That the events were played, or why they could not be."""
+
+    state: bytes | None = None
+    is_outdated: bool = False
+    failed: str | None = None
+
+
+def run() -> None:
+    task = read_message(Task)
+    world = RightWorld(task.start)
+    events: list[AnyEvent] = []
+    while cast(BufferedReader, sys.stdin.buffer).peek(1):
+        piece = read_message(Piece)
+        events += piece.events
+        if piece.play:
+            world.play(events, piece.waiting, task.until)
+            events = []
+            write_message(Report(None if piece.wanted is None else world.state(piece.wanted)))
+
+
+def main() -> None:
+    memory_bytes_max, seconds_max = limits_given()
+    set_limits(memory_bytes_max, seconds_max)
+    try:
+        run()
+        return
+    except Outdated:
+        report = Report(is_outdated=True)
+    except MemoryError:
+        report = Report(
+            failed=f"it needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
+        )
+    except TimeoutError:
+        report = Report(failed=f"it needs more than {seconds_max} seconds, which is fit_seconds_max")
+    write_message(report)
+
+
+if __name__ == "__main__":
+    main()

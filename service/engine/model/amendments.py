@@ -1,0 +1,132 @@
+"""What was found out later about a model's rounds: corrections of labels, and what has come of them.
+
+It is part of the fold, but not of what a model has learned: exports, forks and rollbacks go without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from service.events import Certainty, Label, ModelRebuilt, Prediction, RoundCorrected, RoundRevealed
+from service.learning import saved
+
+DUE_MAX = 1_000
+"""So many corrections may wait for a rebuild. Replicas that take some at the same moment may exceed it a little."""
+
+SPANS_MAX = 64
+
+
+class ServedAgain(msgspec.Struct, frozen=True, array_like=True):
+    """What a waiting prediction would have been served with, had the corrections come first."""
+
+    prediction_id: str
+    at: int
+    """When it was served."""
+    served: Label | None
+    score: float
+    version: int
+    updates: int
+    certainty: Certainty | None
+
+
+class Amendments:
+    """The corrections of a model, in the order in which they came."""
+
+    __slots__ = ("due", "in_force", "recorded", "served_again", "spans", "voided")
+
+    def __init__(self) -> None:
+        self.recorded = 0
+        """How many there were."""
+        self.in_force = 0
+        """How many of these, counted from the first, the model was rebuilt with."""
+        self.due: list[int] = []
+        """The versions right after the rounds that the others are about."""
+        self.voided = 0
+        """Waiting predictions that do not count."""
+        self.spans: list[tuple[int, int]] = []
+        """From which version on, and before which, states are of a world that a rebuild has replaced."""
+        self.served_again: dict[str, ServedAgain] = {}
+        """By id, predictions that waited during a rebuild and wait still."""
+
+    @property
+    def is_due(self) -> bool:
+        return self.in_force < self.recorded
+
+    def record(self, event: RoundCorrected) -> None:
+        self.recorded += 1
+        self.due.append(event.version)
+
+    def spoils(self, version: int) -> int | None:
+        """From which version on states like that of this version were replaced; None if it is as it should be."""
+        return min((first for first, end in self.spans if first <= version < end), default=None)
+
+    def rebuilt(self, event: ModelRebuilt, state: Any, version: int) -> None:
+        """Take note of a rebuild that has led to a version. `state` has the predictions that were served again, by a
+        model that counted its versions in its own way."""
+        del self.due[: event.through - self.in_force]
+        self.in_force = event.through
+        self.spans.append((event.since, version))
+        if len(self.spans) > SPANS_MAX:  # the oldest, of which the journal keeps least
+            (first, _), (other, end) = self.spans[:2]
+            self.spans[:2] = [(min(first, other), end)]
+        later = version - state["version"]
+        made = Amendments.restore(state["amended"]).served_again
+        self.served_again = {name: replace(each, version=each.version + later) for name, each in made.items()}
+
+    def as_served(self, event: RoundRevealed) -> RoundRevealed:
+        """The reveal with what the prediction would have been served with, if a rebuild has served it again."""
+        again = self.served_again.pop(event.prediction_id, None)
+        return event if again is None else with_served(event, again)
+
+    def certainty_of(self, prediction: Prediction) -> Certainty | None:
+        again = self.served_again.get(prediction.prediction_id)
+        return prediction.certainty if again is None else again.certainty
+
+    def expire(self, through: int) -> None:
+        """Predictions made up to a time wait no longer."""
+        self.served_again = {name: each for name, each in self.served_again.items() if each.at > through}
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "recorded": self.recorded,
+            "in_force": self.in_force,
+            "voided": self.voided,
+            "rebuilding": self.is_due,
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "recorded": self.recorded,
+            "in_force": self.in_force,
+            "due": list(self.due),
+            "voided": self.voided,
+            "spans": [list(span) for span in self.spans],
+            "served_again": list(self.served_again.values()),
+        }
+
+    @classmethod
+    def restore(cls, state: Any) -> Amendments:
+        recorded, in_force, due, voided, spans, served_again = saved.fields(
+            state, "recorded", "in_force", "due", "voided", "spans", "served_again"
+        )
+        amendments = cls()
+        amendments.recorded, amendments.in_force = recorded, in_force
+        amendments.due, amendments.voided = due, voided
+        amendments.spans = [(first, end) for first, end in spans]
+        made = msgspec.convert(served_again, list[ServedAgain])
+        amendments.served_again = {each.prediction_id: each for each in made}
+        return amendments
+
+
+def with_served(event: RoundRevealed, again: ServedAgain) -> RoundRevealed:
+    return replace(
+        event,
+        served=again.served,
+        score=again.score,
+        version_seen=again.version,
+        updates_seen=again.updates,
+        certainty=again.certainty,
+    )

@@ -1,0 +1,78 @@
+"""PUT /feedback/{prediction_id} and DELETE /predictions/{prediction_id}: what was wrong is put right."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from service.answers import Correction
+from service.engine.corrections.corrections import REASON_CHARS_MAX, Corrected
+from service.engine.model.checks import plain_label
+from service.engine.names import NAME_CHARS_MAX, PREDICTION_ID_PATTERN
+from service.web.access.declarations import Body, access
+from service.web.access.keys import Role
+from service.web.access.tenant_corrections import TenantCorrections
+from service.web.http.answers import Json
+from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.openapi import answers, problems
+
+PredictionId = Annotated[
+    str,
+    Path(
+        pattern=PREDICTION_ID_PATTERN,
+        max_length=NAME_CHARS_MAX,
+        description="as /predict has answered it, or the `id` that was sent",
+    ),
+]
+
+
+class RightLabel(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    label: StrictBool | StrictInt | StrictFloat | StrictStr = Field(description="the right one")
+    reason: StrictStr | None = Field(
+        None, min_length=1, max_length=REASON_CHARS_MAX, description="why, for the audit trail"
+    )
+
+
+def router(corrections: TenantCorrections) -> APIRouter:
+    routes = APIRouter(
+        tags=["rounds"],
+        responses=problems(404, 410, 422, 503) | answers(Correction) | answers(Correction, 202),
+        dependencies=KNOWN_ONLY,
+    )
+
+    @routes.put("/feedback/{prediction_id}", responses=problems(400, 409, 413, 415))
+    @access(Role.WRITE, tenants=True, body=Body.JSON)
+    async def correct(prediction_id: PredictionId, sent: RightLabel) -> Response:
+        """Correct the label of a finished round.
+
+        The model becomes what it would be had this label come first, to the bit. It is rebuilt in the background, goes
+        on as it is until then, and `/stats/{model}` tells when it is done: 202 while it is not. The audit trail keeps
+        both labels. The same correction again changes nothing.
+        """
+        return _answer(await corrections.correct(prediction_id, plain_label(sent.label), sent.reason))
+
+    @routes.delete("/predictions/{prediction_id}")
+    @access(Role.WRITE, tenants=True)
+    async def void(prediction_id: PredictionId) -> Response:
+        """Void a prediction that was never shown: it does not count, and cannot be revealed any more.
+
+        If its label has come already, the model is rebuilt as if the round had never been: 202 until that is done.
+        """
+        return _answer(await corrections.void(prediction_id))
+
+    return routes
+
+
+def _answer(done: Corrected) -> Response:
+    told = {
+        "prediction_id": done.prediction_id,
+        "model": done.model,
+        "label": done.label,
+        "former": done.former,
+        "reason": done.reason,
+        "rebuilding": done.is_rebuilding,
+    }
+    headers = {} if done.is_new else {"idempotent-replay": "true"}
+    return Json(told, 202 if done.is_rebuilding else 200, headers)

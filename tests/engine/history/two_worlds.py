@@ -1,0 +1,197 @@
+"""The same requests in two worlds: one in which some labels came wrong and were corrected later, and one in which all
+were right from the first."""
+
+from random import Random
+from typing import Any
+
+from msgspec import structs
+
+from service.engine.history.right_world import RightWorld
+from service.engine.history.stepping import first_rounds, rise_by, step
+from service.engine.model.block_fold import table_of
+from service.engine.model.model import Model
+from service.events import (
+    AnyEvent,
+    ModelCreated,
+    ModelRebuilt,
+    ModelReset,
+    ModelRolledBack,
+    Prediction,
+    PredictionsExpired,
+    PredictionVoided,
+    RoundCorrected,
+    RoundLearned,
+    RoundsLearned,
+    revealed,
+)
+from service.journal.codec import decode_event, encode, encode_state
+from tests.doctoring import NOW
+
+OF_ITS_OWN = ("version", "updated_at", "amended")
+"""What a world in which there was nothing to correct does not share."""
+
+
+class TwoWorlds:
+    """`wrong` is what a service has, `right` what it should have come to. Every event goes through the codec."""
+
+    def __init__(self, settings: dict[str, Any], chance: Random) -> None:
+        created = ModelCreated("m", NOW, settings)
+        self.wrong, self.right = Model(created), Model(created)
+        self.events: list[AnyEvent] = [created]
+        self.snapshots: list[tuple[int, int, bytes | None]] = [(0, 0, None)]
+        """After how many events, at which version, and the state."""
+        self.waiting: dict[str, tuple[Prediction, Prediction]] = {}
+        self.done: dict[str, tuple[int, Any, Any]] = {}
+        """By the id of a finished round: the version after it, the label that it has now and the right one."""
+        self.rights = {0: self.right.to_bytes()}
+        """By versions of `wrong`, what `right` was last at them."""
+        self.at = NOW
+        self._number = 0
+        self._chance = chance
+
+    def id(self) -> str:
+        self._number += 1
+        return f"p{self._number}"
+
+    def now(self) -> int:
+        self.at += self._chance.choice((1, 1_000, 3_000_000))
+        return self.at
+
+    def apply(self, event: AnyEvent, right: AnyEvent | None) -> None:
+        read = decode_event(encode(event))
+        rise = rise_by(self.wrong, read)
+        before = self.wrong.version
+        self.wrong.apply(read)
+        assert self.wrong.version == before + rise
+        self.events.append(read)
+        if right is not None:
+            self.right.apply(decode_event(encode(right)))
+        self.rights[self.wrong.version] = self.right.to_bytes()
+
+    # What clients do
+
+    def predict(self, sent: Any) -> None:
+        name, at = self.id(), self.now()
+        self.waiting[name] = (
+            self._served(self.wrong, name, at, sent),
+            self._served(self.right, name, at, sent),
+        )
+
+    @staticmethod
+    def _served(model: Model, name: str, at: int, sent: Any) -> Prediction:
+        example = model.features.read(sent)
+        chosen, score, certainty = model.predict(example)
+        label, features = model.labels.label(chosen), model.features.encode(example)
+        return Prediction(name, "m", at, features, label, score, model.version, model.updates, certainty)
+
+    def reveal(self, name: str, label: Any, right: Any) -> None:
+        """`right` is None for a round that will be voided."""
+        at, (in_wrong, in_right) = self.now(), self.waiting.pop(name)
+        self.apply(revealed(in_wrong, at, label), None if right is None else revealed(in_right, at, right))
+        self.done[name] = self.wrong.version, label, right
+
+    def learn(self, sent: Any, label: Any, right: Any) -> None:
+        name, at = self.id(), self.now()
+        features = self.wrong.features.encode(self.wrong.features.read(sent))
+        event = RoundLearned("m", at, name, label, features)
+        self.apply(event, None if right is None else structs.replace(event, label=right))
+        self.done[name] = self.wrong.version, label, right
+
+    def learn_block(self, sent: list[Any], labels: list[Any]) -> None:
+        tables = [
+            table_of(rows) for rows in self.wrong.features.rows_of(list(map(self.wrong.features.read, sent)))
+        ]
+        event = RoundsLearned("m", self.now(), labels, tables)
+        for count in range(1, len(labels)):
+            right = Model.from_bytes(self.right.to_bytes())
+            right.apply(first_rounds(event, count))
+            self.rights[self.wrong.version + count] = right.to_bytes()
+        self.apply(event, event)
+
+    def void(self, name: str) -> None:
+        self.waiting.pop(name)
+        self.apply(PredictionVoided("m", self.now(), name), None)
+
+    def expire(self, count: int) -> None:
+        through = 0
+        for name in list(self.waiting)[:count]:
+            through = self.waiting.pop(name)[0].at
+        self.both(PredictionsExpired("m", self.now(), count, through))
+
+    def both(self, event: AnyEvent) -> None:
+        self.apply(event, event)
+
+    def reset(self) -> None:
+        self.both(ModelReset("m", self.now()))
+        self.waiting.clear()
+
+    def roll_back(self, to: int) -> None:
+        amended = self.wrong.amended
+        if amended is not None and amended.spoils(to) is not None:
+            state = self.world_since(to, until=to).to_bytes()
+        else:
+            state = self.plain(to).to_bytes()
+        at = self.now()
+        self.apply(ModelRolledBack("m", at, to, state), ModelRolledBack("m", at, to, self.rights[to]))
+        self.waiting.clear()
+
+    def plain(self, to: int) -> Model:
+        """What `wrong` was at a version."""
+        model = Model(self.events[0])  # type: ignore[arg-type]
+        for event in self.events[1:]:
+            if step(model, event, to):
+                break
+        model.amended = None
+        return model
+
+    # What is put right
+
+    def correct(self, name: str, label: Any) -> None:
+        version, former, right = self.done[name]
+        key = f"{name} corrected {self.id()}"
+        self.apply(RoundCorrected("m", self.now(), key, name, label, former, version), None)
+        self.done[name] = version, label, right
+
+    def save(self) -> None:
+        self.snapshots.append((len(self.events), self.wrong.version, self.wrong.to_bytes()))
+
+    def start_before(self, version: int) -> tuple[int, bytes | None]:
+        """The newest snapshot from before a version that no rebuild has replaced."""
+        amended = self.wrong.amended
+        for place, at, state in reversed(self.snapshots):
+            if at <= version and (amended is None or amended.spoils(at) is None):
+                return place, state
+        raise AssertionError("the first is always good")
+
+    def world_since(self, version: int, until: int | None = None) -> Model:
+        place, state = self.start_before(version)
+        world = RightWorld(state)
+        world.play(self.events[place:], (), until)
+        made = world.model
+        made.amended = None
+        return made
+
+    def rebuild(self) -> None:
+        """As the service does it."""
+        amended = self.wrong.amended
+        if amended is None or not amended.is_due:
+            return
+        through, since = amended.recorded, min(amended.due)
+        place, state = self.start_before(since - 1)
+        world = RightWorld(state)
+        world.play(self.events[place:], [wrong for wrong, _ in self.waiting.values()])
+        event = ModelRebuilt(
+            "m", self.now(), self.wrong.place, through, since, world.state(self.waiting.keys())
+        )
+        self.apply(event, None)
+        assert self.wrong.amended is not None and not self.wrong.amended.is_due
+
+    def assert_the_same(self) -> None:
+        wrong, right = self.wrong.state(), self.right.state()
+        for state in (wrong, right):
+            for name in OF_ITS_OWN:
+                state.pop(name, None)
+            state["drifts_recorded"] = 0
+        assert sorted(wrong) == sorted(right)
+        for name in wrong:
+            assert encode_state({name: wrong[name]}) == encode_state({name: right[name]}), name
