@@ -238,6 +238,16 @@ class Champion(Struct, frozen=True):
     error_rate_interval: Interval | None
 
 
+class Warm(Struct, frozen=True):
+    """The history that a challenger had learned before it entered; what it did there is no evidence."""
+
+    from_version: int
+    to_version: int
+    rounds: int
+    mistakes: int
+    missed: int
+
+
 class ChallengerFigures(Struct, frozen=True):
     """A challenger: what came of what it has said, and how it stands against the champion."""
 
@@ -254,6 +264,7 @@ class ChallengerFigures(Struct, frozen=True):
     difference_interval: Interval | None
     evidence: float
     confidence: float
+    warm: Warm | None
 
 
 class Promotion(Struct, frozen=True):

@@ -1,4 +1,4 @@
-# long: every event in one place
+# long: everything that can happen to a model
 """What can happen to a model. A model's state is a fold over these, in the journal's order.
 
 Every event carries all that applying it needs, so that a replay needs nothing else. Times are
@@ -135,11 +135,24 @@ class RoundsLearned(Event, frozen=True, tag="rounds"):
     features: list[Table]
 
 
+class WarmStart(msgspec.Struct, frozen=True, array_like=True):
+    """Which history a challenger had learned before it entered, and how it fared on it."""
+
+    from_version: int
+    to_version: int
+    rounds: int
+    mistakes: int
+
+
 class ChallengerAdded(Event, frozen=True, tag="challenger_added"):
     """From now on a model has one more learner, which predicts in shadow and learns from the same reveals."""
 
     challenger: str
     settings: dict[str, Any]
+    warm: WarmStart | None = None
+    """None if it knows nothing yet."""
+    state: bytes = b""
+    """What it has learned, if it is warm, and when: see `OtherWorld.learner_bytes`."""
 
 
 class ChallengerRemoved(Event, frozen=True, tag="challenger_removed"):

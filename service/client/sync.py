@@ -149,7 +149,7 @@ class Client:
         self._send(calls.delete_model(model))
 
     def add_challenger(self, model: str, name: str, **settings: Any) -> ModelInfo:
-        """One more learner, which predicts in shadow; what is not set is as the champion has it."""
+        """One more learner, which starts cold and predicts in shadow; what is not set is as the champion has it."""
         return self._send(calls.add_challenger(model, name, settings))
 
     def remove_challenger(self, model: str, name: str) -> None:

@@ -19,6 +19,8 @@ from service.engine.history.record import Record
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
+from service.engine.jobs.replaying import Replaying
+from service.engine.jobs.warm_challengers import WarmChallengers
 from service.engine.jobs.what_ifs import WhatIfs
 from service.engine.jobs.worker import JobLimits
 from service.engine.rounds.blocks import Blocks
@@ -54,8 +56,8 @@ class Rules:
 
 class Engine:
     """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
-    `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits` and
-    `what_ifs`: what takes long, as `jobs`. `corrections`: of what was wrong.
+    `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits`,
+    `what_ifs` and `warm_challengers`: what takes long, as `jobs`. `corrections`: of what was wrong.
     `fleet`: the models in memory."""
 
     def __init__(
@@ -94,7 +96,9 @@ class Engine:
         self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
         self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)
-        self.what_ifs = WhatIfs(self.jobs, journal, self.fleet, self.models, rules.fit)
+        replaying = Replaying(journal, rules.fit)
+        self.what_ifs = WhatIfs(self.jobs, self.fleet, self.models, replaying)
+        self.warm_challengers = WarmChallengers(self.jobs, self.fleet, self.models, replaying)
         examples = Examples(
             self.fleet,
             self.clock,

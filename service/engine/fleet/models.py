@@ -4,6 +4,8 @@ import asyncio
 from contextlib import nullcontext, suppress
 from typing import Any
 
+from msgspec import structs
+
 from service.engine.clock import Clock
 from service.engine.fleet.damage import salvage
 from service.engine.fleet.fleet import Fleet
@@ -14,6 +16,7 @@ from service.engine.model.challenger_settings import complete_new, complete_prom
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits
+from service.engine.model.warm import Warm
 from service.engine.names import check_name
 from service.errors import (
     ChallengerExists,
@@ -33,6 +36,7 @@ from service.events import (
     ModelImported,
     ModelReset,
     PromotionRuled,
+    WarmStart,
 )
 from service.journal.protocol import Journal, Listed, Page, Recorded
 
@@ -113,8 +117,24 @@ class Models:
         own = complete_new(challenger, given, live.model, limits)
         await self._fleet.append(live, ChallengerAdded(name, self._clock.now(), challenger, own))
         if live.model.settings["challengers"].get(challenger) != own:
-            raise ChallengerExists(f"the model {name!r} was changed meanwhile; look at it and try again")
+            raise _changed(name)
         return live
+
+    async def enter_challenger(
+        self, name: str, challenger: str, own: dict[str, Any], warm: WarmStart, state: bytes, life: int
+    ) -> tuple[Live, Warm]:
+        """Let one enter that has learned from the history of this life of a model."""
+        live = await self._fleet.get(name)
+        if live.life != life:
+            raise _changed(name)
+        event = ChallengerAdded(name, self._clock.now(), challenger, own, warm, state)
+        await self._fleet.append(live, event)
+        contest = live.model.contest
+        entered = None if contest is None else contest.challengers.get(challenger)
+        # The event may have come second: then the one of that name is another.
+        if entered is None or entered.warm is None or entered.warm[:-1] != structs.astuple(warm):
+            raise _changed(name)
+        return live, entered.warm
 
     async def remove_challenger(self, name: str, challenger: str) -> Live:
         live = await self._with_challenger(name, challenger)
@@ -193,3 +213,7 @@ def _too_many(models: int, models_max: int) -> str:
 
 def _exists(name: str) -> ModelExists:
     return ModelExists(f"there is a model {name!r} already; delete it to make another")
+
+
+def _changed(name: str) -> ChallengerExists:
+    return ChallengerExists(f"the model {name!r} was changed meanwhile; look at it and try again")

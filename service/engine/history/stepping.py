@@ -33,9 +33,11 @@ class Trimmed(Exception):
     """Events that were still to be read are no longer kept, or the model was deleted."""
 
 
-async def pages(journal: Journal, milestone: Milestone) -> AsyncIterator[list[Recorded]]:
-    """The events after a milestone, to the newest. Trimmed if some go meanwhile."""
-    after, limit = milestone.seq, EVENTS_AT_FIRST
+async def pages(
+    journal: Journal, milestone: Milestone, after: int | None = None
+) -> AsyncIterator[list[Recorded]]:
+    """The events after a milestone, or after one of those, to the newest. Trimmed if some go meanwhile."""
+    after, limit = milestone.seq if after is None else after, EVENTS_AT_FIRST
     while True:
         page = await journal.history(milestone, after=after, limit=limit)
         if page is None:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.events import (
     AnyEvent,
     DimensionFixed,
+    Label,
     ModelCreated,
     ModelFitted,
     ModelImported,
@@ -25,6 +26,7 @@ from service.events import (
     RoundRevealed,
     RoundsLearned,
 )
+from service.journal.codec import encode_state
 from service.learning.certainty.duel import Duel, Record
 
 CURVE_POINTS = 100
@@ -40,6 +42,7 @@ class Past:
     start: bytes | None
     """Its state there; None if that is its birth, and then the first event made it."""
     events: list[AnyEvent]
+    """`add` adds those that come later."""
     live: Model = field(init=False)
     """What it has become."""
     mistakes: bytearray = field(init=False)
@@ -48,17 +51,27 @@ class Past:
     """Its version after each event."""
     first: Model = field(init=False)
     """What it was at the start. Nobody changes it."""
+    classes: dict[int, list[Label]] = field(init=False)
+    """By the place of a fit, the labels that the model had after it: a fit may bring some."""
 
     def __post_init__(self) -> None:
         if self.start is None:
             self.first, self.live = model_from(self.events[0]), model_from(self.events[0])
         else:
             self.first, self.live = Model.from_bytes(self.start), Model.from_bytes(self.start)
-        self.mistakes, self.versions = bytearray(), []
-        for event in self.events:
+        self.mistakes, self.versions, self.classes = bytearray(), [], {}
+        events, self.events = self.events, []
+        self.add(events)
+
+    def add(self, events: list[AnyEvent]) -> None:
+        """Take in what has happened since."""
+        for event in events:
             if not isinstance(event, ModelCreated | ModelImported):
                 _count(self.live.apply(event), self.mistakes)
+            if isinstance(event, ModelFitted):
+                self.classes[len(self.versions)] = list(self.live.labels.values)
             self.versions.append(self.live.version)
+        self.events += events
 
     @property
     def is_whole(self) -> bool:
@@ -70,16 +83,21 @@ class Past:
         return bisect_right(self.versions, version)
 
 
+class WentBack(Exception):
+    """The live model was rolled back to a place, or corrected at one, that has been passed already."""
+
+
 class OtherWorld:
     """A model with other settings that sees what the live one saw, and predicts when that predicted.
 
     The label of a late reveal counts against what this model would have served at the time of the prediction.
-    With the settings of the live one it becomes that, to the bit.
+    With the settings of the live one it becomes that, to the bit. It knows the classes that the live one knew, in the
+    same order.
     """
 
     def __init__(self, past: Past, settings: dict[str, Any]) -> None:
         self._past = past
-        first, events = past.first, past.events
+        first = past.first
         self.mistakes = bytearray()
         self.model = Model(ModelCreated(first.name, first.created_at, settings))
         self._is_the_same = self.model.settings == first.settings
@@ -88,27 +106,44 @@ class OtherWorld:
             self.model.version = first.version
             if first.features.dimension is not None:
                 self.model.fix_dimension(first.features.dimension)
+            self._learn_classes(first.labels.values)
+        self._played = 0
+        """How many of the events."""
         self._to_predict: defaultdict[int, list[int]] = defaultdict(list)
         """Which reveals' predictions were served when so many events had been applied."""
         self._to_keep: defaultdict[int, list[int]] = defaultdict(list)
         """Which rollbacks lead back to that place."""
-        for at, event in enumerate(events):
-            if isinstance(event, RoundRevealed):
-                self._to_predict[min(at, past.place_of(event.version_seen))].append(at)
-            elif isinstance(event, ModelRolledBack):
-                self._to_keep[min(at, past.place_of(event.to))].append(at)
         self._ready: dict[int, AnyEvent] = {}
         """Reveals and rollbacks as they are in this world, by their place."""
 
     def play(self, report: Report) -> None:
-        events = self._past.events
-        for at, event in enumerate(events):
+        """Play the events that were not played yet."""
+        events, first = self._past.events, self._played
+        self._plan(first)
+        for at in range(first, len(events)):
             self._look_ahead(at)
-            self._take(at, self._ready.pop(at, event))
+            self._take(at, self._ready.pop(at, events[at]))
             if at % 64 == 0:
-                report(at / len(events))
+                report((at - first) / (len(events) - first))
+        self._played = len(events)
         # The marks in the history are of the live model's drifts.
         self.model.drifts_recorded = self.model.statistics.drift_count
+
+    def _plan(self, first: int) -> None:
+        """Note at which place each reveal's prediction was served, and to which place each rollback leads.
+
+        What was served before the `first` place, which has been passed already, is served there. What is gone back to
+        was not kept then, and WentBack says so.
+        """
+        past = self._past
+        for at in range(first, len(past.events)):
+            event = past.events[at]
+            if isinstance(event, RoundRevealed):
+                self._to_predict[max(first, min(at, past.place_of(event.version_seen)))].append(at)
+            elif isinstance(event, ModelRolledBack):
+                if (place := min(at, past.place_of(event.to))) < first:
+                    raise WentBack
+                self._to_keep[place].append(at)
 
     def _look_ahead(self, at: int) -> None:
         """Serve the predictions that were served at this place, and keep what will be gone back to."""
@@ -138,7 +173,28 @@ class OtherWorld:
                 self.model.apply(event)
             case _:  # a fit's weights, a challenger, a mark: of the live model only
                 self.model.updated_at = max(self.model.updated_at, event.at)
+        self._learn_classes(self._past.classes.get(at, ()))
         self.model.version = self._past.versions[at]
+
+    def _learn_classes(self, labels: Iterable[Label]) -> None:
+        for label in labels:
+            self.model.class_of(label)
+
+    def learner_bytes(self) -> bytes:
+        """What its learner has become, for a challenger of the live model that is to go on from there."""
+        model, live = self.model, self._past.live
+        known = len(model.labels.values)
+        assert model.labels.values == live.labels.values[:known]
+        return encode_state(
+            {
+                "began_at": live.began_at,
+                "revealed": live.revealed,
+                "labels": model.labels.values,
+                "features": model.features.state(),
+                "classifier": model.classifier.state(),
+                "calibration": model.statistics.calibration.state(),
+            }
+        )
 
 
 def compare(past: Past, worlds: list[OtherWorld], confidence: float) -> list[dict[str, Any]]:

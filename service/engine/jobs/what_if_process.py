@@ -1,22 +1,21 @@
 """The process that plays a model's history through other settings.
 
-It reads one `Task` and then the events, page by page up to an empty one; it writes `Report`s: how far it is, and in the
-last one the result.
+It reads one `Task` and then `Batch`es of events, some of which tell it to play them all; it writes `Report`s: how far
+it is, that it has played what there is, and in the last one the result.
 """
 
 import time
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
 from service.engine.history.right_world import corrected, labels_in
-from service.engine.jobs.what_if import OtherWorld, Past, compare, figures
+from service.engine.jobs.what_if import OtherWorld, Past, WentBack, compare, figures
 from service.engine.jobs.worker import limits_given, read_message, set_limits, write_message
 from service.events import AnyEvent
 
 REPORT_SECONDS = 0.1
-
-EventPage = list[AnyEvent]
 
 
 class Task(msgspec.Struct):
@@ -25,14 +24,23 @@ class Task(msgspec.Struct):
     start: bytes | None
     settings: list[dict[str, Any]]
     confidence: float
-    keep: bool
-    """Whether the state of the best is wanted."""
+    keep: Literal["model", "learner"] | None
+    """What is wanted of the best: the state of a model, what a challenger needs to go on from there, or nothing."""
+
+
+class Batch(msgspec.Struct):
+    """Events of the history, the next ones."""
+
+    events: list[AnyEvent]
+    then: Literal["wait", "play", "finish"] = "wait"
+    """Whether to wait for more, to play them first, or to play them and tell the result."""
 
 
 class Report(msgspec.Struct):
-    """A message to the service: one of `progress`, `result` or `failed` is set."""
+    """A message to the service: one of `progress`, `is_played`, `result` or `failed` is set."""
 
     progress: dict[str, Any] | None = None
+    is_played: bool = False
     result: dict[str, Any] | None = None
     """What the job's `result` shows."""
     settings: dict[str, Any] | None = None
@@ -41,38 +49,66 @@ class Report(msgspec.Struct):
     failed: str | None = None
 
 
+class Replay:
+    """The history so far, and the worlds that it is played in."""
+
+    def __init__(self, task: Task, events: list[AnyEvent]) -> None:
+        self._task = task
+        labels = labels_in(events)
+        self._past = Past(task.start, [corrected(event, labels) for event in events] if labels else events)
+        self._worlds = [OtherWorld(self._past, settings) for settings in task.settings]
+        self._told = 0.0
+
+    def add(self, events: list[AnyEvent]) -> None:
+        if labels_in(events):  # of rounds that have been played
+            raise WentBack
+        self._past.add(events)
+
+    def play(self) -> None:
+        for number, world in enumerate(self._worlds):
+            world.play(partial(self._report, number))
+
+    def _report(self, before: int, share: float) -> None:
+        if time.monotonic() - self._told >= REPORT_SECONDS:
+            self._told = time.monotonic()
+            done = (before + share) / len(self._worlds)
+            write_message(Report(progress={"settings": before + 1, "share": round(done, 4)}))
+
+    def result(self) -> Report:
+        past, worlds, task = self._past, self._worlds, self._task
+        found = compare(past, worlds, task.confidence)
+        ranking = sorted(range(len(worlds)), key=lambda place: found[place]["mistakes"])
+        result = {
+            "from_version": past.first.version,
+            "to_version": past.live.version,
+            "is_whole": past.is_whole,
+            "live": figures(past.live, past.mistakes, task.confidence),
+            "settings": [{"place": place, **found[place]} for place in ranking],
+        }
+        best = worlds[ranking[0]]
+        if task.keep is None:
+            return Report(result=result)
+        state = best.model.to_bytes() if task.keep == "model" else best.learner_bytes()
+        return Report(result=result, settings=best.model.settings, state=state)
+
+
 def run(task: Task) -> Report:
+    replay: Replay | None = None
     events: list[AnyEvent] = []
-    while page := read_message(EventPage):
-        events += page
-    labels = labels_in(events)
-    past = Past(task.start, [corrected(event, labels) for event in events] if labels else events)
-    worlds: list[OtherWorld] = []
-    told = 0.0
-
-    def report(share: float) -> None:
-        nonlocal told
-        if time.monotonic() - told >= REPORT_SECONDS:
-            told = time.monotonic()
-            done = (len(worlds) - 1 + share) / len(task.settings)
-            write_message(Report(progress={"settings": len(worlds), "share": round(done, 4)}))
-
-    for settings in task.settings:
-        worlds.append(OtherWorld(past, settings))
-        worlds[-1].play(report)
-    found = compare(past, worlds, task.confidence)
-    ranking = sorted(range(len(worlds)), key=lambda place: found[place]["mistakes"])
-    result = {
-        "from_version": past.first.version,
-        "to_version": past.live.version,
-        "is_whole": past.is_whole,
-        "live": figures(past.live, past.mistakes, task.confidence),
-        "settings": [{"place": place, **found[place]} for place in ranking],
-    }
-    best = worlds[ranking[0]].model
-    if task.keep:
-        return Report(result=result, settings=best.settings, state=best.to_bytes())
-    return Report(result=result)
+    while True:
+        batch = read_message(Batch)
+        events += batch.events
+        if batch.then == "wait":
+            continue
+        if replay is None:
+            replay = Replay(task, events)
+        else:
+            replay.add(events)
+        events = []
+        replay.play()
+        if batch.then == "finish":
+            return replay.result()
+        write_message(Report(is_played=True))
 
 
 def main() -> None:
@@ -83,6 +119,8 @@ def main() -> None:
         return
     except MemoryError:
         failed = f"it needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
+    except WentBack:
+        failed = "the model was rolled back or corrected while its history was replayed; try again"
     except TimeoutError:
         failed = f"it needs more than {seconds_max} seconds, which is fit_seconds_max"
     write_message(Report(failed=failed))

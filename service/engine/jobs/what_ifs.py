@@ -1,21 +1,19 @@
 """Replays of a model's retained history through other settings, as jobs."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.models import Models
-from service.engine.history.stepping import Trimmed, pages
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
-from service.engine.jobs.what_if_process import Report, Task
-from service.engine.jobs.worker import JobLimits, Worker, frame
+from service.engine.jobs.replaying import Replaying
+from service.engine.jobs.what_if_process import Task
 from service.engine.model.admission import is_crossed, new_features, takes_dimension
 from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits, complete
 from service.engine.model.sizes import numbers_to_come
 from service.errors import InvalidRequest, ModelExists, UnknownModel
-from service.journal.protocol import Journal
 
 SAID_BY_CLIENTS = ("labels", "protocol")
 """Settings of what is sent, not of what is made of it: the history has come about with these."""
@@ -33,12 +31,11 @@ class WhatIf(NamedTuple):
 class WhatIfs:
     """Starts replays. The live model is never touched."""
 
-    def __init__(self, jobs: Jobs, journal: Journal, fleet: Fleet, models: Models, limits: JobLimits) -> None:
+    def __init__(self, jobs: Jobs, fleet: Fleet, models: Models, replaying: Replaying) -> None:
         self._jobs = jobs
-        self._journal = journal
         self._fleet = fleet
         self._models = models
-        self._limits = limits
+        self._replaying = replaying
 
     async def start(self, name: str, wanted: WhatIf, model_limits: ModelLimits) -> Job:
         live = await self._fleet.get(name)
@@ -49,7 +46,8 @@ class WhatIfs:
             await self._check_free(wanted.keep_as)
             live = await self._fleet.get(name)
         self._jobs.check_room(name)
-        task = Task(None, completed, live.model.settings["confidence"], keep=wanted.keep_as is not None)
+        keep: Literal["model"] | None = None if wanted.keep_as is None else "model"
+        task = Task(None, completed, live.model.settings["confidence"], keep)
         options = {"grid": list(wanted.tried.values()), "as": wanted.keep_as}
         running = self._jobs.start(
             live, "replay", options, lambda running: self._run(running, task, wanted.keep_as)
@@ -65,33 +63,11 @@ class WhatIfs:
         raise ModelExists(f"there is a model {name!r}")
 
     async def _run(self, running: Running, task: Task, keep_as: str | None) -> None:
-        job = running.job
-        milestone = await self._journal.milestone(job.model, None)
-        if milestone is None or milestone.life != running.life:
-            raise InvalidRequest("there is no history to replay")
-        task.start = milestone.state
-        running.worker = worker = await Worker.start("service.engine.jobs.what_if_process", self._limits)
-        await worker.send(frame(task))
-        try:
-            async for page in pages(self._journal, milestone):
-                await worker.send(frame([recorded.event for recorded in page]))
-        except Trimmed:
-            raise InvalidRequest("some of the history was given up while it was read; try again") from None
-        await worker.send(frame([]))
-        report = await self._result(job, worker)
-        job.result = report.result
+        report = await self._replaying.replay(running, task, catch_up=False)
+        running.job.result = report.result
         if keep_as is not None:
             assert report.settings is not None and report.state is not None
-            await self._models.adopt(keep_as, report.settings, report.state, forked_from=job.model)
-
-    async def _result(self, job: Job, worker: Worker) -> Report:
-        while True:
-            report = await worker.receive(Report)
-            if report.failed is not None:
-                raise InvalidRequest(report.failed)
-            if report.result is not None:
-                return report
-            job.progress = report.progress
+            await self._models.adopt(keep_as, report.settings, report.state, forked_from=running.job.model)
 
 
 def _completed(model: Model, given: dict[str, Any], limits: ModelLimits, field: str) -> dict[str, Any]:

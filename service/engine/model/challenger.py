@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.engine.model.admission import new_features
 from service.engine.model.labels import Labels
 from service.engine.model.served import NO_STANDING
 from service.engine.model.sizes import OWN
 from service.engine.model.votes import new_classifier
-from service.events import Word
+from service.engine.model.warm import Warm, WarmLearner
+from service.events import WarmStart, Word
 from service.learning import saved
 from service.learning.certainty.duel import Duel, Record
 from service.learning.classes.classifier import Classifier
@@ -19,6 +20,9 @@ from service.learning.panel.panel import Panel, erred_weight
 from service.learning.statistics.calibration import Calibration, Standing
 from service.learning.statistics.statistic import Asked
 from service.learning.vectors import Vector
+
+if TYPE_CHECKING:
+    from service.engine.model.state import ModelState
 
 
 class Learned(NamedTuple):
@@ -42,6 +46,7 @@ class Challenger:
         "record",
         "settings",
         "shares_vectors",
+        "warm",
     )
 
     def __init__(
@@ -65,6 +70,8 @@ class Challenger:
         self.duel = Duel()
         self.shares_vectors = False
         """Whether its vectors are those of the champion, to the bit."""
+        self.warm: Warm | None = None
+        """What it knew when it entered; None if it began cold, or has been the champion since."""
 
     @classmethod
     def cold(
@@ -84,6 +91,25 @@ class Challenger:
         classifier.grow(features.size())
         own = {name: own[name] for name in OWN}
         return cls(number, own, features, classifier, Calibration(), Record())
+
+    def warm_up(self, learner: WarmLearner, start: WarmStart, model: ModelState) -> None:
+        """Go on from what it has learned from the model's history. Its record and its duel begin now all the same."""
+        known, dimension = len(learner.labels), model.features.dimension
+        self.features.restore(learner.features)
+        self.classifier.restore(learner.classifier, known, self.features.size())
+        self.calibration = Calibration.restore(learner.calibration)
+        if self.features.dimension is None and dimension is not None:
+            self.features.dimension = dimension
+            self.classifier.grow(self.features.size())
+        for _ in model.labels.values[known:]:
+            self.classifier.add_class()
+        self.warm = Warm(
+            start.from_version,
+            start.to_version,
+            start.rounds,
+            start.mistakes,
+            model.revealed - learner.revealed,
+        )
 
     def meet(self, champion: Features, settings: Mapping[str, Any]) -> None:
         """Begin a duel with a champion that has these features and settings."""
@@ -130,6 +156,7 @@ class Challenger:
             "updates": self.classifier.updates,
             **self.record.report(confidence),
             **self.duel.report(confidence, entered),
+            "warm": None if self.warm is None else self.warm._asdict(),
         }
 
     def state(self) -> dict[str, Any]:
@@ -140,12 +167,15 @@ class Challenger:
             "calibration": self.calibration.state(),
             "record": self.record.state(),
             "duel": self.duel.state(),
+            **({} if self.warm is None else {"warm": list(self.warm)}),
         }
 
     def restore(self, state: Any, classes: int) -> None:
         """Become what `state` was taken from, with the same settings; `saved.BadState` if it cannot be one's state."""
-        number, features, classifier, calibration, record, duel = saved.fields(
-            state, "number", "features", "classifier", "calibration", "record", "duel"
+        names = ["number", "features", "classifier", "calibration", "record", "duel"]
+        is_warm = type(state) is dict and "warm" in state
+        number, features, classifier, calibration, record, duel, *warm = saved.fields(
+            state, *names, *(["warm"] if is_warm else [])
         )
         self.number = saved.whole(number, "number")
         with saved.Within("features"):
@@ -158,6 +188,9 @@ class Challenger:
             self.record = Record.restore(record)
         with saved.Within("duel"):
             self.duel = Duel.restore(duel)
+        for kept in warm:
+            with saved.Within("warm"):
+                self.warm = Warm.restore(kept)
 
     def check(self, revealed: int, classes: int) -> None:
         """`saved.BadState` unless it can be of a model with so many reveals and classes."""
@@ -165,8 +198,8 @@ class Challenger:
         saved.check(rounds <= revealed, "record[0]", f"must be at most {revealed}")
         saved.check(self.duel.rounds <= rounds, "duel[0]", f"must be at most {rounds}")
         saved.check(self.duel.lost <= self.record.mistakes, "duel[2]", "must be at most the mistakes")
-        with saved.Within("calibration"):
-            self.calibration.check(Asked(0, classes, rounds, self.record.mistakes))
+        with saved.Within("calibration"):  # which knows more rounds than the record, if it began warm
+            self.calibration.check(Asked(0, classes, revealed, revealed))
         if self.panel is not None:
             with saved.Within("classifier"):
                 self.panel.check(revealed, revealed)

@@ -1,3 +1,4 @@
+# long: all that concerns several learners of a model at once
 """A model's challengers and its champion: who said what, who learns from it, and who serves.
 
 The champion's features, classifier and calibration are the model's own. What is here is the rest: its challengers, and
@@ -13,7 +14,8 @@ from service.engine.model.challenger import Challenger, Learned, learn_own, obse
 from service.engine.model.promotions import PROMOTIONS_KEPT, Promotion, restored
 from service.engine.model.served import Seen, Served, served_by, words_of
 from service.engine.model.sizes import OWN
-from service.events import Certainty, Lineup, Word
+from service.engine.model.warm import WarmLearner
+from service.events import Certainty, ChallengerAdded, Lineup, Word
 from service.learning import saved
 from service.learning.certainty.duel import Record
 from service.learning.features.crosses import CROSSED_MAX
@@ -77,18 +79,25 @@ class Contest:
         self.numbers += 1
         return self.numbers
 
-    def _put(self, model: ModelState, name: str, number: int, own: dict[str, Any]) -> None:
+    def _put(self, model: ModelState, name: str, number: int, own: dict[str, Any]) -> Challenger:
         dimension = model.features.dimension
         challenger = Challenger.cold(number, own, model.settings, model.labels, dimension)
         challenger.share(model.features, model.settings)
         self.challengers[name] = challenger
+        return challenger
 
-    def add(self, model: ModelState, name: str, own: dict[str, Any]) -> None:
+    def add(self, model: ModelState, event: ChallengerAdded) -> None:
         """Add a challenger, if it still fits: what was so when it was asked for may have changed."""
+        name, own = event.challenger, event.settings
         if name in self.challengers or name == model.settings["champion"] or self._why_not(model, name, own):
             return
+        learner = None if event.warm is None else WarmLearner.read(event.state)
+        if learner is not None and not learner.is_of(model):
+            return
         model.settings = {**model.settings, "challengers": {**model.settings["challengers"], name: own}}
-        self._put(model, name, self._next_number(), own)
+        challenger = self._put(model, name, self._next_number(), own)
+        if learner is not None and event.warm is not None:
+            challenger.warm_up(learner, event.warm, model)
         self.entered += 1
 
     def _why_not(self, model: ModelState, name: str, own: dict[str, Any]) -> tuple[str, str] | None:

@@ -91,7 +91,7 @@ class Model(ModelState):
             case ModelFitted():
                 self._take_fit(event)
             case ChallengerAdded():
-                self._contest_begun().add(self, event.challenger, event.settings)
+                self._contest_begun().add(self, event)
             case ChallengerRemoved():
                 if self.contest is not None:
                     self.contest.remove(self, event.challenger)

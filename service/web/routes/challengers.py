@@ -1,16 +1,22 @@
 """/models/{model}/challengers and /models/{model}/promote: who else learns from a model's reveals, and who serves."""
 
+from typing import Any, Literal
+
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.answers import ModelInfo
+from service.engine.clock import Clock
 from service.engine.model.settings import ModelLimits
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
+from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenants import TenantModels
 from service.web.http.answers import Json
 from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.jobs import JobAnswer
+from service.web.routes.jobs import describe as describe_job
 from service.web.routes.model_settings import ChallengerSettings, PromoteField
 from service.web.routes.models import ModelName, describe
 from service.web.routes.openapi import answers, problems
@@ -18,6 +24,9 @@ from service.web.routes.openapi import answers, problems
 
 class NewChallenger(ChallengerSettings):
     name: str = Field(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)
+    start: Literal["cold", "history"] = Field(
+        "cold", description="with nothing learned, or with the model's retained history learned, by a job"
+    )
 
 
 class Promotion(BaseModel):
@@ -32,21 +41,28 @@ class PromotionRule(BaseModel):
     promote: PromoteField
 
 
-def router(models: TenantModels, limits: ModelLimits) -> APIRouter:
+STARTED: dict[str, Any] = {"model": JobAnswer, "description": "the job that lets it learn first has begun"}
+
+
+def router(models: TenantModels, jobs: TenantJobs, limits: ModelLimits, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["challengers"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
     @routes.post(
         "/models/{model}/challengers",
         status_code=201,
-        responses=answers(ModelInfo, 201) | problems(400, 404, 409, 413, 415),
+        responses=answers(ModelInfo, 201) | {202: STARTED} | problems(400, 404, 409, 413, 415),
     )
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
     async def add(model: ModelName, new: NewChallenger) -> Response:
-        """Add a challenger: it starts cold, predicts in shadow and learns from the same reveals.
+        """Add a challenger, which predicts in shadow and learns from the same reveals.
 
-        What is not said of it is as the champion has it.
+        What is not said of it is as the champion has it. It starts cold; with `"start": "history"` a job lets it learn
+        the history that is kept first, and at the end of that it enters.
         """
-        given = new.model_dump(exclude={"name"}, exclude_unset=True)
+        given = new.model_dump(exclude={"name", "start"}, exclude_unset=True)
+        if new.start == "history":
+            job = await jobs.warm_challenger(model, new.name, given, limits)
+            return Json(describe_job(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
         return Json(describe(await models.add_challenger(model, new.name, given, limits)), 201)
 
     @routes.delete("/models/{model}/challengers/{challenger}", status_code=204, responses=problems(404))

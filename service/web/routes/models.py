@@ -219,6 +219,8 @@ def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
         told["prediction_id"] = public_id(told["prediction_id"])
     if "predicted_at" in told:
         told["predicted_at"] = timestamp(told["predicted_at"])
+    if told.get("warm") is not None:
+        told["warm"] = structs.asdict(told["warm"])
     certainty = told.get("certainty")
     if certainty is not None and certainty.lineup is not None:
         told["served_by"] = certainty.lineup.served_by
