@@ -20,6 +20,7 @@ from service.engine.jobs.worker import JobLimits
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.rounds import Rounds
+from service.engine.rounds.waiting_list import WaitingList
 from service.events import AnyEvent
 from service.journal.protocol import Journal
 
@@ -49,7 +50,8 @@ class Rules:
 
 
 class Engine:
-    """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
+    """`rounds`: predict, reveal, learn. `waiting_list`: what waits for a label. `blocks`: many
+    rounds at once. `models`: create, list, reset, delete.
     `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits` and
     `what_ifs`: what takes long, as `jobs`. `fleet`: the models in memory."""
 
@@ -109,6 +111,7 @@ class Engine:
             wait_for_predictions=rules.wait_for_predictions,
             weight_max=rules.weight_max,
         )
+        self.waiting_list = WaitingList(journal, self.fleet, self.clock, self.rounds.expiry)
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
@@ -116,6 +119,7 @@ class Engine:
         self.clock.start_after(self.fleet.newest_event_at_start)
         await self._count()
         await self.jobs.open()
+        await self.waiting_list.open()
         self._housekeeping = Housekeeping(self._journal, self.fleet, self.rounds.expiry)
         self._housekeeping.start()
         self.is_open = True
