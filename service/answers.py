@@ -9,7 +9,7 @@ here are passed over in reading: a newer service may send more.
 from datetime import datetime
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Label = bool | int | str
 
@@ -58,6 +58,31 @@ class ModelPage(Struct, frozen=True, kw_only=True):
 
     models: list[ModelLine]
     unreadable: list[UnreadableModel]
+    next: str | None
+
+
+class PendingPrediction(Struct, frozen=True):
+    """A prediction that waits for its label."""
+
+    prediction_id: str
+    at: datetime
+    """When it was served."""
+    features: list[float] | dict[str, float]
+    """As the model keeps them: a list, or a number for each name."""
+    served: Label | None
+    score: float
+    probability: float | None
+    """The chance that the label is right, as it was served; None before the model's first reveal."""
+    version_seen: int
+    """The model's version that served it."""
+    ask: bool | UnsetType = UNSET
+    """Of a model with `ask`: whether the label is asked for."""
+
+
+class PendingPage(Struct, frozen=True, kw_only=True):
+    """A page of the predictions that wait."""
+
+    pending: list[PendingPrediction]
     next: str | None
 
 

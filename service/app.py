@@ -25,7 +25,13 @@ from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenant_corrections import TenantCorrections
 from service.web.access.tenant_jobs import TenantJobs
-from service.web.access.tenants import TenantBlocks, TenantHistory, TenantModels, TenantRounds
+from service.web.access.tenants import (
+    TenantBlocks,
+    TenantHistory,
+    TenantModels,
+    TenantRounds,
+    TenantWaitingList,
+)
 from service.web.application import Application
 from service.web.http.traffic import Traffic
 from service.web.routes import (
@@ -39,6 +45,7 @@ from service.web.routes import (
     jobs,
     metrics,
     models,
+    pending,
     rounds,
     stats,
     what_if,
@@ -190,6 +197,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(jobs.router(tenant_jobs, engine.clock))
     app.include_router(what_if.router(tenant_jobs, limits, engine.clock))
     app.include_router(history.router(history_seen))
+    app.include_router(pending.router(TenantWaitingList(engine.waiting_list)))
     app.include_router(stats.router(models_seen, history_seen, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet))

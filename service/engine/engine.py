@@ -26,6 +26,7 @@ from service.engine.jobs.worker import JobLimits
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.rounds import Rounds
+from service.engine.rounds.waiting_list import WaitingList
 from service.events import AnyEvent
 from service.journal.protocol import Journal
 
@@ -55,10 +56,10 @@ class Rules:
 
 
 class Engine:
-    """`rounds`: predict, reveal, learn. `blocks`: many rounds at once. `models`: create, list, reset, delete.
-    `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits`,
-    `what_ifs` and `warm_challengers`: what takes long, as `jobs`. `corrections`: of what was wrong.
-    `fleet`: the models in memory."""
+    """`rounds`: predict, reveal, learn. `waiting_list`: what waits for a label. `blocks`: many rounds at once. `models`:
+    create, list, reset, delete. `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits`,
+    `what_ifs` and `warm_challengers`: what takes long, as `jobs`. `corrections`: of what was wrong. `fleet`: the models
+    in memory."""
 
     def __init__(
         self,
@@ -121,6 +122,7 @@ class Engine:
         )
         self.rebuilds = Rebuilds(journal, self.fleet, self.clock, rules.fit, at_once=rules.jobs_max)
         self.corrections = Corrections(journal, self.fleet, self.rounds, self.past, self.rebuilds, self.clock)
+        self.waiting_list = WaitingList(journal, self.fleet, self.clock, self.rounds.expiry)
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
@@ -128,6 +130,7 @@ class Engine:
         self.clock.start_after(self.fleet.newest_event_at_start)
         await self._count()
         await self.jobs.open()
+        await self.waiting_list.open()
         self.rebuilds.open()
         self._housekeeping = Housekeeping(self._journal, self.fleet, self.rounds.expiry)
         self._housekeeping.start()

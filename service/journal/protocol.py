@@ -437,6 +437,14 @@ class Journal(Protocol):
         """The answer of another replica; None if there is none of this name, JournalUnavailable if it is silent."""
         ...
 
+    async def answer_all(self, answer: Answer) -> None:
+        """The same for questions to all replicas. Called once, after `open`."""
+        ...
+
+    async def ask_all(self, question: bytes) -> list[bytes]:
+        """What the other replicas answer within a moment; those that take longer are not waited for."""
+        ...
+
     async def refresh(self) -> None:
         """Ask how far the journal has come, so that the three above are up to date. Gives up soon; never raises."""
         ...

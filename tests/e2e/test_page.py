@@ -174,10 +174,11 @@ def test_names_are_text_and_never_markup(service: Service, name: str, open_page:
     expect(card(page, "Largest weights").locator("th .label", has_text="onerror").first).to_be_visible()
     page.get_by_label("Features").fill(json.dumps({MARKUP: 2}))
     page.get_by_role("button", name="Predict").click()
+    page.get_by_role("button", name="Teach it this example").click()
     group = page.get_by_role("group", name="True label")
     expect(group.get_by_role("button").first).to_have_text(MARKUP)
-    group.get_by_label("Another label").fill("<i>new</i>")
-    group.get_by_role("button", name="Reveal").click()
+    group.get_by_label("Find a label").fill("<i>new</i>")
+    group.get_by_role("button", name="Teach").click()
     expect(page.locator(".says")).to_contain_text("<i>new</i> was true.")
     assert page.locator("main img, main b, main i, main script").count() == 0
 
@@ -335,12 +336,15 @@ def test_a_feature_called_bias_stands_beside_the_bias(service: Service, name: st
     page.get_by_role("button", name="Predict").click()
     terms = page.locator(".answer tbody tr")
     expect(terms).to_have_count(2)
+    page.get_by_role("button", name="Teach it this example").click()
     page.get_by_role("group", name="True label").get_by_role("button", name="1", exact=True).click()
     expect(terms).to_have_count(3)
     expect(terms.locator("th .label")).to_have_text(["bias", "“bias”", "null"])
 
 
-def test_trying_it_moves_the_weights(service: Service, name: str, open_page: Open) -> None:
+def test_trying_it_changes_nothing_and_teaching_it_moves_the_weights(
+    service: Service, name: str, open_page: Open
+) -> None:
     service.create(name, labels=["shut", "open"])
     service.learn(name, [1.0, -2.0], "shut")
     page = open_page(service, f"#/models/{name}")
@@ -351,6 +355,8 @@ def test_trying_it_moves_the_weights(service: Service, name: str, open_page: Ope
     features.fill("2, 1")
     features.press("Enter")
     expect(page.locator(".says")).to_have_text("The model says shut with a score of −1.")
+    assert service.stats(name)["rounds"] == {"predicted": 1, "revealed": 1, "pending": 0, "expired": 0}
+    page.get_by_role("button", name="Teach it this example").click()
     page.get_by_role("group", name="True label").get_by_role("button", name="open").click()
     expect(page.locator(".says")).to_have_text(
         "A mistake. open was true. The weights moved: 2 mistakes in 2 rounds."
@@ -475,6 +481,7 @@ def test_pictures_for_the_docs(start: Start, open_page: Open, tmp_path: Path) ->
     page.get_by_label("Features").fill('{"subject": "free prize winner", "links": 2, "known_sender": true}')
     page.get_by_role("button", name="Predict").click()
     said = page.locator(".says strong").inner_text()
+    page.get_by_role("button", name="Teach it this example").click()
     page.get_by_role("group", name="True label").get_by_role("button").nth(int(said == "ham")).click()
     expect(page.locator(".answer tbody tr").first).to_be_visible()
     card(page, "Try it").screenshot(path=pictures / "try-it.png", animations="disabled")

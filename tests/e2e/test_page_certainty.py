@@ -259,9 +259,7 @@ def test_trying_it_tells_probability_set_and_whether_the_label_is_asked_for(
             "By what came of such predictions, that is right with a probability of "
             f"{100 * made['probability']:.1f}%.",
             f"Not ruled out: {', '.join(made['set'])}.",
-            f"Its label is asked for, as happens with a chance of {chance}."
-            if made["ask"]
-            else f"Its label need not be revealed; it had a chance of {chance} of being asked for.",
+            f"Its label would be asked for with a chance of {chance}.",
         ]
     )
 

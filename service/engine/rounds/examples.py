@@ -8,6 +8,7 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.model.checks import Sent, check_dimension, check_features
+from service.engine.model.model import Model
 from service.errors import InvalidRequest
 from service.events import DimensionFixed
 from service.learning.features.contract import BadFeatures
@@ -25,18 +26,27 @@ class Examples:
 
     async def read(self, live: Live, sent: Sent) -> Any:
         """The example in its canonical form; the first one of all fixes the model's dimension."""
-        check_features(sent, count_max=self._features_max, abs_max=self._feature_abs_max)
+        example = self.read_only(live.model, sent)
         try:
-            example = live.model.features.read(sent)
-            if live.model.contest is not None:
-                live.model.contest.check_example(sent)
             while live.model.features.dimension is None:
-                check_dimension(live.model, len(example))
                 fixed = DimensionFixed(live.model.name, self._clock.now(), len(example))
                 await self._fleet.append(live, fixed)
                 example = live.model.features.read(sent)  # another example may have been the first
         except BadFeatures as error:
             raise InvalidRequest.at(error.field, error.message) from None
+        return example
+
+    def read_only(self, model: Model, sent: Sent) -> Any:
+        """The same, if the model would take it; no dimension is fixed by it."""
+        check_features(sent, count_max=self._features_max, abs_max=self._feature_abs_max)
+        try:
+            example = model.features.read(sent)
+            if model.contest is not None:
+                model.contest.check_example(sent)
+        except BadFeatures as error:
+            raise InvalidRequest.at(error.field, error.message) from None
+        if model.features.dimension is None:
+            check_dimension(model, len(example))
         return example
 
     def read_many(self, live: Live, sent: list[Sent] | Rows) -> list[Rows] | None:

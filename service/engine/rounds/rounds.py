@@ -9,6 +9,7 @@ from service.engine.fleet.models import Models
 from service.engine.model.checks import Sent, check_label
 from service.engine.model.outcomes import Round
 from service.engine.names import check_id
+from service.engine.rounds.dry_runs import DryRuns
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.expiry import Expiry
 from service.engine.rounds.expiry_labels import ExpiryLabels
@@ -59,6 +60,7 @@ class Rounds:
         self._wait_for_predictions = wait_for_predictions
         self._weight_max = weight_max
         self.locks = IdLocks()
+        self.dry = DryRuns(fleet, examples, clock)
         self.replays = Replays(journal, fleet)
         self.expiry = Expiry(
             journal,

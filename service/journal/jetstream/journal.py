@@ -397,5 +397,11 @@ class JetStreamJournal:
     async def ask(self, replica: str, question: bytes) -> bytes | None:
         return await self._asking.ask(replica, question)
 
+    async def answer_all(self, answer: Answer) -> None:
+        await self._asking.answer_all(answer)
+
+    async def ask_all(self, question: bytes) -> list[bytes]:
+        return await self._asking.ask_all(question)
+
     async def refresh(self) -> None:
         await self._follower.check_end(PROBE_SECONDS)

@@ -33,5 +33,11 @@ class Unshared:
     async def ask(self, replica: str, question: bytes) -> bytes | None:
         return None
 
+    async def answer_all(self, answer: Answer) -> None:
+        pass
+
+    async def ask_all(self, question: bytes) -> list[bytes]:
+        return []
+
     async def may_arrive_later(self, prediction_id: str) -> bool:
         return False

@@ -26,6 +26,7 @@ from service.engine.names import check_name
 from service.engine.rounds.blocks import Begun, Blocks, Errors
 from service.engine.rounds.explanation import Answered
 from service.engine.rounds.rounds import Rounds
+from service.engine.rounds.waiting_list import Order, Place, WaitingList, WaitingPage
 from service.engine.transfer.transfer import Imported
 from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay, UnknownPrediction
 from service.events import Label
@@ -55,6 +56,10 @@ class TenantRounds:
         if key is None:
             return self._rounds.predict(name, sent, prediction_id, terms)
         return self._predict(key, name, sent, prediction_id, terms)
+
+    def dry_run(self, name: str, sent: Sent, terms: int = 0) -> Coroutine[Any, Any, Answered]:
+        check_own(name)
+        return self._rounds.dry.predict(name, sent, terms)
 
     def reach(self, name: str, version: int) -> Coroutine[Any, Any, None]:
         if restricted_key() is not None:
@@ -105,6 +110,18 @@ class TenantRounds:
                 except UnknownPrediction:
                     raise error from None
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
+
+
+class TenantWaitingList:
+    """Predictions of the caller's models that wait."""
+
+    def __init__(self, waiting_list: WaitingList) -> None:
+        self._waiting_list = waiting_list
+
+    async def page(self, name: str, order: Order, after: Place | None, limit: int) -> WaitingPage:
+        """Their ids are as they are stored; `public_id` makes them the caller's."""
+        check_known(name)
+        return await self._waiting_list.page(name, order, after, limit)
 
 
 class TenantBlocks:

@@ -1,6 +1,7 @@
 // Which view is shown, by the part of the address after #.
 
 import { openFleet } from "./fleet.js";
+import { openInbox } from "./inbox.js";
 import { allowAsking, installKey } from "./key.js";
 import { openModel } from "./model.js";
 
@@ -9,13 +10,12 @@ const main = document.getElementById("main");
 let view = null;
 let fleetAddress = "#/";
 
-/** "#/models/spam" → the model; "#/?sort=rounds" → the fleet, so sorted. */
+/** "#/models/spam" → the model; "#/models/spam/labels" → its inbox; "#/?sort=rounds" → the fleet, so sorted. */
 function parse(hash) {
-  const [path, query] = hash.replace(/^#\/?/, "").split("?");
-  const [place, name] = path.split("/");
-  return place === "models" && name
-    ? { name: decodeName(name) }
-    : { query: new URLSearchParams(query ?? "") };
+  const [path, text] = hash.replace(/^#\/?/, "").split("?");
+  const [place, name, part] = path.split("/");
+  const query = new URLSearchParams(text ?? "");
+  return place === "models" && name ? { name: decodeName(name), part, query } : { query };
 }
 
 function decodeName(name) {
@@ -27,7 +27,7 @@ function decodeName(name) {
 }
 
 function show() {
-  const { name, query } = parse(location.hash);
+  const { name, part, query } = parse(location.hash);
   if (name === undefined && view?.follow) {
     view.follow(query);
     return;
@@ -38,6 +38,9 @@ function show() {
   if (name === undefined) {
     view = openFleet(main, query, (address) => (fleetAddress = address));
     document.title = "Novikoff";
+  } else if (part === "labels") {
+    view = openInbox(main, name, query);
+    document.title = `Labels for ${name} · Novikoff`;
   } else {
     view = openModel(main, name, () => fleetAddress);
     document.title = `${name} · Novikoff`;

@@ -11,7 +11,7 @@ export function certaintyInWords(made) {
       ? "How probable that is, it cannot tell before its first reveal."
       : `By what came of such predictions, that is right with a probability of ${percent(made.probability, 1)}.`,
     "set" in made ? setInWords(made.set) : null,
-    "ask" in made ? askInWords(made.ask, made.ask_probability) : null,
+    "ask_probability" in made ? askInWords(made.ask, made.ask_probability) : null,
   ].filter((words) => words !== null);
 }
 
@@ -26,6 +26,7 @@ function setInWords(labels) {
 
 function askInWords(isAsked, probability) {
   const chance = percent(probability, 1);
+  if (isAsked === undefined) return `Its label would be asked for with a chance of ${chance}.`;
   return isAsked
     ? `Its label is asked for, as happens with a chance of ${chance}.`
     : `Its label need not be revealed; it had a chance of ${chance} of being asked for.`;

@@ -162,15 +162,17 @@ class Header {
   #badge = h("span", { class: "badge" });
   #about = h("span");
   #changed = h("time");
+  #inbox;
   #stats = null;
 
   constructor(name, back) {
+    this.#inbox = h("a", { href: `#/models/${encodeURIComponent(name)}/labels` }, "Label predictions");
     this.element = h(
       "div",
       { class: "page-head" },
       h("p", { class: "crumb" }, h("a", { href: back() }, "All models")),
       h("h1", { tabindex: "-1" }, name),
-      h("p", { class: "about" }, this.#badge, this.#about, this.#changed),
+      h("p", { class: "about" }, this.#badge, this.#about, this.#changed, " · ", this.#inbox),
     );
   }
 

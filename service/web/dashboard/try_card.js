@@ -1,4 +1,4 @@
-// Try it: type features, see what the model says, reveal what was true, see the weights move.
+// Try it: type features, see what the model says. Teaching it what was true is a step of its own.
 
 import { postJson } from "./api.js";
 import { certaintyInWords } from "./certainty_words.js";
@@ -9,6 +9,7 @@ import { WeightBars } from "./weight_bars.js";
 import { loadWeights, moves } from "./weights.js";
 
 const BUTTONS_MAX = 12;
+const NAMED_MAX = 1000;
 const TERMS = 6;
 // Enough of the weights to see what moved, without reading all of a large model.
 const READ_MAX = 1000;
@@ -83,7 +84,7 @@ export class TryCard {
     event.preventDefault();
     await this.#attempt(async () => {
       const features = parseFeatures(this.#features.value);
-      const made = await postJson("predict", { model: this.#name, features, explain: TERMS });
+      const made = await postJson("predict", { model: this.#name, features, explain: TERMS, dry: true });
       this.#answer.replaceChildren(
         h(
           "p",
@@ -94,10 +95,29 @@ export class TryCard {
         ),
         ...certaintyInWords(made).map((words) => h("p", { class: "words" }, words)),
         ...this.#explanation(made.explanation ?? []),
-        h("p", { class: "ask" }, "What was it really?"),
-        this.#reveals(made.prediction_id),
+        this.#teaching(features),
       );
     });
+  }
+
+  /** Nothing is learned before the person asks for it. */
+  #teaching(features) {
+    const begin = () => {
+      const labels = this.#labelsFor(features);
+      place.replaceChildren(
+        h("p", { class: "ask" }, "What was it really?"),
+        h("p", { class: "help" }, "The model learns it as a round, and counts it."),
+        labels,
+      );
+      labels.querySelector("button, input")?.focus({ preventScroll: true });
+    };
+    const place = h(
+      "div",
+      { class: "teach" },
+      h("p", { class: "help" }, "A dry run: nothing waits for a label, and nothing was learned."),
+      h("button", { type: "button", onclick: begin }, "Teach it this example"),
+    );
+    return place;
   }
 
   #explanation(terms) {
@@ -111,14 +131,14 @@ export class TryCard {
     return [h("p", { class: "help" }, "Made of weight × value:"), bars.element];
   }
 
-  #reveals(id) {
-    const reveal = (label) => this.#reveal(id, label);
+  #labelsFor(features) {
+    const teach = (label) => this.#teach(features, label);
     const buttons = this.#labels
       .slice(0, BUTTONS_MAX)
       .map((label) =>
         h(
           "button",
-          { type: "button", title: String(label), onclick: () => reveal(label) },
+          { type: "button", title: String(label), onclick: () => teach(label) },
           h("span", { class: "label" }, labelText(label)),
         ),
       );
@@ -127,31 +147,41 @@ export class TryCard {
       "div",
       { class: "reveals", role: "group", "aria-label": "True label" },
       buttons,
-      isOpen ? this.#other(reveal) : null,
+      isOpen ? this.#other(teach) : null,
     );
   }
 
-  #other(reveal) {
+  #other(teach) {
+    const words = this.#labels.length ? "Find a label" : "Type a label";
+    const names = h(
+      "datalist",
+      { id: "try-labels" },
+      this.#labels.slice(0, NAMED_MAX).map((label) => h("option", { value: String(label) })),
+    );
     const input = h("input", {
       type: "text",
-      placeholder: "Another label",
-      "aria-label": "Another label",
+      list: "try-labels",
+      placeholder: words,
+      "aria-label": words,
       maxlength: "256",
+      autocomplete: "off",
     });
     const send = (event) => {
       event.preventDefault();
-      if (input.value.trim()) reveal(parseLabel(input.value, this.#labels));
+      if (input.value.trim()) teach(parseLabel(input.value, this.#labels));
     };
-    return h("form", { class: "other", onsubmit: send }, input, h("button", { type: "submit" }, "Reveal"));
+    const button = h("button", { type: "submit" }, "Teach");
+    return h("form", { class: "other", onsubmit: send }, input, names, button);
   }
 
-  async #reveal(id, label) {
+  async #teach(features, label) {
     await this.#attempt(async () => {
       const most = this.#labels.length > MANY_CLASSES ? READ_MAX_OF_MANY : READ_MAX;
       const before = await loadWeights(this.#name, most);
-      const outcome = await postJson("feedback", { prediction_id: id, label });
+      const outcome = await postJson("learn", { model: this.#name, features, label });
       const after = await loadWeights(this.#name, most);
       const moved = outcome.updated ? moves(before, after, TERMS) : [];
+      this.#weights.load(); // whoever teaches wants to see it, also of a model that is read seldom
       this.#answer.replaceChildren(
         h(
           "p",

@@ -13,7 +13,7 @@ export async function loadWeights(model, most) {
   return readWeights(answer, most);
 }
 
-function readWeights({ labels, classes, expert }, most) {
+function readWeights({ labels, classes, expert = null }, most) {
   return {
     expert,
     isWhole: classes.every(({ weights }) => weights.length < most),

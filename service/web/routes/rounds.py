@@ -12,6 +12,7 @@ from service.engine.model.labels import Labels
 from service.engine.model.outcomes import BlockOutcome, Round
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN
 from service.engine.rounds.explanation import Answered
+from service.errors import InvalidRequest
 from service.events import Label
 from service.web.access.declarations import ROUND
 from service.web.access.tenants import TenantRounds
@@ -75,6 +76,9 @@ class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
     id: Name | None = None
     explain: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     min_version: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    dry: Annotated[
+        bool, msgspec.Meta(description="look only: no model is made, and nothing waits for a label")
+    ] = False
 
 
 class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,7 +111,7 @@ ServedSet = Annotated[
 
 
 class PredictAnswer(msgspec.Struct, omit_defaults=True):
-    prediction_id: str
+    prediction_id: Annotated[str | None, msgspec.Meta(description="null for a dry run")]
     model: str
     label: Label | None
     score: float
@@ -161,11 +165,16 @@ def endpoints(
         The prediction waits for its label under its `prediction_id`. Sent again with the same `id` and the
         same features, it is answered as the first time. An unknown model is made with the default settings.
         With `min_version` the model is waited for until it has come to that version: what another replica
-        has learned arrives a moment later.
+        has learned arrives a moment later. A `dry` run tells what would be served and changes nothing.
         """
         if body.min_version:
             await rounds.reach(body.model, body.min_version)
-        served = await rounds.predict(body.model, body.features, body.id, body.explain)
+        if body.dry:
+            if body.id is not None:
+                raise InvalidRequest.at("id", "must not be sent with `dry`: nothing will wait for a label")
+            served = await rounds.dry_run(body.model, body.features, body.explain)
+        else:
+            served = await rounds.predict(body.model, body.features, body.id, body.explain)
         answer = predict_answer(served)
         if body.explain:
             answer.explanation = [Contribution(*term) for term in served.explanation]
@@ -209,12 +218,14 @@ def endpoints(
 def predict_answer(served: Answered) -> PredictAnswer:
     p, certainty = served.prediction, served.prediction.certainty
     probability = certainty.probability if certainty is not None else None
-    answer = PredictAnswer(p.prediction_id, p.model, p.served, p.score, probability, p.version)
+    answer = PredictAnswer(p.prediction_id or None, p.model, p.served, p.score, probability, p.version)
     if served.serves_sets:
         answer.set = served.set
-    if served.ask is not None and certainty is not None and certainty.ask_probability is not None:
-        answer.ask = served.ask
-        answer.ask_probability = certainty.ask_probability
+    if certainty is not None and certainty.ask_probability is not None:
+        if served.ask is not None:
+            answer.ask = served.ask
+        if served.ask is not None or not p.prediction_id:  # a dry run has no label that could be asked for
+            answer.ask_probability = certainty.ask_probability
     if certainty is not None and certainty.lineup is not None:
         answer.served_by = certainty.lineup.served_by
     return answer

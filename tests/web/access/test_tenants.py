@@ -113,6 +113,8 @@ def same_but_for_the_name(one: httpx.Response, other: httpx.Response) -> bool:
         ("GET", "/models/{}/export?at=1", None),
         ("GET", "/models/{}/history", None),
         ("GET", "/models/{}/history?format=arrow", None),
+        ("GET", "/models/{}/pending", None),
+        ("GET", "/models/{}/pending?order=least_sure", None),
         ("GET", "/models/{}/history?from_version=999", None),
         ("POST", "/models/{}/rollback", {"to": 1}),
         ("POST", "/models/{}/rollback", {"to": 999}),
@@ -149,6 +151,7 @@ def test_making_and_teaching_models_outside_is_forbidden_alike(town: Town, model
         zeta.predict(model, [1.0, 2.0]),
         zeta.predict(model, [1.0], id="mine"),
         zeta.predict(model, {}),
+        zeta.predict(model, [1.0, 2.0], dry=True),
         zeta.learn(model, [1.0, 2.0], 1),
         zeta.learn(model, [1.0, 2.0], "no such label", id="mine"),
         zeta.post("/models", {"model": model}),
@@ -169,6 +172,19 @@ def test_a_history_has_ids_as_their_tenant_knows_them(town: Town) -> None:
     assert "order-18" in ids(town.acme) and "acme-/order-18" in ids(town.owner)
     table = pa.ipc.open_stream(town.acme.get(f"/models/{SECRET}/history?format=arrow").content).read_all()
     assert table["prediction_id"].to_pylist() == ids(town.acme)
+
+
+def test_what_waits_has_ids_as_their_tenant_knows_them(town: Town) -> None:
+    good(town.zeta.predict("zeta-waits", [1.0], id="order-20"))
+
+    def ids(holder: Holder) -> list[str]:
+        page = good(holder.get("/models/zeta-waits/pending"))
+        return [each["prediction_id"] for each in page["pending"]]
+
+    assert ids(town.zeta) == ["order-20"] and ids(town.owner) == ["zeta-/order-20"]
+    good(town.zeta.reveal("order-20", 1))
+    assert ids(town.zeta) == []
+    assert town.zeta.client.delete("/models/zeta-waits").status_code == 204
 
 
 def test_a_fork_that_was_given_does_not_tell_whose_it_was(town: Town) -> None:

@@ -1,0 +1,68 @@
+// Which prediction is to be labelled next. It knows nothing about the page.
+
+const LIMIT = 50;
+
+export class InboxQueue {
+  #waiting = [];
+  #skipped = new Set();
+  #done = new Set();
+
+  /** `before`: a queue of another order, whose skips and reveals count here, too. */
+  constructor(order, before = null) {
+    this.order = order;
+    if (before) {
+      this.#skipped = before.#skipped;
+      this.#done = before.#done;
+    }
+  }
+
+  /** How many to ask the service for: what was skipped comes again. */
+  get limit() {
+    return Math.min(1000, LIMIT + this.#skipped.size);
+  }
+
+  get current() {
+    return this.#waiting[0] ?? null;
+  }
+
+  get skipped() {
+    return this.#skipped.size;
+  }
+
+  /** Take the first page of what waits. The one that is shown stays, unless it waits no longer: then true. */
+  refill({ pending, next }) {
+    const { current } = this;
+    const ids = new Set(pending.map((each) => each.prediction_id));
+    for (const id of this.#done) if (!ids.has(id)) this.#done.delete(id);
+    // What was skipped and pushed off the page by newer ones may wait all the same.
+    if (next === null) for (const id of this.#skipped) if (!ids.has(id)) this.#skipped.delete(id);
+    const rest = pending.filter(
+      ({ prediction_id: id }) => !this.#skipped.has(id) && !this.#done.has(id) && id !== current?.prediction_id,
+    );
+    const stays = current && (ids.has(current.prediction_id) || (next !== null && this.#isBeyond(current, pending)));
+    this.#waiting = stays ? [current, ...rest] : rest;
+    return Boolean(current && !stays);
+  }
+
+  /** Whether a prediction stands behind a page, which cannot tell of it then. */
+  #isBeyond(one, pending) {
+    const last = pending.at(-1);
+    if (this.order === "newest") return one.at <= last.at;
+    return (one.probability ?? -1) >= (last.probability ?? -1);
+  }
+
+  skip() {
+    if (this.current) this.#skipped.add(this.current.prediction_id);
+    this.#waiting.shift();
+  }
+
+  /** The current one waits no longer. */
+  done() {
+    if (this.current) this.#done.add(this.current.prediction_id);
+    this.#waiting.shift();
+  }
+
+  forgetSkips() {
+    this.#skipped.clear();
+  }
+}

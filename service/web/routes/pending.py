@@ -1,0 +1,76 @@
+"""GET /models/{model}/pending: the predictions that wait for their labels, for people who label them."""
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Response
+
+from service.answers import PendingPage
+from service.engine.model.model import Model
+from service.engine.rounds.waiting_list import Order, Place
+from service.errors import InvalidRequest
+from service.events import Prediction
+from service.web.access.declarations import access
+from service.web.access.keys import Role
+from service.web.access.tenants import TenantWaitingList, public_id
+from service.web.http.answers import Json, timestamp
+from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.models import Limit, ModelName
+from service.web.routes.openapi import answers, problems
+
+Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
+Ordered = Annotated[
+    Order, Query(description="the newest first, or those first whose label is least probably right")
+]
+
+
+def router(waiting_list: TenantWaitingList) -> APIRouter:
+    routes = APIRouter(tags=["models"], responses=problems(404, 422, 503), dependencies=KNOWN_ONLY)
+
+    @routes.get("/models/{model}/pending", responses=answers(PendingPage))
+    @access(Role.READ, tenants=True)
+    async def pending(
+        model: ModelName, order: Ordered = "newest", cursor: Cursor = None, limit: Limit = 100
+    ) -> Response:
+        """The predictions that wait for their labels, page by page, with their features and what was served.
+
+        A page is shorter than its limit where features are large. On a cluster, replicas that do not answer within
+        a moment are left out.
+        """
+        page = await waiting_list.page(model, order, _place(cursor), limit)
+        lines = [_line(page.live.model, each) for each in page.predictions]
+        return Json({"pending": lines, "next": None if page.next is None else _cursor(page.next)})
+
+    return routes
+
+
+def _line(model: Model, prediction: Prediction) -> dict[str, Any]:
+    features, certainty = model.features.decode(prediction.features), prediction.certainty
+    line = {
+        "prediction_id": public_id(prediction.prediction_id),
+        "at": timestamp(prediction.at),
+        "features": features if isinstance(features, dict) else features.tolist(),
+        "served": prediction.served,
+        "score": prediction.score,
+        "probability": None if certainty is None else certainty.probability,
+        "version_seen": prediction.version,
+    }
+    if certainty is not None and certainty.ask_probability is not None:
+        line["ask"] = model.is_asked(prediction.prediction_id, certainty.ask_probability)
+    return line
+
+
+def _cursor(place: Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
+
+
+def _place(cursor: str | None) -> Place | None:
+    if cursor is None:
+        return None
+    try:
+        place: Place = msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=Place)
+    except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
+        raise InvalidRequest.at("cursor", "is not one that this service gave") from None
+    return place

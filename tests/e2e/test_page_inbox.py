@@ -1,0 +1,110 @@
+"""The labels inbox of the page, in a real browser."""
+
+from typing import Any
+
+from tests.e2e.pages import Open, expect, state
+from tests.running import Service
+from tests.waiting import eventually
+
+
+def made_with_four_waiting(service: Service, name: str) -> None:
+    """Four predictions, of which the second is the least sure."""
+    service.create(name, labels=["ham", "spam"])
+    for number in range(8):
+        service.learn(name, [float(number % 2 * 2 - 1), 0.5], "spam" if number % 2 else "ham")
+    for number, x in enumerate((1.0, 0.02, -1.0, 2.0)):
+        service.predict(name, [x, 0.0], id=f"{name}-{number}")
+
+
+def opened(service: Service, name: str, open_page: Open, query: str = "", **options: Any) -> Any:
+    page = open_page(service, f"#/models/{name}/labels{query}", **options)
+    expect(state(page)).to_have_text("Live")
+    return page
+
+
+def features(page: Any) -> Any:
+    return page.locator(".inbox-features dd").first
+
+
+def test_a_key_or_a_click_reveals_the_label_and_the_next_one_comes(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = open_page(service, f"#/models/{name}")
+    page.get_by_role("link", name="Label predictions").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Labels")
+    expect(page.locator(".inbox .about")).to_have_text("4 predictions wait for a label.")
+    expect(page.locator(".inbox-served")).to_contain_text("The model said spam")
+    expect(features(page)).to_have_text("2")
+    page.keyboard.press("2")
+    expect(page.locator(".inbox-said")).to_have_text("spam: as it was served. 1 label by you.")
+    expect(features(page)).to_have_text("-1")
+    page.get_by_role("button", name="spam").click()
+    expect(page.locator(".inbox-said")).to_have_text("spam: ham was served, a mistake. 2 labels by you.")
+    expect(features(page)).to_have_text("0.02")
+    page.keyboard.press("s")
+    expect(features(page)).to_have_text("1")
+    page.keyboard.press("s")
+    expect(page.locator(".inbox-none")).to_contain_text("2 predictions were skipped")
+    page.get_by_role("button", name="Look at them again").click()
+    expect(features(page)).to_have_text("0.02")
+    assert service.stats(name)["rounds"] == {"predicted": 12, "revealed": 10, "pending": 2, "expired": 0}
+    page.get_by_role("link", name=name).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+
+
+def test_the_least_sure_come_first_if_so_wished_and_the_link_says_so(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    page.get_by_label("Order").select_option("Least sure first")
+    expect(features(page)).to_have_text("0.02")
+    assert page.url.endswith("/labels?order=least_sure")
+    page.reload()
+    expect(features(page)).to_have_text("0.02")
+
+
+def test_what_is_revealed_elsewhere_goes_by_itself(service: Service, name: str, open_page: Open) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    service.reveal(f"{name}-3", "ham")
+    expect(features(page)).to_have_text("-1")
+    expect(page.locator(".inbox-said")).to_contain_text("revealed elsewhere")
+    for number in range(3):
+        service.reveal(f"{name}-{number}", "ham")
+    expect(page.locator(".inbox-none")).to_contain_text("Nothing waits for a label.")
+    service.predict(name, [7.0, 0.0])
+    expect(features(page)).to_have_text("7")
+
+
+def test_two_people_with_the_same_prediction_do_not_collide(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    # Before this page hears of it, somebody else has revealed what it shows, as something else.
+    page.route("**/feedback", lambda route: (service.reveal(f"{name}-3", "ham"), route.continue_()))
+    page.keyboard.press("2")
+    expect(page.locator(".inbox-said")).to_contain_text("Somebody was faster")
+    expect(features(page)).to_have_text("-1")
+    assert service.stats(name)["rounds"]["revealed"] == 9
+    assert all("409" in said for said in page.complaints)
+    page.complaints.clear()
+
+
+def test_labels_that_appear_by_themselves_are_typed(service: Service, name: str, open_page: Open) -> None:
+    service.create(name, labels=None, features="named")
+    service.predict(name, {"word": "free"}, id=f"{name}-a")
+    service.predict(name, {"word": "late"}, id=f"{name}-b")
+    page = opened(service, name, open_page, width=375)
+    expect(page.locator(".inbox-features dt")).to_have_text("word=late")
+    page.get_by_label("Type a label").fill("1 s")  # keys are typed here, and skip nothing
+    page.keyboard.press("Enter")
+    expect(page.locator(".inbox-features dt")).to_have_text("word=free")
+    expect(page.get_by_role("button", name="1 s")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    eventually(lambda: service.stats(name)["confusion"]["labels"] == ["1 s"])
