@@ -56,10 +56,10 @@ class Rules:
 
 
 class Engine:
-    """`rounds`: predict, reveal, learn. `waiting_list`: what waits for a label. `blocks`: many rounds at once. `models`:
-    create, list, reset, delete. `past`: older versions. `going_back`: rollback and fork. `record`: rounds as data. `fits`,
-    `what_ifs` and `warm_challengers`: what takes long, as `jobs`. `corrections`: of what was wrong. `fleet`: the models
-    in memory."""
+    """`rounds`: predict, reveal, learn. `waiting_list`: what waits for a label. `blocks`: many rounds at once.
+    `models`: create, list, reset, delete. `past`: older versions. `going_back`: rollback and fork. `record`: rounds as
+    data. `fits`, `what_ifs` and `warm_challengers`: what takes long, as `jobs`. `corrections`: of what was wrong.
+    `fleet`: the models in memory."""
 
     def __init__(
         self,
