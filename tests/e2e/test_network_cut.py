@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.running import Service, problem_of
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import eventually
 
-recovers = partial(eventually, seconds=40)
+recovers = eventually
 
 
 def figure(service: Service, name: str) -> float:

@@ -37,7 +37,7 @@ def fitted(service: Service, name: str, body: bytes, kind: dict[str, str], query
 
 
 def done(service: Service, job: dict[str, Any]) -> dict[str, Any]:
-    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running", 60)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
     return service.get(f"/jobs/{job['id']}")
 
 
