@@ -41,7 +41,7 @@ check: $(VENV)/.installed-dev ## the static checks alone
 audit: $(VENV)/.installed-audit ## compare the pinned versions with known vulnerabilities; needs the network
 	@$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
-fuzz: $(VENV)/.installed-dev ## made-up requests, TIMES=20 times as many as make test; then hostile ones for MINUTES=10
+fuzz: $(VENV)/.installed-dev ## made-up requests and flipped bits, TIMES=20 times as many as make test; then hostile ones for MINUTES=10
 	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 0 \
 	    tests/fuzz tests/journal/sqlite/test_flips.py $(ARGS)
 	@$(BIN)/python -m tests.fuzz.resources --minutes $(MINUTES)
