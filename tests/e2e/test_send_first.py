@@ -16,7 +16,7 @@ from tests.missing import missing
 from tests.raw_http import chunk, connect, read_until, stream_head
 from tests.running import Service
 
-LINES = 100_000
+LINES = 200_000
 """Their answers are far more than the buffers of a connection hold."""
 
 NDJSON = {"content-type": "application/x-ndjson"}
