@@ -1,8 +1,10 @@
 # `make` lists what there is. Needs Python 3.11 or newer and nothing else: everything goes into .venv.
 
 PYTHON ?= python3
-# One more than there are cores: many tests wait for something.
-WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1 )); echo $$(( n < 4 ? n : 4 )))
+# Two more than there are cores: many tests wait for something.
+WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 2 )); echo $$(( n < 4 ? n : 4 )))
+# To look for them in all files would take longer than most of them take.
+ALONE = $(shell grep -rl --include='*.py' 'pytest\.mark\.alone' tests)
 TIMES ?= 20
 MINUTES ?= 10
 
@@ -11,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check audit fuzz torture soak bench constraints requirements manifests image-test clean
+.PHONY: help serve test together check audit fuzz torture soak bench constraints requirements manifests image-test clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -19,9 +21,13 @@ help: ## list the targets
 serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, with its data in ./data
 	@exec $(BIN)/novikoff serve
 
-test: check $(VENV)/.programs ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+# The checks are made beside the tests; those tests that measure themselves come when all else is over.
+test: $(VENV)/.installed-dev $(VENV)/.programs ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+	@$(MAKE) --no-print-directory -j2 check together
+	@$(BIN)/python -m pytest -q -m alone $(or $(ARGS),$(ALONE)) || [ $$? = 5 ]  # 5: ARGS have chosen none of these
+
+together: $(VENV)/.installed-dev $(VENV)/.programs
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not alone' $(ARGS) || [ $$? = 5 ]
-	@$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? = 5 ]  # 5: ARGS have chosen none of these
 
 check: $(VENV)/.installed-dev ## the static checks alone
 	$(call run,ruff check,$(BIN)/ruff check .)
@@ -35,8 +41,9 @@ check: $(VENV)/.installed-dev ## the static checks alone
 audit: $(VENV)/.installed-audit ## compare the pinned versions with known vulnerabilities; needs the network
 	@$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
-fuzz: $(VENV)/.installed-dev ## made-up requests, TIMES=20 times as many as make test; then hostile ones for MINUTES=10
-	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 0 tests/fuzz $(ARGS)
+fuzz: $(VENV)/.installed-dev ## made-up requests and flipped bits, TIMES=20 times as many as make test; then hostile ones for MINUTES=10
+	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 0 \
+	    tests/fuzz tests/journal/sqlite/test_flips.py $(ARGS)
 	@$(BIN)/python -m tests.fuzz.resources --minutes $(MINUTES)
 
 torture: $(VENV)/.installed-dev ## power cuts, kills and damage at thousands of places of recorded runs; ARGS="--points 9000 --seed 2"
@@ -116,4 +123,5 @@ $(VENV)/.programs: $(VENV)/.made
 	@touch $@
 
 # run: one line a check, and its output only if it fails.
-run = @printf '  %-16s' '$(1)'; if out=$$($(2) 2>&1); then echo ok; else echo failed; echo "$$out"; exit 1; fi
+run = @if out=$$($(2) 2>&1); then printf '  %-16sok\n' '$(1)'; \
+    else printf '  %-16sfailed\n%s\n' '$(1)' "$$out"; exit 1; fi

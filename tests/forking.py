@@ -22,6 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from tests.waiting import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -108,10 +110,10 @@ def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         process = fork(arguments, settings, out=out.fileno(), err=err.fileno())
         try:
-            status = process.wait(60)
+            status = process.wait(PATIENCE_SECONDS)
         finally:
             process.kill()
-            process.wait(60)
+            process.wait(PATIENCE_SECONDS)
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(arguments, status, out.read(), err.read())

@@ -12,8 +12,6 @@ from typing import Any
 from tests.waiting import eventually
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
-START_SECONDS = 30
-READY_SECONDS = 60
 
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
@@ -103,7 +101,7 @@ class NatsServer:
             assert self.process.poll() is None, log.read_text()
             return bool(self.ask("healthz")["status"] == "ok")
 
-        eventually(is_healthy, START_SECONDS, otherwise=log, not_yet=OSError)
+        eventually(is_healthy, otherwise=log, not_yet=OSError)
 
     def kill(self) -> None:
         self.process.kill()
@@ -141,7 +139,7 @@ class NatsCluster:
             server.start()
         for server in self.servers:
             server.wait_until_healthy()
-        eventually(self._has_leader, READY_SECONDS, otherwise="the servers choose no leader")
+        eventually(self._has_leader, otherwise="the servers choose no leader")
         return self
 
     def _has_leader(self) -> bool:

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 CONNECTIONS = 3_000
 """Open before the load begins: it is the requests that shall be too many, and not the greetings."""
 CONNECTING_AT_ONCE = 100
-CONNECTIONS_CLOSED_LOOP = 32
+CONNECTIONS_CLOSED_LOOP = 8
+"""Enough to keep it busy, and so few that none has to wait long, also where a neighbour takes most of the cores."""
 
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]

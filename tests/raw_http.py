@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.running import Service
 
-ANSWER_SECONDS = 30
+ANSWER_SECONDS = 60
 
 
 def connect(service: Service) -> socket.socket:

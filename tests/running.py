@@ -23,8 +23,9 @@ from service.journals import make_journal
 from service.settings import Settings
 from service.web.routes.weights import weights_of
 from tests.forking import Forked, environment, fork
+from tests.waiting import PATIENCE_SECONDS
 
-START_SECONDS = 60
+ANSWER_SECONDS = 60
 NO_TLS = False
 """For `verify`: nobody speaks TLS here, and a client takes 30 ms of a core to load the authorities."""
 
@@ -41,7 +42,7 @@ class Service:
         # A shared machine's disk stands still for seconds at times; only tests of overload are about that.
         self.settings = {"queue_seconds_max": 60} | settings
         self.log: list[str] = []
-        self.client = httpx.Client(timeout=30, verify=NO_TLS)
+        self.client = httpx.Client(timeout=ANSWER_SECONDS, verify=NO_TLS)
         self.clients: list[httpx.Client] = []
         """Those of people with keys, to be closed in the end."""
 
@@ -64,7 +65,7 @@ class Service:
         told, runs = threading.Event(), threading.Event()
         self._reader = threading.Thread(target=self._read_log, args=(log, told, runs), daemon=True)
         self._reader.start()
-        assert told.wait(START_SECONDS) and runs.is_set(), "".join(self.log)
+        assert told.wait(PATIENCE_SECONDS) and runs.is_set(), "".join(self.log)
         return self
 
     def _read_log(self, log: int, told: threading.Event, runs: threading.Event) -> None:
@@ -106,10 +107,10 @@ class Service:
         self.start()
 
     def _wait(self) -> int:
-        status = self.process.wait(60)
+        status = self.process.wait(PATIENCE_SECONDS)
         self._reader.join()
         self.client.close()
-        self.client = httpx.Client(timeout=30, verify=NO_TLS)
+        self.client = httpx.Client(timeout=ANSWER_SECONDS, verify=NO_TLS)
         return status
 
     def close(self) -> None:

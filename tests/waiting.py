@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-PATIENCE_SECONDS = 60.0
-"""Far more than anything takes, also on a machine that has more to do."""
+PATIENCE_SECONDS = 150.0
+"""Far more than anything takes, also on a machine that has ten other things to do: it is for what never comes."""
 
 
 def eventually(

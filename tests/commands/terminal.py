@@ -11,7 +11,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-SECONDS_MAX = 40
+SECONDS_MAX = 120
 
 
 class Terminal:

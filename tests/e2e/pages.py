@@ -15,7 +15,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 Open = Callable[..., Any]
 """Opens a page at an address of a service: the fixture `open_page`."""

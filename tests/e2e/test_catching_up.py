@@ -32,13 +32,7 @@ def test_what_is_summarised_stays_so_when_nothing_is_learned(start: Callable[...
     assert summarised_through(service) == through, "the next start need not look at all events"
 
 
-def test_a_stop_while_it_catches_up_is_a_good_one(start: Callable[..., Service]) -> None:
-    service = start(shutdown_seconds=1)
-    lines = [{"model": f"m{i}", "features": [1.0] * 50, "label": 1} for i in range(MODELS)]
-    body = b"\n".join(map(msgspec.json.encode, lines))
-    learned = service.client.post("/stream", content=body, headers=NDJSON, timeout=120)
-    assert learned.text.count('"rounds":1') == MODELS
-    assert service.stop() == 0
+def forget_summaries(service: Service) -> None:
     with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection:
         connection.execute("UPDATE summarised SET through = 0")
         add_functions(connection)
@@ -46,8 +40,21 @@ def test_a_stop_while_it_catches_up_is_a_good_one(start: Callable[..., Service])
         connection.execute(SEAL_MODEL)
         connection.execute("DELETE FROM snapshot")
         connection.commit()
-    service.start()
-    assert service.stop() == 0, "".join(service.log)
+
+
+def test_a_stop_while_it_catches_up_is_a_good_one(start: Callable[..., Service]) -> None:
+    service = start(shutdown_seconds=60)  # had it waited for the catching up, that would be done
+    lines = [{"model": f"m{i}", "features": [1.0] * 50, "label": 1} for i in range(MODELS)]
+    body = b"\n".join(map(msgspec.json.encode, lines))
+    learned = service.client.post("/stream", content=body, headers=NDJSON, timeout=120)
+    assert learned.text.count('"rounds":1') == MODELS
+    assert service.stop() == 0
+    for _ in range(5):  # a service that has the machine to itself may be ready before it is stopped
+        forget_summaries(service)
+        service.start()
+        assert service.stop() == 0, "".join(service.log)
+        if summarised_through(service) == 0:
+            break
     assert summarised_through(service) == 0, "the next start has to catch up"
     service.start()
     assert service.get("/stats?limit=1")["totals"]["rounds"]["revealed"] == MODELS

@@ -1,7 +1,7 @@
 """Three replicas on three servers, servers and replicas killed at random under load: nothing acknowledged is
 lost, nothing counts twice, and all replicas come to the bits that a fold of the log gives.
 
-CHAOS_SECONDS in the environment makes it shorter or longer.
+CHAOS_SECONDS in the environment makes it longer; so does a machine on which less happens in that time.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,11 @@ import pytest
 from tests.nats_servers import NatsCluster, NatsServer
 from tests.running import Service
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "30"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "12"))
+ROUNDS_MIN = int(3 * SECONDS)
+"""So many at least: under elections, but under load too."""
+KILLS_MIN = max(2, int(SECONDS / 6))
+"""Of servers, and of replicas."""
 CLIENTS = 8
 MODELS = ["a", "b", "c"]
 ANSWER_SECONDS = 120.0
@@ -50,9 +54,9 @@ class Client:
         self._account = account
         self._chance = chance
 
-    async def run(self, http: httpx.AsyncClient, until: float) -> None:
+    async def run(self, http: httpx.AsyncClient, is_over: Callable[[], bool]) -> None:
         chance = self._chance
-        while time.monotonic() < until:
+        while not is_over():
             model = chance.choice(MODELS)
             features = [chance.uniform(-1, 1) for _ in range(4)]
             label = 1 if sum(features) > 0 else -1
@@ -102,11 +106,11 @@ class Killer:
         self._chance = chance
         self.kills: Counter[str] = Counter()
 
-    async def run(self, until: float) -> None:
-        await asyncio.gather(self._kill_servers(until), self._kill_replicas(until))
+    async def run(self, is_over: Callable[[], bool]) -> None:
+        await asyncio.gather(self._kill_servers(is_over), self._kill_replicas(is_over))
 
-    async def _kill_servers(self, until: float) -> None:
-        while time.monotonic() < until:
+    async def _kill_servers(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
             await asyncio.sleep(self._chance.uniform(1.0, 6.0))  # an election takes about as long
             leader = await asyncio.to_thread(self._cluster.leader_of, "chaos-log")
             server = (
@@ -115,7 +119,8 @@ class Killer:
                 else self._chance.choice(self._cluster.servers)
             )
             await asyncio.to_thread(self._restart_server, server)
-            self.kills["leader" if server is leader else "server"] += 1
+            self.kills["server"] += 1
+            self.kills["leader"] += server is leader
 
     def _restart_server(self, server: NatsServer) -> None:
         server.kill()
@@ -123,8 +128,8 @@ class Killer:
         server.start()
         server.wait_until_healthy()
 
-    async def _kill_replicas(self, until: float) -> None:
-        while time.monotonic() < until:
+    async def _kill_replicas(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
             await asyncio.sleep(self._chance.uniform(1.0, 4.0))
             replica = self._chance.choice(self._replicas)
             await asyncio.to_thread(replica.kill)
@@ -155,7 +160,6 @@ def test_random_kills_lose_nothing_and_count_nothing_twice(cluster: NatsCluster,
         asyncio.run(under_fire(replicas, account, killer, chance))
         print(len(account.answers), "rounds, slowest", round(account.slowest_seconds, 1), "s")
         print(dict(killer.kills), dict(account.refused), account.lost_predictions, "predictions lost")
-        assert killer.kills["replica"] and killer.kills["leader"] + killer.kills["server"]
         assert_consistent(replicas, account)
     finally:
         for replica in replicas:
@@ -166,13 +170,17 @@ async def under_fire(
     replicas: list[Service], account: Account, killer: Killer, chance: random.Random
 ) -> None:
     until = time.monotonic() + SECONDS
+
+    def is_over() -> bool:
+        killed = min(killer.kills["server"], killer.kills["replica"])
+        return time.monotonic() > until and killed >= KILLS_MIN and len(account.answers) >= ROUNDS_MIN
+
     async with httpx.AsyncClient(timeout=60) as http:
         clients = [Client(replicas, account, random.Random(chance.random())) for _ in range(CLIENTS)]
-        await asyncio.gather(killer.run(until), *(client.run(http, until) for client in clients))
+        await asyncio.gather(killer.run(is_over), *(client.run(http, is_over) for client in clients))
 
 
 def assert_consistent(replicas: list[Service], account: Account) -> None:
-    assert len(account.answers) > 3 * SECONDS, "under elections, but under load too"
     rounds: dict[str, list[int]] = {model: [] for model in MODELS}
     for answer in account.answers.values():
         rounds[answer["model"]].append(answer["rounds"])

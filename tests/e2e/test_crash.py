@@ -10,7 +10,8 @@ import httpx
 
 from tests.running import NO_TLS, Service
 
-KILLS = 20
+KILLS = 8
+"""`make soak ARGS="--kills 100"` goes on for longer."""
 CLIENTS = 8
 MODELS = ["a", "b", "c"]
 
@@ -67,7 +68,7 @@ async def load_until_killed(service: Service, account: Account, chance: random.R
         await asyncio.gather(*clients)
 
 
-def test_twenty_kills_lose_nothing_and_count_nothing_twice(start: Callable[..., Service]) -> None:
+def test_kills_lose_nothing_and_count_nothing_twice(start: Callable[..., Service]) -> None:
     chance = random.Random(20)
     account = Account()
     # Small intervals, so that kills fall into snapshots and trims too.
@@ -89,7 +90,7 @@ def test_twenty_kills_lose_nothing_and_count_nothing_twice(start: Callable[..., 
                 answers[answer.json()["prediction_id"]] = answer.json()
         account.unanswered.clear()
 
-    assert len(account.revealed) > 100 and len(account.learned) > 100
+    assert len(account.revealed) > 30 and len(account.learned) > 30
     total = sum(service.stats(model)["rounds"]["revealed"] for model in MODELS)
     assert total == len(account.revealed) + len(account.learned)
     rounds_seen: dict[str, set[int]] = {model: set() for model in MODELS}

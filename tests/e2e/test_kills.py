@@ -20,11 +20,10 @@ from service.journal.sqlite.schema import SCHEMA_VERSION
 from tests.commands.running import novikoff
 from tests.journal.sqlite.older_schema import make_schema_4
 from tests.running import NO_TLS, Service
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 KILLS = 6
 CLIENTS = 4
-DEADLINE_SECONDS = 30
 
 
 class Client(threading.Thread):
@@ -68,11 +67,11 @@ def test_kills_amid_snapshots_and_trims_lose_nothing(start: Callable[..., Servic
         clients = [Client(service.url, f"{kill}-{number}") for number in range(CLIENTS)]
         for client in clients:
             client.start()
-        eventually(partial(have_answered, clients, chance.randrange(10, 80)), DEADLINE_SECONDS, every=0.001)
+        eventually(partial(have_answered, clients, chance.randrange(10, 80)), PATIENCE_SECONDS, every=0.001)
         os.kill(service.process.pid if victim == "service" else service.writer_pid, signal.SIGKILL)
-        service.process.wait(DEADLINE_SECONDS)
+        service.process.wait(PATIENCE_SECONDS)
         for client in clients:
-            client.join(DEADLINE_SECONDS)
+            client.join(PATIENCE_SECONDS)
         service.kill()
         checked = novikoff("doctor", "--data", service.data)
         assert checked.status == 0, checked.out
@@ -126,7 +125,7 @@ def test_a_migration_that_is_killed_begins_anew(start: Callable[..., Service]) -
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as killed:
             try:
                 writes = partial(has_written, service.data, megabytes)
-                eventually(writes, DEADLINE_SECONDS, not_yet=FileNotFoundError, every=0)
+                eventually(writes, PATIENCE_SECONDS, not_yet=FileNotFoundError, every=0)
             finally:
                 killed.kill()
         assert version_of(service.data) == 1, "the kill came after the migration"

@@ -3,8 +3,6 @@
 import asyncio
 import resource
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,18 +15,8 @@ from service.journal.codec import decode_event, encode
 from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.schema import SCHEMA_VERSION
 from service.journal.sqlite.sealing import SEAL_MODEL, add_functions
-from tests.forking import environment
+from tests.forking import run
 from tests.running import Service, problem_of
-
-
-def novikoff(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "service", *arguments],
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 def test_sigterm_finishes_what_is_under_way_and_exits_with_0(start: Callable[..., Service]) -> None:
@@ -58,13 +46,13 @@ def test_sigterm_finishes_what_is_under_way_and_exits_with_0(start: Callable[...
 
 def test_what_kubernetes_sets_for_a_service_of_our_name_is_told_apart(tmp_path: Path) -> None:
     links = {"port": "tcp://10.0.0.7:80", "service_host": "10.0.0.7", "port_80_tcp_proto": "tcp"}
-    refused = novikoff("serve", "--data", str(tmp_path), **links)
+    refused = run("serve", "--data", str(tmp_path), **links)
     assert refused.returncode == 2 and "enableServiceLinks: false" in refused.stderr, refused
 
 
 def test_a_second_process_cannot_use_the_same_directory(start: Callable[..., Service]) -> None:
     service = start()
-    second = novikoff("serve", "--data", str(service.data), "--port", "0")
+    second = run("serve", "--data", str(service.data), "--port", "0")
     assert second.returncode == 2
     assert f"in use by process {service.process.pid}" in second.stderr
     assert "Traceback" not in second.stderr
@@ -77,7 +65,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path, start: Callable[..., Service]
     connection = sqlite3.connect(tmp_path / "data" / "journal.sqlite")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     connection.close()
-    refused = novikoff("serve", "--data", str(tmp_path / "data"), "--port", "0")
+    refused = run("serve", "--data", str(tmp_path / "data"), "--port", "0")
     assert refused.returncode == 2
     assert f"schema version {SCHEMA_VERSION + 1}" in refused.stderr and "Traceback" not in refused.stderr
 
@@ -91,26 +79,26 @@ def test_a_file_of_somebody_else_is_refused(tmp_path: Path, content: bytes | Non
         connection.close()
     else:
         path.write_bytes(content)
-    refused = novikoff("serve", "--data", str(tmp_path), "--port", "0")
+    refused = run("serve", "--data", str(tmp_path), "--port", "0")
     assert refused.returncode == 2
     assert "journal.sqlite" in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    refused = novikoff("serve", "--data", str(tmp_path / "file" / "data"), "--port", "0")
+    refused = run("serve", "--data", str(tmp_path / "file" / "data"), "--port", "0")
     assert refused.returncode == 2
     assert "cannot be written" in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
-    refused = novikoff("serve", "--data", str(tmp_path), ports=1)
+    refused = run("serve", "--data", str(tmp_path), ports=1)
     assert refused.returncode == 2
     assert "NOVIKOFF_PORTS" in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_a_setting_out_of_range_is_named(tmp_path: Path) -> None:
-    refused = novikoff("serve", "--data", str(tmp_path), pending_max=0)
+    refused = run("serve", "--data", str(tmp_path), pending_max=0)
     assert refused.returncode == 2
     assert "NOVIKOFF_PENDING_MAX" in refused.stderr and "Traceback" not in refused.stderr
 

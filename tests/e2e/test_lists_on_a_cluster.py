@@ -23,7 +23,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def replicas(nats_server: NatsServer, prefix: str, tmp_path: Path) -> Iterator[Replicas]:
-    settings = {"snapshot_every_events": 5, "nats_seconds": 1, **nats_server.settings(prefix)}
+    settings = {"snapshot_every_events": 5, "nats_seconds": 5, **nats_server.settings(prefix)}
     started = [Service(tmp_path, **settings).start() for _ in range(2)]
     yield started
     for service in started:

@@ -12,7 +12,8 @@ from tests.mortals import Mortals
 from tests.running import NO_TLS, Service
 
 CLIENTS = 10
-STEPS = 40
+STEPS = 25
+"""Of each; `make soak` goes on for as long as one likes."""
 MODELS = [f"m{number}" for number in range(5)]
 OVER_EVERY_JOURNAL = True
 

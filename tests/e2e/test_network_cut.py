@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.running import Service, problem_of
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import eventually
 
-recovers = partial(eventually, seconds=40)
+recovers = eventually
 
 
 def figure(service: Service, name: str) -> float:
@@ -37,7 +36,7 @@ def start_replica(nats_server: NatsServer, tmp_path: Path) -> Iterator[Callable[
     prefix = f"cut{time.time_ns()}"
 
     def start_one(**settings: Any) -> Service:
-        service = Service(tmp_path, **{**nats_server.settings(prefix), "nats_seconds": 3, **settings})
+        service = Service(tmp_path, **{**nats_server.settings(prefix), "nats_seconds": 5, **settings})
         services.append(service)
         return service.start()
 
@@ -144,7 +143,7 @@ def test_a_cluster_that_hangs_is_told_of_and_what_was_in_doubt_counts_once(
 def test_a_replica_that_is_cut_off_says_so_and_makes_no_predictions_that_nobody_finds(
     start_replica: Callable[..., Service], proxy: TcpProxy
 ) -> None:
-    far = start_replica(journal=f"nats://127.0.0.1:{proxy.port}", nats_seconds=2)
+    far = start_replica(journal=f"nats://127.0.0.1:{proxy.port}", nats_seconds=4)
     far.learn("m", [1.0, 2.0], 1)
     assert far.client.get("/readyz").status_code == 200
     assert figure(far, "novikoff_journal_connected") == 1

@@ -131,7 +131,7 @@ def test_a_stream_that_is_gone_is_told_of_and_ends_no_part_of_the_service(cluste
     answer = service.client.get("/stats/a")
     assert problem_of(answer) == (503, "journal-unavailable")
     assert "stream not found" in answer.json()["detail"]
-    eventually(lambda: any("housekeeping is done later" in line for line in service.log), 60)
+    eventually(lambda: any("housekeeping is done later" in line for line in service.log))
     assert not any("background task" in line for line in service.log), "".join(service.log)
 
 

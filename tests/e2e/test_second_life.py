@@ -61,7 +61,7 @@ def test_an_event_of_an_ended_life_never_reaches_the_next(start: Callable[..., S
     service = start(models_loaded_max=1, snapshot_every_events=3)
 
     async def all_at_once() -> list[set[int]]:
-        return await asyncio.gather(*(mixed_requests(service, number, 240) for number in range(8)))
+        return await asyncio.gather(*(mixed_requests(service, number, 160) for number in range(8)))
 
     statuses = set().union(*asyncio.run(all_at_once()))
     assert statuses <= {200, 201, 204, 404, 409, 410, 422}, "".join(service.log[-60:])

@@ -34,22 +34,24 @@ def test_a_disk_that_stalls_is_told_at_once_and_those_who_wait_get_their_answers
     with ThreadPoolExecutor(200) as pool:
         with stalled(service.writer_pid):
             waits = pool.submit(service.learn, "m", [1.0], -1)
-            accepted: list[Future[httpx.Response]] = []
+            earlier: list[Future[httpx.Response]] = []
 
             def is_answered_at_once() -> bool:
                 sent = pool.submit(service.client.post, "/learn", json=ROUND)
-                accepted.append(sent)
+                earlier.append(sent)
                 return bool(wait([sent], timeout=AT_ONCE_SECONDS).done)
 
             eventually(is_answered_at_once, otherwise="requests pile up before the disk")
-            later = accepted.pop()
+            later = earlier.pop()
             assert problem_of(later.result()) == (503, "overloaded")
             assert int(later.result().headers["retry-after"]) >= 1
             assert not waits.done(), "an event that may yet be written is neither refused nor answered"
             assert service.refused("/feedback", {"prediction_id": "none", "label": 1}) == (503, "overloaded")
             assert service.stats("m")["rounds"]["revealed"] == 1, "only what is on disk is counted"
-        assert all(answer.result().status_code == 200 for answer in accepted)
-        rounds = [waits.result()["rounds"], *(answer.result().json()["rounds"] for answer in accepted)]
+        accepted = [answer.result() for answer in earlier if answer.result().status_code == 200]
+        for answer in earlier:  # on a busy machine, a refusal may have taken longer than that to come
+            assert answer.result() in accepted or problem_of(answer.result()) == (503, "overloaded")
+        rounds = [waits.result()["rounds"], *(answer.json()["rounds"] for answer in accepted)]
         assert sorted(rounds) == list(range(2, 3 + len(accepted))), "each counts once"
     eventually(
         lambda: service.client.post("/learn", json=ROUND).status_code == 200,

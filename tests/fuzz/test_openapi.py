@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import ignored_auth, negative_data_reject
 
 from service.web.access.keys import make_key
 from tests.fuzz.conftest import fuzzed_service
-from tests.fuzz.effort import effort
+from tests.fuzz.effort import TIMES, effort
 from tests.running import Service
 
 Target = tuple[Service, dict[str, str]]
@@ -73,7 +73,7 @@ def attack(operation: schemathesis.APIOperation, mode: GenerationMode, headers: 
         excluded.append(negative_data_rejection)
 
     @given(case=operation.as_strategy(generation_mode=mode))
-    @effort(15)
+    @effort(10 if TIMES == 1 else 15)
     def send(case: schemathesis.Case) -> None:
         answer = case.call_and_validate(headers=headers, timeout=30, excluded_checks=excluded)
         if answer.status_code >= 500:  # whoever asks for a version that nobody has reached is told to wait

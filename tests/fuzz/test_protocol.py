@@ -11,7 +11,7 @@ import httpx
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.fuzz.effort import effort
+from tests.fuzz.effort import TIMES, effort
 from tests.fuzz.protocol import Expected, Protocol
 from tests.running import Service, problem_of
 
@@ -128,7 +128,9 @@ def test_the_service_does_what_the_protocol_says() -> None:
         models_loaded_max=2,
     ).start()
     try:
-        run_state_machine_as_test(Conversation, settings=effort(40, stateful_step_count=30))  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(
+            Conversation, settings=effort(20 if TIMES == 1 else 40, stateful_step_count=30)
+        )  # type: ignore[no-untyped-call]
         assert not [line for line in Conversation.service.log if "unforeseen" in line]
     finally:
         Conversation.service.close()

@@ -13,6 +13,9 @@ from service.logs import Seldom
 from service.web.problems import last_answer
 
 SWEEP_SECONDS = 1.0
+COUNTED_SECONDS_MAX = 2 * SWEEP_SECONDS
+"""What passes between two sweeps counts up to this. If more has passed, the service was held up or the machine stopped,
+and what clients have sent meanwhile lies unread: the next sweep will know of it."""
 PROBE_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
@@ -58,10 +61,12 @@ class SlowClients:
             "probe": PROBE_SECONDS,
         }
         self._waits: dict[Any, Wait] = {}
+        self._swept_at: float | None = None
+        self._counted_seconds = 0.0
         self._told = Seldom()
 
     def sweep(self, clock: Callable[[], float] = monotonic) -> None:
-        now = clock()
+        now = self._counted(clock())
         waits: dict[Any, Wait] = {}
         for connection in list(self._connections):
             awaited = _awaited(connection)
@@ -74,6 +79,13 @@ class SlowClients:
             if now - wait.since > self._limits[wait.what]:
                 self._end(connection, wait.what)
         self._waits = waits
+
+    def _counted(self, now: float) -> float:
+        """The time that counts for clients."""
+        if self._swept_at is not None:
+            self._counted_seconds += min(now - self._swept_at, COUNTED_SECONDS_MAX)
+        self._swept_at = now
+        return self._counted_seconds
 
     def _end(self, connection: Any, what: str) -> None:
         if what in ("next request", "rest"):

@@ -270,7 +270,7 @@ async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictio
         async def all_are_known() -> bool:
             return (await engine.models.totals.now("")).models == MODELS
 
-        await eventually_async(all_are_known, 60, every=0.05)
+        await eventually_async(all_are_known, every=0.05)
         assert len(engine.fleet.loaded) == 0
         told = [
             await api.request(f"STREAM.INFO.{one}") for one in (subjects.log, subjects.state, subjects.ids)

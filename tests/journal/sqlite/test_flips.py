@@ -24,10 +24,11 @@ from service.journal.sqlite.records import PendingRecord, Record, SnapshotRecord
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
 from service.journal.sqlite.writing import Writing
+from tests.fuzz.effort import TIMES
 
-FLIPS = 80
+FLIPS = 40 * TIMES
 PAGE_BYTES = 8192
-ROUNDS = 400
+ROUNDS = 200
 MODELS = ("first", "second", "third")
 
 

@@ -105,5 +105,5 @@ def test_the_feed_is_bounded_and_does_not_hold_up_the_shutdown(start: Callable[.
         next(frames(lines))
         assert problem_of(service.client.get("/feed")) == (503, "overloaded")
         service.process.terminate()
-        assert service.process.wait(10) == 0
+        assert service.process.wait(40) == 0
         assert list(frames(lines)) == []

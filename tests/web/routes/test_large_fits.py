@@ -1,10 +1,8 @@
 """Fits whose bodies are large: read where nobody else waits for it, and answered like small ones."""
 
 import json
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -16,6 +14,7 @@ from service.engine.model.model import Model
 from service.events import ModelCreated
 from tests.running import Service
 from tests.waiting import eventually
+from tests.work import cpu_seconds
 
 Start = Callable[..., Service]
 
@@ -38,7 +37,7 @@ def fitted(service: Service, name: str, body: bytes, kind: dict[str, str], query
 
 
 def done(service: Service, job: dict[str, Any]) -> dict[str, Any]:
-    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running", 60)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
     return service.get(f"/jobs/{job['id']}")
 
 
@@ -97,12 +96,6 @@ def test_a_large_fit_gives_what_a_small_one_gives(service: Service, name: str, a
         weights.append(service.weights(model))
         service.assert_replay_equals_live(model)
     assert weights[0] == weights[1]
-
-
-def cpu_seconds(pid: int) -> float:
-    """What a process has used of the processor, its children left out."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_the_service_itself_does_not_read_a_large_fit(start: Start) -> None:

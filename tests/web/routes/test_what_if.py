@@ -24,7 +24,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
 def replayed(service: Service, model: str, **wanted: Any) -> dict[str, Any]:
     """The result of a replay that has to work."""
     job = service.post(f"/models/{model}/replay", wanted)
-    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running", seconds=60)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
     job = service.get(f"/jobs/{job['id']}")
     assert job["state"] == "done" and job["kind"] == "replay", job
     result: dict[str, Any] = job["result"]
