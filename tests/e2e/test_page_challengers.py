@@ -45,6 +45,7 @@ def test_the_card_compares_challengers_with_the_champion_and_promotes_one(
     expect(rows.nth(1).locator("th")).to_have_text("original")
     assert service.stats(name)["challengers"]["champion"]["name"] == "arow"
     expect(card(page, "Audit trail")).to_contain_text("arow serves in place of original")
+    expect(card(page, "Settings")).to_contain_text("championarow")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
 
 

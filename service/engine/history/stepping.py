@@ -8,6 +8,7 @@ from service.engine.fleet.waiting import features_bytes
 from service.engine.model.model import Model
 from service.events import (
     AnyEvent,
+    ChallengerAdded,
     ChallengerPromoted,
     ModelCreated,
     ModelFitted,
@@ -54,7 +55,9 @@ def _bytes_of(recorded: Recorded) -> int:
     event = recorded.event
     if isinstance(event, RoundsLearned):
         return sum(table.values.nbytes for table in event.features)
-    return features_bytes(event.features) if isinstance(event, RoundRevealed | RoundLearned) else 0
+    if isinstance(event, RoundRevealed | RoundLearned):
+        return features_bytes(event.features)
+    return len(event.state) if isinstance(event, ModelRolledBack | ChallengerAdded) else 0
 
 
 async def model_at(milestone: Milestone) -> Model | None:

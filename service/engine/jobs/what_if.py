@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import structs
 
 from service.engine.fleet.live import model_from
+from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.events import (
@@ -100,7 +101,8 @@ class OtherWorld:
         first = past.first
         self.mistakes = bytearray()
         self.model = Model(ModelCreated(first.name, first.created_at, settings))
-        self._is_the_same = self.model.settings == first.settings
+        alone = {name: value for name, value in first.settings.items() if name not in NO_CHALLENGERS}
+        self._is_the_same = self.model.settings == alone
         if not past.is_whole:  # else an event will tell
             self.model.began_at = first.began_at
             self.model.version = first.version

@@ -58,18 +58,20 @@ class Replay:
         self._past = Past(task.start, [corrected(event, labels) for event in events] if labels else events)
         self._worlds = [OtherWorld(self._past, settings) for settings in task.settings]
         self._told = 0.0
+        self._is_catching_up = False
 
     def add(self, events: list[AnyEvent]) -> None:
         if labels_in(events):  # of rounds that have been played
             raise WentBack
         self._past.add(events)
+        self._is_catching_up = True
 
     def play(self) -> None:
         for number, world in enumerate(self._worlds):
             world.play(partial(self._report, number))
 
     def _report(self, before: int, share: float) -> None:
-        if time.monotonic() - self._told >= REPORT_SECONDS:
+        if not self._is_catching_up and time.monotonic() - self._told >= REPORT_SECONDS:
             self._told = time.monotonic()
             done = (before + share) / len(self._worlds)
             write_message(Report(progress={"settings": before + 1, "share": round(done, 4)}))

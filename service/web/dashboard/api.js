@@ -4,10 +4,12 @@ import { askForKey, currentKey } from "./key.js";
 
 /** What the service refused, in its own words. */
 export class Problem extends Error {
-  constructor(status, code, detail) {
+  constructor(status, code, detail, oldest) {
     super(detail);
     this.status = status;
     this.code = code;
+    /** Of a version that is gone: the oldest that is not. */
+    this.oldest = oldest;
   }
 }
 
@@ -45,8 +47,8 @@ export function modelPath(root, name) {
 
 async function problemOf(answer) {
   try {
-    const { code, detail } = await answer.json();
-    return new Problem(answer.status, code, detail ?? answer.statusText);
+    const { code, detail, oldest_version: oldest } = await answer.json();
+    return new Problem(answer.status, code, detail ?? answer.statusText, oldest);
   } catch {
     return new Problem(answer.status, "unknown", `the service answered ${answer.status}`);
   }

@@ -7,9 +7,14 @@ import { count, percent, plural, real } from "./format.js";
 const HEADS = ["Learner", "Algorithm", "#Rounds", "#Error", "#Difference", "#Won : lost", "#Evidence", "#Confidence", ""];
 
 /** A share with the interval that it is in. */
-function within(value, interval) {
+export function within(value, interval) {
   if (value === null) return "–";
   return interval ? `${percent(value)} (${percent(interval.low)} to ${percent(interval.high)})` : percent(value);
+}
+
+/** A confidence, which is never all of it. */
+export function confidenceText(confidence) {
+  return confidence > 0.9999 ? "> 99.99%" : percent(confidence);
 }
 
 /** What the evidence comes to, in a sentence. */
@@ -18,7 +23,7 @@ export function evidenceInWords({ champion, line, entered, evidence_needed: need
   const best = line.reduce((a, b) => (b.evidence > a.evidence ? b : a));
   const found =
     best.confidence > 0.5
-      ? `${best.name} is better than ${champion.name} with a confidence of ${percent(best.confidence)}, however often one has looked.`
+      ? `${best.name} is better than ${champion.name} with a confidence of ${confidenceText(best.confidence)}, however often one has looked.`
       : `Nothing is proven yet of any challenger being better than ${champion.name}.`;
   const rule =
     needed === null
@@ -41,8 +46,9 @@ class Line {
     this.element = h("tr", { class: promote ? null : "leads" }, head, this.#cells, h("td", {}, this.#promote));
   }
 
-  show(texts) {
+  show(texts, warm) {
     texts.forEach((text, i) => setText(this.#cells[i], text));
+    this.#cells[0].title = warm ? warmInWords(warm) : "";
   }
 }
 
@@ -70,13 +76,13 @@ export class ChallengersCard {
     const { champion, line } = challengers;
     const shown = [
       [champion.name, false, [algorithm, ...figures(champion), "–", "–", "–", "–"]],
-      ...line.map((one) => [one.name, true, [one.algorithm, ...figures(one), ...against(one)]]),
+      ...line.map((one) => [one.name, true, [named(one), ...figures(one), ...against(one)], one.warm]),
     ];
     const kept = new Map(shown.map(([name, isChallenger]) => [`${isChallenger} ${name}`, null]));
-    for (const [name, isChallenger, texts] of shown) {
+    for (const [name, isChallenger, texts, warm] of shown) {
       const key = `${isChallenger} ${name}`;
       const row = this.#lines.get(key) ?? new Line(name, isChallenger ? (one) => this.#promote(one) : null);
-      row.show(texts);
+      row.show(texts, warm);
       kept.set(key, row);
     }
     const isSame = [...kept.keys()].join() === [...this.#lines.keys()].join();
@@ -95,10 +101,20 @@ export class ChallengersCard {
   }
 }
 
+/** The algorithm of a challenger, and whether it had learned the history before it entered. */
+function named({ algorithm, warm }) {
+  return warm ? `${algorithm}, warm` : algorithm;
+}
+
+function warmInWords({ rounds, mistakes, missed }) {
+  const not = missed ? `, but not ${plural(missed, "round")} just before it entered` : "";
+  return `It had learned ${plural(rounds, "round")} of the history with ${plural(mistakes, "mistake")}${not}. None of them counts here.`;
+}
+
 function figures({ rounds, error_rate: rate, error_rate_interval: interval }) {
   return [count(rounds), within(rate, interval)];
 }
 
 function against({ difference, difference_interval: interval, won, lost, evidence, confidence }) {
-  return [within(difference, interval), `${count(won)} : ${count(lost)}`, real(evidence), percent(confidence)];
+  return [within(difference, interval), `${count(won)} : ${count(lost)}`, real(evidence), confidenceText(confidence)];
 }

@@ -18,7 +18,9 @@ import { SettingsCard } from "./settings_card.js";
 import { Tiles } from "./tiles.js";
 import { TrailCard } from "./trail_card.js";
 import { TryCard } from "./try_card.js";
+import { VersionsBar } from "./versions_bar.js";
 import { WeightsCard } from "./weights_card.js";
+import { WhatIfCard } from "./what_if_card.js";
 
 // The windows of a minute, an hour and a day move on even if nothing happens.
 const QUIET_MS = 10000;
@@ -49,6 +51,9 @@ class ModelView {
     "Pending",
   ]);
   #cards;
+  #weights;
+  #versions;
+  #grid = h("div", { class: "cards" });
 
   constructor(main, name, back) {
     this.#main = main;
@@ -57,6 +62,12 @@ class ModelView {
     this.#header = new Header(name, back);
     const weights = new WeightsCard(name);
     const settings = new SettingsCard(name);
+    const trying = new TryCard(name, weights, settings);
+    const trail = new TrailCard(name);
+    const whatIf = new WhatIfCard(name, settings);
+    for (const card of [trying, trail, settings, whatIf]) card.element.classList.add("of-now");
+    this.#weights = weights;
+    this.#versions = new VersionsBar(name, (stats) => this.#draw(stats ?? this.#stats));
     this.#cards = [
       new ErrorCard(),
       new BoundCard(),
@@ -67,11 +78,12 @@ class ModelView {
       new AskCard(),
       new ExpertsCard(),
       new ChallengersCard(name),
+      whatIf,
       weights,
-      new TryCard(name, weights, settings),
+      trying,
       new BaselinesCard(),
       new DelayCard(),
-      new TrailCard(name),
+      trail,
       settings,
     ];
     const path = `feed?${new URLSearchParams({ model: name })}`;
@@ -90,6 +102,7 @@ class ModelView {
     this.#isClosed = true;
     this.#feed.stop();
     clearInterval(this.#timer);
+    this.#versions.close();
     for (const card of this.#cards) card.close?.();
   }
 
@@ -109,13 +122,25 @@ class ModelView {
 
   #show(stats) {
     if (this.#isClosed || (this.#stats && stats.updated_at < this.#stats.updated_at)) return;
-    if (!this.#stats) {
-      const cards = this.#cards.map((card) => card.element);
-      this.#main.append(this.#tiles.element, h("div", { class: "cards" }, cards));
+    const isFirst = !this.#stats;
+    if (isFirst) {
+      this.#grid.append(...this.#cards.map((card) => card.element));
+      this.#main.append(this.#versions.element, this.#tiles.element, this.#grid);
     }
     this.#stats = stats;
     this.#shownAt = performance.now();
     this.#header.show(stats);
+    this.#versions.follow(stats);
+    if (this.#versions.at === null) this.#draw(stats);
+    else if (isFirst) this.#draw(this.#versions.shown);
+  }
+
+  /** The figures, as they are or were at the version that was chosen. */
+  #draw(stats) {
+    if (this.#isClosed || !this.#stats || !stats) return;
+    const { at } = this.#versions;
+    this.#weights.at = at === null ? null : stats.version;
+    this.#grid.classList.toggle("of-the-past", at !== null);
     this.#tiles.show(
       [
         percent(stats.ewma_error_rate),

@@ -16,10 +16,12 @@ export class SettingsCard {
     this.#name = name;
   }
 
-  /** Settings never change, but a model may be made anew under the same name. */
-  async show({ created_at: created }) {
-    if (this.#asked === created) return;
-    this.#asked = created;
+  /** They change when challengers come, go or are promoted, and when a model is made anew under the same name. */
+  async show({ created_at: created, challengers }) {
+    const { champion, line = [], evidence_needed: needed } = challengers ?? {};
+    const asked = JSON.stringify([created, champion?.name, line.map(({ name }) => name), needed]);
+    if (this.#asked === asked) return;
+    this.#asked = asked;
     try {
       this.value = await getJson(modelPath("models", this.#name));
       const { settings, dimension } = this.value;

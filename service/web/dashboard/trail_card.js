@@ -4,6 +4,7 @@ import { card, h, table } from "./dom.js";
 import { clockTime, count, dateTime, labelText, plural } from "./format.js";
 import { Throttle } from "./timing.js";
 import { lastEvents } from "./trail.js";
+import { CORRECTIONS } from "./trail_words.js";
 
 const SHOWN = 14;
 const SOUGHT = 2 * SHOWN;
@@ -19,10 +20,12 @@ const KINDS = {
   drift: ({ round }) => `the error rose at round ${count(round)}`,
   reset: () => "back to the start",
   rolled_back: ({ to }) => `back to version ${count(to)}`,
-  challenger_added: ({ challenger }) => `the challenger ${challenger} was added`,
+  challenger_added: ({ challenger, warm }) =>
+    `the challenger ${challenger} was added${warm ? `, with ${plural(warm.rounds, "round")} of history learned` : ""}`,
   challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,
   promotion_rule: ({ promote }) => (promote ? "challengers are promoted by evidence" : "nobody is promoted by itself"),
   promoted: ({ challenger, former }) => `${challenger} serves in place of ${former}`,
+  ...CORRECTIONS,
 };
 
 export class TrailCard {
@@ -74,7 +77,7 @@ export class TrailCard {
 }
 
 function row({ seq, kind, at, ...event }) {
-  const isRound = "label" in event;
+  const isRound = "label" in event && !(kind in KINDS);
   const isWrong = kind === "drift" || (kind === "revealed" && event.served !== event.label);
   const told = isRound
     ? [h("td", {}, text(event.label)), h("td", {}, text(event.served))]
@@ -84,7 +87,7 @@ function row({ seq, kind, at, ...event }) {
     { class: isWrong ? "wrong" : null },
     h("td", {}, count(seq)),
     h("td", {}, h("time", { datetime: at, title: dateTime(at) }, clockTime(at))),
-    h("td", {}, kind),
+    h("td", {}, kind, event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
     told,
   );
 }

@@ -5,11 +5,10 @@
 
 import { getJson, modelPath } from "./api.js";
 
-/** The `most` weights of each class that are farthest from zero, the bias among them. */
-export async function loadWeights(model, most) {
-  const answer = await getJson(
-    `${modelPath("models", model)}/weights?${new URLSearchParams({ largest: most })}`,
-  );
+/** The `most` weights of each class that are farthest from zero, the bias among them; now or `at` a version. */
+export async function loadWeights(model, most, at = null) {
+  const asked = new URLSearchParams({ largest: most, ...(at === null ? {} : { at }) });
+  const answer = await getJson(`${modelPath("models", model)}/weights?${asked}`);
   return readWeights(answer, most);
 }
 

@@ -8,6 +8,7 @@ import { largest, loadWeights } from "./weights.js";
 
 const SHOWN = 14;
 const EVERY_MS = 1500;
+const PAST_EVERY_MS = 150;
 const SLOW = 20;
 
 export class WeightsCard {
@@ -21,6 +22,8 @@ export class WeightsCard {
   #size = 0;
   /** The weights as last read: see weights.js. */
   current = null;
+  /** The version whose weights are shown; null for those of now. */
+  at = null;
   element;
 
   constructor(name) {
@@ -34,7 +37,7 @@ export class WeightsCard {
 
   show({ version, updates, features }) {
     this.#size = features.weights;
-    const wanted = `${version}:${updates}`;
+    const wanted = `${version}:${updates}:${this.at}`;
     if (wanted === this.#wanted) return;
     this.#wanted = wanted;
     this.#read.ask();
@@ -44,11 +47,12 @@ export class WeightsCard {
   async load() {
     const began = performance.now();
     try {
-      this.current = await loadWeights(this.#name, SHOWN);
+      this.current = await loadWeights(this.#name, SHOWN, this.at);
     } catch {
       return; // The feed will ask again.
     }
-    this.#read.ms = Math.max(EVERY_MS, SLOW * (performance.now() - began));
+    const every = this.at === null ? EVERY_MS : PAST_EVERY_MS;
+    this.#read.ms = Math.max(every, SLOW * (performance.now() - began));
     this.#draw();
   }
 

@@ -105,6 +105,7 @@ def same_but_for_the_name(one: httpx.Response, other: httpx.Response) -> bool:
         ("DELETE", "/models/{}", None),
         ("POST", "/models/{}/reset", None),
         ("POST", "/models/{}/challengers", {"name": "c"}),
+        ("POST", "/models/{}/challengers", {"name": "c", "start": "history"}),
         ("DELETE", "/models/{}/challengers/c", None),
         ("POST", "/models/{}/promote", {"challenger": "c"}),
         ("GET", "/stats/{}?at=1", None),

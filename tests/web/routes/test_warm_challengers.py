@@ -142,14 +142,14 @@ def test_rounds_that_come_meanwhile_are_caught_up_with(service: Service, name: s
         f"/models/{name}/challengers",
         {"name": "warm", "start": "history", "learner": {"algorithm": "arow"}, "features": {"fourier": {}}},
     )
-    while service.get(f"/jobs/{job['id']}")["state"] == "running":
+    for _ in range(5):
         service.stream(lines[:20], name)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running", seconds=60)
     job = service.get(f"/jobs/{job['id']}")
     assert job["state"] == "done", job
     service.stream(lines[:20], name)
     found, revealed = line(service, name, "warm"), service.stats(name)["rounds"]["revealed"]
     assert found["warm"]["rounds"] + found["warm"]["missed"] + found["rounds"] == revealed
-    assert found["warm"]["rounds"] > 400 or revealed - found["rounds"] == 400
     service.assert_replay_equals_live(name)
 
 
@@ -193,18 +193,3 @@ def test_a_job_may_be_cancelled_or_killed_and_the_model_is_as_it_was(start: Call
     service.start()
     assert problem_of(service.client.get(f"/jobs/{job['id']}")) == (404, "unknown-job")
     assert service.get("/models/m/export") == before
-
-
-def test_one_whose_model_was_reset_meanwhile_does_not_enter(service: Service, name: str) -> None:
-    live_on([(service, name)], rounds=20)
-    block = [{"features": [1.0, 1.0, 0.5], "label": 1}, {"features": [-1.0, 2.0, 0.5], "label": -1}] * 600
-    service.stream(block, name)
-    job = service.post(f"/models/{name}/challengers", {"name": "slow", "start": "history", **SLOW})
-    service.post(f"/models/{name}/rollback", {"to": service.stats(name)["version"] - 3})
-    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running", seconds=60)
-    job = service.get(f"/jobs/{job['id']}")
-    challengers = service.stats(name)["challengers"]
-    if job["state"] == "failed":  # else it had not begun to read when the model was rolled back
-        assert "rolled back" in job["error"] or "changed meanwhile" in job["error"], job
-        assert not challengers or not challengers["line"]
-    service.assert_replay_equals_live(name)

@@ -144,6 +144,18 @@ def test_a_model_that_began_as_another_is_replayed_from_there(service: Service, 
     assert service.stats(f"{name}-twin")["version"] == version + 10
 
 
+def test_the_same_settings_take_its_fits_also_beside_challengers(service: Service, name: str) -> None:
+    service.create(name, challengers={"arow": {"learner": {"algorithm": "arow"}}})
+    live_on([(service, name)], rounds=30)
+    examples = [{"features": [x, 1.0, 0.0], "label": 1 if x > 0 else -1} for x in (1.0, -2.0, 3.0)]
+    job = service.post(f"/models/{name}/fit", {"examples": examples})
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] == "done", seconds=60)
+    live_on([(service, name)], rounds=12)
+    result = replayed(service, name, settings={}, **{"as": f"{name}-twin"})
+    assert result["settings"][0]["curve"] == result["live"]["curve"]
+    assert service.weights(f"{name}-twin") == service.weights(name)
+
+
 @pytest.mark.parametrize(
     ("wanted", "field"),
     [

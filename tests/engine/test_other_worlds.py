@@ -1,0 +1,146 @@
+"""A history played through other settings as it comes, and what a challenger takes along from that."""
+
+from typing import Any
+
+import pytest
+
+from service.engine.jobs.what_if import OtherWorld, Past, WentBack
+from service.engine.model.model import Model
+from service.events import (
+    ChallengerAdded,
+    DimensionFixed,
+    ModelCreated,
+    ModelReset,
+    ModelRolledBack,
+    WarmStart,
+)
+from service.journal.codec import decode_event, encode
+from service.web.routes.model_settings import ModelLimits, ModelSettings
+from tests.late_labels import Late
+
+LIMITS = ModelLimits(1000, 100, 512, 10**7)
+LABELS = ["a", "b", "c"]
+
+
+def settings_of(**given: Any) -> dict[str, Any]:
+    return ModelSettings.model_validate({"labels": None, **given}).complete(LIMITS)
+
+
+AROW = settings_of(learner={"algorithm": "arow"}, features={"standardize": True})
+
+
+def story(**given: Any) -> Late:
+    """A model that begins."""
+    created = ModelCreated("m", 1, settings_of(**given))
+    stream = Late(Model(created))
+    stream.events.append(created)
+    stream.apply(DimensionFixed("m", 1, 4))
+    return stream
+
+
+def played(past: Past, settings: dict[str, Any]) -> OtherWorld:
+    world = OtherWorld(past, settings)
+    world.play(lambda share: None)
+    return world
+
+
+def entering(world: OtherWorld, past: Past, stream: Late) -> ChallengerAdded:
+    """The event with which what a world has learned enters as a challenger."""
+    own = {
+        name: AROW[name] for name in ("learner", "features", "multiclass", "tie", "classes_max", "size_max")
+    }
+    start = WarmStart(past.first.version, past.live.version, len(world.mistakes), sum(world.mistakes))
+    stream.at += 1
+    event = ChallengerAdded("m", stream.at, "warm", own, start, world.learner_bytes())
+    read = decode_event(encode(event))
+    assert isinstance(read, ChallengerAdded)
+    return read
+
+
+def learn(stream: Late, many: int, seed: int) -> None:
+    for number in range(many):
+        stream.learn([number % 3 - 1.0, seed * 0.5, 1.0, number % 5 - 2.0], LABELS[(number + seed) % 3])
+
+
+def test_events_that_come_later_are_played_as_if_they_had_been_there() -> None:
+    stream = story()
+    learn(stream, 60, seed=1)
+    stream.apply(ModelReset("m", stream.at + 1))
+    learn(stream, 60, seed=2)
+    whole = played(Past(None, list(stream.events)), AROW)
+    past = Past(None, stream.events[:40])
+    world = played(past, AROW)
+    for first, last in ((40, 41), (41, 90), (90, 90), (90, len(stream.events))):
+        past.add(stream.events[first:last])
+        world.play(lambda share: None)
+    assert world.model.to_bytes() == whole.model.to_bytes()
+    assert world.mistakes == whole.mistakes and world.learner_bytes() == whole.learner_bytes()
+
+
+def test_a_late_label_whose_prediction_was_passed_counts_against_what_would_be_served_by_then() -> None:
+    stream = story()
+    stream.predict([1.0, 1.0, 1.0, 1.0])  # of no class that is known
+    for number in range(10):
+        stream.learn([1.0, 1.0, 1.0, number % 2 * 0.1], "a")
+        stream.learn([-1.0, -1.0, -1.0, number % 2 * 0.1], "b")
+    past = Past(None, list(stream.events))
+    world = played(past, AROW)
+    before = len(stream.events)
+    stream.reveal(0, "a")
+    past.add(stream.events[before:])
+    world.play(lambda share: None)
+    assert past.mistakes[-1] == 1 and world.mistakes[-1] == 0
+    assert world.model.revealed == stream.model.revealed == len(world.mistakes)
+
+
+def test_a_rollback_to_what_was_passed_is_refused() -> None:
+    stream = story()
+    learn(stream, 30, seed=1)
+    then, state = stream.model.version, stream.model.to_bytes()
+    learn(stream, 30, seed=2)
+    past = Past(None, list(stream.events))
+    world = played(past, AROW)
+    past.add([ModelRolledBack("m", stream.at + 1, then, state)])
+    with pytest.raises(WentBack):
+        world.play(lambda share: None)
+
+
+def test_one_enters_with_classes_and_rounds_that_came_after_its_history() -> None:
+    stream = story()
+    learn(stream, 60, seed=1)
+    past = Past(None, list(stream.events))
+    event = entering(played(past, AROW), past, stream)
+    stream.learn([1.0, 2.0, 3.0, 4.0], "new")
+    stream.apply(event)
+    assert stream.model.contest is not None
+    warm = stream.model.contest.challengers["warm"]
+    assert warm.warm is not None and (warm.warm.rounds, warm.warm.missed) == (60, 1)
+    assert warm.record.rounds == warm.duel.rounds == 0
+    stream.learn([1.0, 2.0, 3.0, 4.0], "new")
+    assert warm.record.rounds == 1
+    again = Model.from_bytes(stream.model.to_bytes())
+    assert again.to_bytes() == stream.model.to_bytes() and again.contest is not None
+    assert again.contest.challengers["warm"].warm == warm.warm
+
+
+@pytest.mark.parametrize("happened", ["reset", "rollback", "the name is taken"])
+def test_one_whose_past_is_no_longer_that_of_the_model_does_not_enter(happened: str) -> None:
+    stream = story()
+    learn(stream, 20, seed=1)
+    then, state = stream.model.version, stream.model.to_bytes()
+    learn(stream, 20, seed=1)
+    past = Past(None, list(stream.events))
+    event = entering(played(past, AROW), past, stream)
+    stream.at += 1
+    if happened == "reset":
+        stream.apply(ModelReset("m", stream.at))
+    elif happened == "rollback":
+        stream.apply(ModelRolledBack("m", stream.at, then, state))
+    else:
+        stream.apply(ChallengerAdded("m", stream.at, "warm", event.settings))
+    stream.apply(event)
+    assert stream.model.contest is not None
+    entered = stream.model.contest.challengers.get("warm")
+    assert (
+        entered is None if happened != "the name is taken" else entered is not None and entered.warm is None
+    )
