@@ -109,6 +109,8 @@ class RoundRevealed(Event, frozen=True, tag="revealed"):
     updates_seen: int
     certainty: Certainty | None = None
     weight: float = 1.0
+    tag: str | None = None
+    """A word of the client's by which its rounds are found again."""
 
 
 class RoundLearned(Event, frozen=True, tag="learned"):
@@ -118,6 +120,7 @@ class RoundLearned(Event, frozen=True, tag="learned"):
     label: Label
     features: Any
     weight: float = 1.0
+    tag: str | None = None
 
 
 class Table(msgspec.Struct, frozen=True, array_like=True):
@@ -304,6 +307,7 @@ class Prediction(msgspec.Struct, frozen=True, array_like=True):
     updates: int
     certainty: Certainty | None = None
     """None if a version made it that did not know of it."""
+    tag: str | None = None
 
 
 def features_of(event: RoundsLearned) -> list[Any]:
@@ -336,6 +340,7 @@ def revealed(prediction: Prediction, at: int, label: Label, weight: float = 1.0)
         prediction.updates,
         prediction.certainty,
         weight,
+        prediction.tag,
     )
 
 
@@ -351,4 +356,5 @@ def prediction_in(event: RoundRevealed) -> Prediction:
         event.version_seen,
         event.updates_seen,
         event.certainty,
+        event.tag,
     )

@@ -57,8 +57,9 @@ class AsyncClient:
         id: str | None = None,
         explain: int = 0,
         min_version: int = 0,
+        tag: str | None = None,
     ) -> Prediction:
-        return await self._send(calls.predict(model, features, id, explain, min_version))
+        return await self._send(calls.predict(model, features, id, explain, min_version, tag))
 
     async def feedback(self, prediction_id: str, label: Label, *, weight: float = 1.0) -> Outcome:
         return await self._send(calls.feedback(prediction_id, label, weight))
@@ -72,9 +73,16 @@ class AsyncClient:
         return await self._send(correction_calls.void(prediction_id))
 
     async def learn(
-        self, model: str, features: Features, label: Label, *, id: str | None = None, weight: float = 1.0
+        self,
+        model: str,
+        features: Features,
+        label: Label,
+        *,
+        id: str | None = None,
+        weight: float = 1.0,
+        tag: str | None = None,
     ) -> Learned:
-        return await self._send(calls.learn(model, features, label, id, weight))
+        return await self._send(calls.learn(model, features, label, id, weight, tag))
 
     async def learn_many(
         self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True

@@ -85,18 +85,15 @@ def make_id() -> str:
     return f"c{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
 
 
-# Rounds
-
-
 def predict(
-    model: str, features: Features, id: str | None, explain: int, min_version: int
+    model: str, features: Features, id: str | None, explain: int, min_version: int, tag: str | None
 ) -> Call[Prediction]:
     body: dict[str, Any] = {"model": model, "features": features, "id": id or make_id()}
     if explain:
         body["explain"] = explain
     if min_version:
         body["min_version"] = min_version
-    return _post("/predict", body, Prediction)
+    return _post("/predict", _tagged(body, tag), Prediction)
 
 
 def feedback(prediction_id: str, label: Label, weight: float) -> Call[Outcome]:
@@ -104,9 +101,15 @@ def feedback(prediction_id: str, label: Label, weight: float) -> Call[Outcome]:
     return _post("/feedback", _weighing(body, weight), Outcome)
 
 
-def learn(model: str, features: Features, label: Label, id: str | None, weight: float) -> Call[Learned]:
+def learn(
+    model: str, features: Features, label: Label, id: str | None, weight: float, tag: str | None
+) -> Call[Learned]:
     body: dict[str, Any] = {"model": model, "features": features, "label": label, "id": id or make_id()}
-    return _post("/learn", _weighing(body, weight), Learned)
+    return _post("/learn", _tagged(_weighing(body, weight), tag), Learned)
+
+
+def _tagged(body: dict[str, Any], tag: str | None) -> dict[str, Any]:
+    return body if tag is None else body | {"tag": tag}
 
 
 def _weighing(body: dict[str, Any], weight: float) -> dict[str, Any]:

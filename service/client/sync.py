@@ -61,13 +61,14 @@ class Client:
         id: str | None = None,
         explain: int = 0,
         min_version: int = 0,
+        tag: str | None = None,
     ) -> Prediction:
         """Ask for a label; reveal the true one later by its `prediction_id`.
 
         `explain` asks for so many of the largest terms of the score. With a `min_version`, a replica that has not
-        heard of that version waits until it has.
+        heard of that version waits until it has. `tag` is a word of yours by which the round is found again.
         """
-        return self._send(calls.predict(model, features, id, explain, min_version))
+        return self._send(calls.predict(model, features, id, explain, min_version, tag))
 
     def feedback(self, prediction_id: str, label: Label, *, weight: float = 1.0) -> Outcome:
         """Reveal the true label of a prediction: the model learns it, once, as if it came `weight` times."""
@@ -82,10 +83,17 @@ class Client:
         return self._send(correction_calls.void(prediction_id))
 
     def learn(
-        self, model: str, features: Features, label: Label, *, id: str | None = None, weight: float = 1.0
+        self,
+        model: str,
+        features: Features,
+        label: Label,
+        *,
+        id: str | None = None,
+        weight: float = 1.0,
+        tag: str | None = None,
     ) -> Learned:
         """A whole round at once: the prediction as it would have been, then the label is learned."""
-        return self._send(calls.learn(model, features, label, id, weight))
+        return self._send(calls.learn(model, features, label, id, weight, tag))
 
     def learn_many(
         self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True

@@ -1,3 +1,4 @@
+# long: the whole protocol of a round, step by step
 """The protocol of rounds: predict, reveal, learn. An event is appended, then applied, then answered."""
 
 from typing import Any
@@ -8,7 +9,7 @@ from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.model.checks import Sent, check_label
 from service.engine.model.outcomes import Round
-from service.engine.names import check_id
+from service.engine.names import TAG_CHARS_MAX, check_id, check_text
 from service.engine.rounds.dry_runs import DryRuns
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.expiry import Expiry
@@ -74,21 +75,31 @@ class Rounds:
             pending_bytes_max=pending_bytes_max,
         )
 
-    async def predict(self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0) -> Answered:
+    async def predict(
+        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0, tag: str | None = None
+    ) -> Answered:
         """Serve a prediction and keep it until its label comes; explained by the `terms` largest terms of its score."""
+        if tag is not None:
+            check_text("tag", tag, TAG_CHARS_MAX)
         if prediction_id is None:
             await check_in_touch(self._journal)
-            return await self._predict(name, sent, None, None, terms)
+            return await self._predict(name, sent, None, None, terms, tag)
         check_id(prediction_id)
         await self.locks.acquire(prediction_id)
         try:
             earlier = await self._served_before(prediction_id)
-            return await self._predict(name, sent, prediction_id, earlier, terms)
+            return await self._predict(name, sent, prediction_id, earlier, terms, tag)
         finally:
             self.locks.release(prediction_id)
 
     async def _predict(
-        self, name: str, sent: Sent, prediction_id: str | None, earlier: Prediction | None, terms: int
+        self,
+        name: str,
+        sent: Sent,
+        prediction_id: str | None,
+        earlier: Prediction | None,
+        terms: int,
+        tag: str | None,
     ) -> Answered:
         """`earlier` is the prediction that was served before under this id."""
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
@@ -100,12 +111,18 @@ class Rounds:
             if live.held is not None:
                 await live.released()
             self._fleet.check_loaded(live)
-            return await self._serve(live, example, prediction_id, earlier, terms)
+            return await self._serve(live, example, prediction_id, earlier, terms, tag)
         finally:
             live.pins -= 1
 
     async def _serve(
-        self, live: Live, example: Any, prediction_id: str | None, earlier: Prediction | None, terms: int
+        self,
+        live: Live,
+        example: Any,
+        prediction_id: str | None,
+        earlier: Prediction | None,
+        terms: int,
+        tag: str | None,
     ) -> Answered:
         model = live.model
         name = model.name
@@ -123,7 +140,7 @@ class Rounds:
         chosen = prediction_id or make_prediction_id(at)
         label = model.labels.label(served)
         prediction = Prediction(
-            chosen, name, at, features, label, score, model.version, model.updates, certainty
+            chosen, name, at, features, label, score, model.version, model.updates, certainty, tag
         )
         others_may_choose_it = prediction_id is not None and self._journal.is_shared
         if not await self._keep(live, prediction, wait=others_may_choose_it):
@@ -172,24 +189,38 @@ class Rounds:
         return Round(prediction_id, prediction.model, prediction.served, label, appended.applied, False)
 
     async def learn(
-        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float = 1.0
+        self,
+        name: str,
+        sent: Sent,
+        label: Label,
+        prediction_id: str | None,
+        weight: float = 1.0,
+        tag: str | None = None,
     ) -> Round:
         """Predict and reveal at once. With an id, a retry is not learned twice."""
+        if tag is not None:
+            check_text("tag", tag, TAG_CHARS_MAX)
         if weight != 1.0:
             self._check_weight(weight)
         if prediction_id is None:
-            return await self._learn(name, sent, label, None, weight)
+            return await self._learn(name, sent, label, None, weight, tag)
         check_id(prediction_id)
         await self.locks.acquire(prediction_id)
         try:
             if await self._awaits_label(prediction_id):
                 raise id_taken(prediction_id)
-            return await self._learn(name, sent, label, prediction_id, weight)
+            return await self._learn(name, sent, label, prediction_id, weight, tag)
         finally:
             self.locks.release(prediction_id)
 
     async def _learn(
-        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float
+        self,
+        name: str,
+        sent: Sent,
+        label: Label,
+        prediction_id: str | None,
+        weight: float,
+        tag: str | None,
     ) -> Round:
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
         live.pins += 1
@@ -197,7 +228,7 @@ class Rounds:
             example = await self._examples.read(live, sent)
             features = live.model.features.encode(example)
             new = check_label(live.model, label, live.new_labels)
-            event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight)
+            event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight, tag)
             appended = await self._fleet.append(live, event, new)
         finally:
             live.pins -= 1

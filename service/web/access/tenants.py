@@ -49,13 +49,13 @@ class TenantRounds:
         self._rounds = rounds
 
     def predict(
-        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0
+        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0, tag: str | None = None
     ) -> Coroutine[Any, Any, Answered]:
         _check_chosen(prediction_id)
         key = restricted_key()
         if key is None:
-            return self._rounds.predict(name, sent, prediction_id, terms)
-        return self._predict(key, name, sent, prediction_id, terms)
+            return self._rounds.predict(name, sent, prediction_id, terms, tag)
+        return self._predict(key, name, sent, prediction_id, terms, tag)
 
     def dry_run(self, name: str, sent: Sent, terms: int = 0) -> Coroutine[Any, Any, Answered]:
         check_own(name)
@@ -73,27 +73,42 @@ class TenantRounds:
         return self._reveal(key, prediction_id, label, weight)
 
     def learn(
-        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float = 1.0
+        self,
+        name: str,
+        sent: Sent,
+        label: Label,
+        prediction_id: str | None,
+        weight: float = 1.0,
+        tag: str | None = None,
     ) -> Coroutine[Any, Any, Round]:
         _check_chosen(prediction_id)
         key = restricted_key()
         if key is None:
-            return self._rounds.learn(name, sent, label, prediction_id, weight)
-        return self._learn(key, name, sent, label, prediction_id, weight)
+            return self._rounds.learn(name, sent, label, prediction_id, weight, tag)
+        return self._learn(key, name, sent, label, prediction_id, weight, tag)
 
-    async def _predict(self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int) -> Answered:
+    async def _predict(
+        self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int, tag: str | None
+    ) -> Answered:
         check_own(name)
         with with_public_ids(key):
-            done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms)
+            done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms, tag)
         public = _public_id(key, done.prediction.prediction_id)
         return structs.replace(done, prediction=structs.replace(done.prediction, prediction_id=public))
 
     async def _learn(
-        self, key: Key, name: str, sent: Sent, label: Label, chosen: str | None, weight: float
+        self,
+        key: Key,
+        name: str,
+        sent: Sent,
+        label: Label,
+        chosen: str | None,
+        weight: float,
+        tag: str | None,
     ) -> Round:
         check_own(name)
         with with_public_ids(key):
-            done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight)
+            done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight, tag)
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
     async def _reveal(self, key: Key, prediction_id: str, label: Label, weight: float) -> Round:

@@ -217,6 +217,8 @@ def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
         told["prediction_id"] = told.pop("corrects")
     if told.get("prediction_id"):
         told["prediction_id"] = public_id(told["prediction_id"])
+    if told.get("tag") is None:
+        told.pop("tag", None)
     if "predicted_at" in told:
         told["predicted_at"] = timestamp(told["predicted_at"])
     if told.get("warm") is not None:

@@ -10,7 +10,7 @@ import msgspec
 from service.engine.model.checks import LabelSent, plain_label
 from service.engine.model.labels import Labels
 from service.engine.model.outcomes import BlockOutcome, Round
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN, TAG_CHARS_MAX
 from service.engine.rounds.explanation import Answered
 from service.errors import InvalidRequest
 from service.events import Label
@@ -57,6 +57,13 @@ Weight = Annotated[
     float,
     msgspec.Meta(description="how often the reveal counts", extra_json_schema={"exclusiveMinimum": 0}),
 ]
+Tag = Annotated[
+    str | None,
+    msgspec.Meta(
+        description="a word of yours by which the round is found again: whose it is, say",
+        extra_json_schema={"maxLength": TAG_CHARS_MAX},
+    ),
+]
 Probability = Annotated[
     float | None,
     msgspec.Meta(
@@ -79,6 +86,7 @@ class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
     dry: Annotated[
         bool, msgspec.Meta(description="look only: no model is made, and nothing waits for a label")
     ] = False
+    tag: Tag = None
 
 
 class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,6 +101,7 @@ class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
     label: LabelSent
     id: Name | None = None
     weight: Weight = 1.0
+    tag: Tag = None
 
 
 class Contribution(msgspec.Struct):
@@ -174,7 +183,7 @@ def endpoints(
                 raise InvalidRequest.at("id", "must not be sent with `dry`: nothing will wait for a label")
             served = await rounds.dry_run(body.model, body.features, body.explain)
         else:
-            served = await rounds.predict(body.model, body.features, body.id, body.explain)
+            served = await rounds.predict(body.model, body.features, body.id, body.explain, body.tag)
         answer = predict_answer(served)
         if body.explain:
             answer.explanation = [Contribution(*term) for term in served.explanation]
@@ -198,7 +207,7 @@ def endpoints(
         could have asked about: its label is here already.
         """
         label = check_label(body.label)
-        done = await rounds.learn(body.model, body.features, label, body.id, body.weight)
+        done = await rounds.learn(body.model, body.features, label, body.id, body.weight, body.tag)
         return learn_answer(done), REPLAYED if done.replayed else ()
 
     endpoint = partial(

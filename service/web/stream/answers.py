@@ -170,13 +170,8 @@ class StreamAnswers:
                     self._wrong[at] = line
                     continue
                 model = line.model or self._model
-                if (
-                    line.features is None
-                    or line.label is None
-                    or line.id
-                    or line.prediction_id
-                    or line.weight is not None
-                ):
+                own = line.id or line.prediction_id or (line.weight, line.tag) != (None, None)
+                if line.features is None or line.label is None or own:
                     await self._learn_all(runs)
                     if self.ended_by is not None:
                         return
@@ -202,7 +197,7 @@ class StreamAnswers:
     async def _one(self, line: Line, model: str | None) -> object:
         weight = 1.0 if line.weight is None else line.weight
         if line.prediction_id is not None:
-            if line.label is None or line.features is not None or line.id is not None:
+            if line.label is None or line.features is not None or line.id is not None or line.tag is not None:
                 raise InvalidRequest.at("prediction_id", "goes with a label, and with nothing else")
             done = await self._rounds.reveal(line.prediction_id, check_label(line.label), weight)
             self.tally.add_rounds(1, done.outcome.mistake)
@@ -212,12 +207,12 @@ class StreamAnswers:
         if line.label is None:
             if line.weight is not None:
                 raise InvalidRequest.at("weight", "goes with a label")
-            served = await self._rounds.predict(_named(model), line.features, line.id)
+            served = await self._rounds.predict(_named(model), line.features, line.id, tag=line.tag)
             self.tally.lines += 1
             self.tally.predicted += 1
             return predict_answer(served)
         label = check_label(line.label)
-        done = await self._rounds.learn(_named(model), line.features, label, line.id, weight)
+        done = await self._rounds.learn(_named(model), line.features, label, line.id, weight, line.tag)
         self.tally.add_rounds(1, done.outcome.mistake)
         return learn_answer(done)
 

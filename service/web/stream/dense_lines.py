@@ -73,8 +73,8 @@ def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, Lab
             line = decoder.decode(head + b"]" + tail)
         except UNDECODABLE:
             return None
-        others = (line.id, line.prediction_id, line.weight)
-        if line.features != [] or line.label is None or others != (None, None, None):
+        others = {line.id, line.prediction_id, line.weight, line.tag}
+        if line.features != [] or line.label is None or others != {None}:
             return None
         models.add(line.model)
         labels[tail] = line.label

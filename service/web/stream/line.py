@@ -16,6 +16,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     label: LabelSent | None = None
     id: str | None = None
     weight: float | None = None
+    tag: str | None = None
 
 
 decoder = msgspec.json.Decoder(Line)

@@ -31,7 +31,7 @@ def as_one_run(lines: Part, stream_model: str | None) -> tuple[str, Run] | None:
         try:
             models = {line.model for line in given}
             ids = {line.id for line in given} | {line.prediction_id for line in given}
-            weights = {line.weight for line in given}
+            weights = {line.weight for line in given} | {line.tag for line in given}
         except AttributeError:  # there are errors among them
             return None
         features = [line.features for line in given]

@@ -1,0 +1,162 @@
+"""Rebuilds while other things happen: kills, loads, restarts, other replicas."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.running import NO_TLS, Service
+from tests.waiting import eventually
+from tests.web.routes.test_corrections import correct, label_of, lived, point, rebuilt, substance, void
+from tests.web.routes.test_what_if import replayed
+
+Start = Callable[..., Service]
+
+
+def stopped_rebuild(service: Service, prediction_id: str) -> int:
+    """Correct a round, and stop the process of the rebuild before it is done; the process."""
+    model = prediction_id.rpartition("-")[0]
+    label = 1
+    while True:
+        label = -label
+        correct(service, prediction_id, label)
+        while service.stats(model)["corrections"]["rebuilding"]:
+            try:
+                worker = service.child_running("rebuild_process")
+                os.kill(worker, signal.SIGSTOP)
+            except (ValueError, ProcessLookupError):
+                continue  # it is not there yet, or it has just ended
+            return worker
+
+
+def kill(service: Service, worker: int) -> None:
+    """SIGKILL to the service, and then to the process that it has left behind, stopped as that is."""
+    service.process.kill()
+    os.kill(worker, signal.SIGKILL)
+    service.kill()
+
+
+def test_a_kill_amid_a_rebuild_leaves_the_model_as_it_was(start: Start) -> None:
+    service = start()
+    lived(service, "m", wrong={}, rounds=40)
+    lived(service, "twin", wrong={5: -1}, rounds=40)
+    before = substance(service, "m")
+    worker = stopped_rebuild(service, "m-5")
+    told = service.stats("m")["corrections"]
+    assert told["rebuilding"] and (told["in_force"] or substance(service, "m") == before)
+    service.learn("m", point(40), label_of(40))
+    service.learn("twin", point(40), label_of(40))
+    live = substance(service, "m")
+    kill(service, worker)
+    service.start()
+    assert service.get("/stats?fields=rounds")["totals"]["rounds"]["revealed"] == 82
+    after = service.stats("m")
+    assert after["corrections"] == told or after["corrections"]["in_force"] > told["in_force"]
+    correct(service, "m-5", -1)
+    rebuilt(service, "m")
+    assert substance(service, "m") == substance(service, "twin") != live
+    service.assert_replay_equals_live("m")
+
+
+def test_what_was_due_is_taken_up_when_the_model_is_used_again(start: Start) -> None:
+    service = start(models_loaded_max=1)
+    lived(service, "m", wrong={6: 1}, rounds=20)
+    lived(service, "twin", wrong={}, rounds=20)
+    worker = stopped_rebuild(service, "m-5")
+    kill(service, worker)
+    service.start()
+    service.learn("other", [1.0], 1)
+    rebuilt(service, "m")
+    correct(service, "m-5", label_of(5))
+    service.learn("other", [1.0], 1)  # so that it would be unloaded, if nothing kept it
+    correct(service, "m-6", label_of(6))
+    rebuilt(service, "m")
+    service.restart()
+    assert substance(service, "m") == substance(service, "twin")
+    service.assert_replay_equals_live("m")
+
+
+class Busy(threading.Thread):
+    """Learns, predicts and reveals until it is told to stop."""
+
+    def __init__(self, url: str, number: int, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self._url, self._number, self._stop_asked = url, number, stop
+        self.done = 0
+        self.failed: list[str] = []
+
+    def run(self) -> None:
+        with httpx.Client(base_url=self._url, timeout=60, verify=NO_TLS) as http:
+            while not self._stop_asked.is_set():
+                name, features = f"busy-{self._number}-{self.done}", point(self.done + self._number)
+                whole = {"model": "m", "features": features}
+                answers = [http.post("/predict", json={**whole, "id": f"{name}-late"})]
+                answers.append(http.post("/learn", json={**whole, "label": label_of(self.done), "id": name}))
+                late = {"prediction_id": f"{name}-late", "label": label_of(self.done)}
+                if self.done % 3:
+                    answers.append(http.post("/feedback", json=late))
+                self.failed += [each.text for each in answers if each.status_code != 200]
+                self.done += 1
+
+
+def test_corrections_under_load_end_and_are_what_a_replay_comes_to(start: Start) -> None:
+    """Nobody is refused meanwhile; several at once for one round are one after the other."""
+    service = start(snapshot_every_events=50)
+    lived(service, "m", wrong={}, rounds=40)
+    stop = threading.Event()
+    busy = [Busy(service.url, number, stop) for number in range(2)]
+    for each in busy:
+        each.start()
+    at_once = [
+        threading.Thread(
+            target=httpx.put,
+            args=(f"{service.url}/feedback/m-7",),
+            kwargs={"json": {"label": label}, "timeout": 60},
+        )
+        for label in (1, -1, 1, -1)
+    ]
+    for thread in at_once:
+        thread.start()
+    for number in (4, 9, 12):
+        correct(service, f"m-{number}", -label_of(number))
+    void(service, "m-20")
+    for thread in at_once:
+        thread.join()
+    rebuilt(service, "m")
+    stop.set()
+    for each in busy:
+        each.join()
+        assert not each.failed and each.done
+    kinds = [line["kind"] for line in service.get("/models/m/events?limit=1000")["events"]]
+    assert "corrected" in kinds and "rebuilt" in kinds
+    replayed(service, "m", settings={}, **{"as": "twin"})
+    assert substance(service, "m") == substance(service, "twin")
+    service.assert_replay_equals_live("m")
+
+
+@pytest.mark.parametrize("journal", ["jetstream"], indirect=True)
+def test_replicas_come_to_the_same_whichever_is_asked(start: Start, tmp_path: Path) -> None:
+    one, other = start(), start(data=tmp_path / "other")
+    lived(one, "m", wrong={5: -label_of(5), 6: 1})
+    lived(one, "twin", wrong={})
+    version = one.stats("m")["version"]
+    other.predict("m", [1.0, 1.0], min_version=version, id="here")
+    threads = [
+        threading.Thread(target=correct, args=(each, f"m-{number}", label_of(number)))
+        for each, number in ((one, 5), (other, 6))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rebuilt(one, "m")
+    rebuilt(other, "m")
+    eventually(lambda: one.stats("m")["version"] == other.stats("m")["version"])
+    assert substance(one, "m") == substance(other, "m") == substance(one, "twin")
+    one.reveal("here", 1)
+    eventually(lambda: other.stats("m")["version"] == one.stats("m")["version"])
+    assert substance(one, "m") == substance(other, "m")
