@@ -441,7 +441,38 @@ class StatsPage(Struct, frozen=True):
     models: Annotated[list[Stats], Meta(description="with `fields`, only those fields of each")]
     unreadable: list[UnreadableModel]
     next: str | None
+    previous: Annotated[
+        str | None, Meta(description="with `reverse` the other way round, the page before; null on the first")
+    ] = None
 
 
-ANSWERS = (ModelInfo, ModelPage, Stats, StatsPage, Correction)
+class Reason(Struct, frozen=True):
+    """Why a model needs a look."""
+
+    kind: Annotated[
+        str,
+        Meta(
+            extra_json_schema={
+                "enum": ["drift", "error_risen", "labels_stopped", "bound_exceeded", "damaged"]
+            }
+        ),
+    ]
+    detail: str
+
+
+class Noticed(Struct, frozen=True):
+    """A model that needs a look."""
+
+    model: str
+    reasons: list[Reason]
+
+
+class AttentionPage(Struct, frozen=True):
+    """How many models need a look, and the first of them."""
+
+    count: int
+    models: list[Noticed]
+
+
+ANSWERS = (AttentionPage, Correction, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
 """Those that a route answers with as a whole."""

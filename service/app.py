@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
+from service.engine.fleet.attention import Attention
 from service.engine.fleet.shares import Tenants
 from service.engine.jobs.worker import JobLimits
 from service.engine.model.settings import ModelLimits
@@ -26,6 +27,7 @@ from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenant_corrections import TenantCorrections
 from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenants import (
+    TenantAttention,
     TenantBlocks,
     TenantHistory,
     TenantModels,
@@ -35,6 +37,7 @@ from service.web.access.tenants import (
 from service.web.application import Application
 from service.web.http.traffic import Traffic
 from service.web.routes import (
+    attention,
     challengers,
     corrections,
     docs,
@@ -198,6 +201,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(what_if.router(tenant_jobs, limits, engine.clock))
     app.include_router(history.router(history_seen))
     app.include_router(pending.router(TenantWaitingList(engine.waiting_list)))
+    app.include_router(attention.router(TenantAttention(Attention(engine.fleet)), engine.clock))
     app.include_router(stats.router(models_seen, history_seen, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet))

@@ -168,10 +168,15 @@ class Page:
     prefix: str = ""
     """Only models whose names begin with it."""
     sort: str = "name"
-    """`name` (from a to z), or `rounds`, `mistakes`, `error_rate`, `updated_at` (largest first, equal ones by name)."""
+    """`name` (from a to z), or `rounds`, `mistakes`, `error_rate`, `pending`, `updated_at` (largest first, equal ones
+    by name)."""
     after: tuple[Any, str] | None = None
     """`Listed.key` and the name of the last line of the page before; None for the first page."""
     limit: int = 100
+    contains: str = ""
+    """Only models whose names have it anywhere; in lower case, and that of a name is not regarded."""
+    is_reversed: bool = False
+    """From the end of the list to its beginning."""
 
 
 class Journal(Protocol):

@@ -127,7 +127,7 @@ async def test_many_feeds_cost_as_much_as_one(counted: Any) -> None:
         async def follow(number: int) -> list[dict[str, Any]]:
             await asyncio.sleep(number * 0.9 / CLIENTS)  # they come one after the other
             told = []
-            async for frame in feed.frames(None, None):
+            async for frame in feed.frames(None, None, None):
                 if b"data: " in frame:
                     told.append(msgspec.json.decode(frame.partition(b"data: ")[2]))
                 if len(told) == FRAMES:
@@ -152,7 +152,7 @@ async def test_the_last_change_is_in_the_last_frame(counted: Any) -> None:
         await learn(engine, 1)
         feed = Feed(TenantModels(engine.models), engine.fleet, engine.clock, clients_max=1)
         last = 0
-        async for frame in feed.frames(None, None):
+        async for frame in feed.frames(None, None, None):
             if b"data: " in frame:
                 last = msgspec.json.decode(frame.partition(b"data: ")[2])["totals"]["rounds"]["revealed"]
                 if last == 1:

@@ -269,11 +269,11 @@ async def test_models_are_listed_by_the_numbers_of_their_summaries(opened: Calla
         assert await journal.totals("") == Totals(5, 33, 14, 14, 10, 5)
         assert await journal.totals("d") == Totals(1, 3, 3, 3, 2, 1)
 
-        async def listed(sort: str) -> list[str]:
+        async def listed(sort: str, contains: str = "", *, is_reversed: bool = False) -> list[str]:
             """All of them, two by two."""
             names: list[str] = []
             after = None
-            while lines := await journal.models(Page("", sort, after, 2)):
+            while lines := await journal.models(Page("", sort, after, 2, contains, is_reversed)):
                 names += [line.model for line in lines]
                 after = (lines[-1].key, lines[-1].model)
             return names
@@ -282,7 +282,10 @@ async def test_models_are_listed_by_the_numbers_of_their_summaries(opened: Calla
         assert await listed("mistakes") == ["a", "e", "d", "b", "c"]
         assert await listed("error_rate") == ["d", "a", "e", "b", "c"]
         assert await listed("updated_at") == ["e", "d", "c", "b", "a"]
-        assert await listed("name") == ["a", "b", "c", "d", "e"]
+        assert await listed("name") == await listed("pending") == ["a", "b", "c", "d", "e"]
+        for sort in ("rounds", "mistakes", "error_rate", "updated_at", "pending", "name"):
+            assert await listed(sort, is_reversed=True) == [*reversed(await listed(sort))]
+            assert await listed(sort, "d") == ["d"] and await listed(sort, "x") == []
         await journal.append(learned(9, model="b"), 2)
     async with opened() as (journal, _):
         assert await journal.unsummarised() == ["b"]

@@ -50,6 +50,10 @@ class SetAside:
         """The model is deleted."""
         self._reasons.pop(name, None)
 
+    def reasons(self) -> list[tuple[str, str]]:
+        """All models that are set aside, and why."""
+        return list(self._reasons.items())
+
     def reason(self, name: str) -> str | None:
         """Why a model is set aside, None if it is not."""
         return self._reasons.get(name)

@@ -207,6 +207,7 @@ SORTS = {
     "rounds": "revealed",
     "mistakes": "mistakes",
     "updated_at": "updated_at",
+    "pending": "pending",
     "error_rate": "CASE revealed WHEN 0 THEN -1.0 ELSE 1.0 * mistakes / revealed END",
 }
 """What lists of models can be sorted by, as SQL; numbers largest first, equal ones by name."""
@@ -214,17 +215,27 @@ SORTS = {
 _WITH_PREFIX = "name >= :prefix AND name < :prefix || '~'"
 """A range of the index: whatever follows in a name comes before `~`."""
 
+_CONTAINING = "instr(lower(name), :contains)"
+"""Names have letters of ASCII only, which are what `lower` knows."""
+
 
 def models(connection: sqlite3.Connection, page: Page) -> list[Listed]:
     key = SORTS[page.sort]
-    seen = "name > :name" if page.sort == "name" else f"({key} < :key OR ({key} = :key AND name > :name))"
-    order = "name" if page.sort == "name" else f"{key} DESC, name"
+    later, down, up = (">", "DESC", "ASC") if not page.is_reversed else ("<", "ASC", "DESC")
+    lower = "<" if not page.is_reversed else ">"
+    seen, order = f"name {later} :name", f"name {up}"
+    if page.sort != "name":
+        seen, order = f"({key} {lower} :key OR ({key} = :key AND {seen}))", f"{key} {down}, {order}"
     last_key, last_name = page.after or (None, "")
     rows = connection.execute(
         f"SELECT {key}, {MODEL_COLUMNS}, digest FROM model WHERE {_WITH_PREFIX}"
-        f" AND {seen if page.after else 1} ORDER BY {order} LIMIT :limit",
-        {"prefix": page.prefix, "key": last_key, "name": last_name, "limit": page.limit},
-    )
+        f" AND {_CONTAINING if page.contains else 1} AND {seen if page.after else 1}"
+        f" ORDER BY {order} LIMIT :limit",
+        {
+            "prefix": page.prefix, "contains": page.contains, "key": last_key, "name": last_name,
+            "limit": page.limit,
+        },
+    )  # fmt: skip
     return [Listed(row[2], row[3], _settings(row[1:]), row[0]) for row in rows]
 
 

@@ -7,11 +7,13 @@ choose `order-17`, and neither can find out that the other did.
 
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
 from service.engine.clock import made_at
+from service.engine.fleet.attention import Attention, Noticed
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
@@ -216,7 +218,7 @@ class TenantModels:
         narrowed = _narrowed(page.prefix)
         if narrowed is None:
             return []
-        return await self._models.page(Page(narrowed, page.sort, page.after, page.limit))
+        return await self._models.page(replace(page, prefix=narrowed))
 
     def why_unreadable(self, line: Listed) -> str | None:
         return self._models.why_unreadable(line)
@@ -232,6 +234,16 @@ class TenantModels:
     async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
         check_known(name)
         return await self._models.events(name, after=after, limit=limit)
+
+
+class TenantAttention:
+    """Which of the caller's models need a look."""
+
+    def __init__(self, attention: Attention) -> None:
+        self._attention = attention
+
+    async def find(self, now: int) -> list[Noticed]:
+        return await self._attention.find(prefix(), now)
 
 
 class TenantHistory:

@@ -13,11 +13,18 @@ export class Problem extends Error {
   }
 }
 
+/** Nobody has answered: the service, or the way to it, is away. */
+export class Away extends Error {
+  constructor() {
+    super("The service does not answer. Try again in a moment.");
+  }
+}
+
 /** The answer, if it is a good one. Paths are relative to the page, so that a prefix before it does no harm. */
 export async function request(path, { headers = {}, ...options } = {}) {
   for (;;) {
     const key = currentKey();
-    const answer = await fetch(new URL(path, document.baseURI), {
+    const answer = await reach(path, {
       ...options,
       headers: key ? { ...headers, Authorization: `Bearer ${key}` } : headers,
       credentials: "same-origin",
@@ -25,6 +32,14 @@ export async function request(path, { headers = {}, ...options } = {}) {
     if (answer.ok) return answer;
     const problem = await problemOf(answer);
     if (answer.status !== 401 || !(await askForKey(key))) throw problem;
+  }
+}
+
+async function reach(path, options) {
+  try {
+    return await fetch(new URL(path, document.baseURI), options);
+  } catch (error) {
+    throw options.signal?.aborted ? error : new Away();
   }
 }
 

@@ -1,6 +1,7 @@
 // Mistakes against the bound, with the verdict in words.
 
 import { Chart } from "./chart.js";
+import { EMPTY_ROUNDS } from "./curve.js";
 import { card, h, setText } from "./dom.js";
 import { NOTHING, atMost, count, percent, plural, real, shortCount } from "./format.js";
 import { plain, sentence } from "./sentences.js";
@@ -14,8 +15,8 @@ const TITLES = {
 };
 
 /** What the verdict means, as sentences. */
-export function verdictInWords({ bound, updates }) {
-  const learned = `The model has learned from ${plural(updates, "mistake")}.`;
+export function verdictInWords({ bound, rounds, updates }) {
+  const learned = rounds.revealed ? `The model has learned from ${plural(updates, "mistake")}.` : "No rounds yet.";
   const allowed = bound.mistake_bound === null ? "finitely many" : atMost(bound.mistake_bound);
   switch (bound.verdict) {
     case "exceeded":
@@ -58,19 +59,19 @@ export class BoundCard {
       h(
         "dl",
         { class: "facts" },
-        this.#fact("radius", "Longest example, R"),
+        this.#fact("radius", "Longest example, R", "The longer examples are, the more mistakes the bound allows."),
         this.#fact("norm", "Length of the weights"),
-        this.#fact("ceiling", "Margin ceiling"),
-        this.#fact("margin", "Margin, γ"),
+        this.#fact("ceiling", "Margin ceiling", "No plane separates what was revealed with a wider margin."),
+        this.#fact("margin", "Margin, γ", "How far all examples are from the plane that separates them."),
         this.#fact("late", "Updates a label comes late, on average"),
       ),
     );
   }
 
-  #fact(key, name) {
+  #fact(key, name, why = null) {
     const value = h("dd");
     this.#facts.set(key, value);
-    return h("div", {}, h("dt", {}, name), value);
+    return h("div", {}, h("dt", {}, name, why && h("span", { class: "why" }, why)), value);
   }
 
   show(stats) {
@@ -95,7 +96,7 @@ export class BoundCard {
   #draw({ curve, rounds, mistakes }, limit, updates) {
     const isNear = limit !== null && limit <= NEAR * Math.max(mistakes, 1);
     setText(this.#used, this.#usedText(limit, updates, isNear));
-    const xMax = Math.max(rounds.revealed, 1);
+    const xMax = rounds.revealed || EMPTY_ROUNDS;
     this.#chart.draw({
       series: [
         {
@@ -119,6 +120,8 @@ export class BoundCard {
       nameX: "Round",
       formatX: shortCount,
       formatY: shortCount,
+      leastX: 1,
+      leastY: 1,
       formatValue: { x: count, y: count },
       title: "Mistakes over rounds",
       text: `${plural(mistakes, "mistake")} in ${plural(rounds.revealed, "round")}.`,

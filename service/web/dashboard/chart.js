@@ -5,12 +5,15 @@ import { ChartCursor } from "./chart_cursor.js";
 
 const MARGIN = { left: 46, right: 14, top: 14, bottom: 26 };
 
-/** Round numbers from 0 to at most `max`, about `about` of them. */
-export function ticks(max, about = 4) {
-  if (!(max > 0)) return [0];
-  const raw = max / about;
+/** How far apart round numbers are of which about `about` fit into a range; not less than `least`. */
+export function stepOf(range, about = 4, least = 0) {
+  const raw = Math.max(range / about, least);
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999);
+  return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999 && size >= least);
+}
+
+/** Round numbers from 0 to at most `max`, so far apart. */
+export function ticks(max, step) {
   const marks = [];
   for (let i = 0; i * step <= max * 1.0001; i += 1) marks.push(i * step);
   return marks;
@@ -22,7 +25,9 @@ export function path(points) {
 }
 
 /** A chart that fills its place. `draw` takes:
- * xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text}]; formatX, formatY, nameX; title, text. */
+ * xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text}];
+ * formatX, formatY: texts for ticks, by their value and how far apart they are, such that the text is the value;
+ * leastX, leastY: how far apart they are at least; formatValue: {x, y}; nameX; title, text. */
 export class Chart {
   #plot = s("svg", { role: "img" });
   #tip = h("div", { class: "tip", role: "status", hidden: true });
@@ -72,7 +77,8 @@ function scales(spec, width, height) {
 
 function axes(spec, { inner, x, y }) {
   const group = s("g", { class: "axes" });
-  for (const value of ticks(spec.yMax, Math.max(2, Math.floor((inner.bottom - inner.top) / 36)))) {
+  const stepY = stepOf(spec.yMax, Math.max(2, Math.floor((inner.bottom - inner.top) / 36)), spec.leastY);
+  for (const value of ticks(spec.yMax, stepY)) {
     group.append(
       s("line", {
         x1: inner.left,
@@ -81,14 +87,14 @@ function axes(spec, { inner, x, y }) {
         y2: y(value),
         class: value ? "grid" : "base",
       }),
-      s("text", { x: inner.left - 8, y: y(value), dy: "0.32em", "text-anchor": "end" }, spec.formatY(value)),
+      s("text", { x: inner.left - 8, y: y(value), dy: "0.32em", "text-anchor": "end" }, spec.formatY(value, stepY)),
     );
   }
-  const marks = ticks(spec.xMax, Math.max(2, Math.floor((inner.right - inner.left) / 110)));
-  for (const value of marks) {
+  const stepX = stepOf(spec.xMax, Math.max(2, Math.floor((inner.right - inner.left) / 110)), spec.leastX);
+  for (const value of ticks(spec.xMax, stepX)) {
     const anchor = value === 0 ? "start" : x(value) > inner.right - 24 ? "end" : "middle";
     group.append(
-      s("text", { x: x(value), y: inner.bottom + 18, "text-anchor": anchor }, spec.formatX(value)),
+      s("text", { x: x(value), y: inner.bottom + 18, "text-anchor": anchor }, spec.formatX(value, stepX)),
     );
   }
   return group;

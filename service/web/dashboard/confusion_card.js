@@ -4,84 +4,86 @@ import { card, h, setText, table } from "./dom.js";
 import { count, labelText, percent } from "./format.js";
 
 const CLASSES_MAX = 50;
-const LARGEST_MAX = 20;
 const SEVERAL = 4;
 const MANY = 12;
 
 export class ConfusionCard {
-  #matrix = h("div", { class: "scroll" });
-  #classes = h("div", { class: "scroll" });
+  #matrix = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "What was served for what" });
+  #classes = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Figures of each class" });
   #shape = null;
+  #order = [];
   #cells = [];
   #rows = [];
+  #shown = CLASSES_MAX;
+  #stats = null;
   element = card("Confusion", "wide", h("div", { class: "confusion" }, this.#matrix, this.#classes));
 
-  show({ confusion, classes }) {
-    const shape = JSON.stringify([confusion.labels, confusion.matrix === null, classes.length]);
+  show(stats) {
+    this.#stats = stats;
+    const { confusion, classes } = stats;
+    const shape = JSON.stringify([confusion.labels, confusion.matrix === null, classes.length, this.#shown]);
     if (shape !== this.#shape) {
       this.#shape = shape;
+      this.#order = worstFirst(classes);
       this.#build(confusion, classes);
     }
     if (confusion.matrix) this.#fill(confusion.matrix);
     else this.#list(confusion);
-    classes.slice(0, CLASSES_MAX).forEach(({ support, precision, recall, f1 }, i) => {
+    this.#rows.forEach((cells, i) => {
+      const { support, precision, recall, f1 } = classes[this.#order[i]];
       const texts = [count(support), percent(precision), percent(recall), percent(f1)];
-      this.#rows[i].forEach((cell, j) => setText(cell, texts[j]));
+      cells.forEach((cell, j) => setText(cell, texts[j]));
     });
   }
 
   #build({ labels, matrix }, classes) {
     this.element.classList.toggle("many", matrix !== null && labels.length > MANY);
-    this.#matrix.replaceChildren(...(matrix ? [this.#heatMap(labels)] : []));
-    this.#rows = classes
-      .slice(0, CLASSES_MAX)
+    this.#matrix.replaceChildren(...(matrix ? [this.#heatMap(this.#order.map((at) => labels[at]))] : []));
+    this.#rows = this.#order
+      .slice(0, this.#shown)
       .map(() => Array.from({ length: 4 }, () => h("td", { class: "number" })));
     const body = h(
       "tbody",
       {},
-      this.#rows.map((cells, i) => h("tr", {}, head(classes[i].label, "row"), cells)),
+      this.#rows.map((cells, i) => h("tr", {}, head(classes[this.#order[i]].label, "row"), cells)),
     );
-    const more = classes.length - this.#rows.length;
+    const caption =
+      classes.length > SEVERAL
+        ? "Precision, recall and F1 of each class, the worst first"
+        : "Precision, recall and F1 of each class";
     this.#classes.replaceChildren(
-      table(
-        "Precision, recall and F1 of each class",
-        ["Class", "#Support", "#Precision", "#Recall", "#F1"],
-        body,
-      ),
-      ...(more > 0 ? [h("p", { class: "more" }, `and ${count(more)} more`)] : []),
+      table(caption, ["Class", "#Support", "#Precision", "#Recall", "#F1"], body),
+      ...(classes.length > this.#rows.length ? [this.#more(classes.length)] : []),
     );
+  }
+
+  #more(all) {
+    const showAll = () => {
+      this.#shown = Infinity;
+      this.show(this.#stats);
+    };
+    return h("button", { type: "button", class: "more", onclick: showAll }, `Show all ${count(all)} classes`);
   }
 
   #heatMap(labels) {
     this.#cells = labels.map(() => labels.map(() => h("td", { class: "cell" })));
+    const worst = labels.length > SEVERAL ? ", the worst classes first" : "";
     return h(
       "table",
       { class: `heat ${labels.length > MANY ? "dense" : labels.length > SEVERAL ? "several" : ""}` },
-      h("caption", {}, "True labels down, served labels across"),
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("td"),
-          labels.map((label) => head(label, "col")),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        labels.map((label, i) => h("tr", {}, head(label, "row"), this.#cells[i])),
-      ),
+      h("caption", {}, `True labels down, served labels across${worst}`),
+      h("thead", {}, h("tr", {}, h("td"), labels.map((label) => head(label, "col")))),
+      h("tbody", {}, labels.map((label, i) => h("tr", {}, head(label, "row"), this.#cells[i]))),
     );
   }
 
   /** A row's cells are shares of its true label: the colour is the recall, or where it went instead. */
   #fill(matrix) {
-    matrix.forEach((row, i) => {
+    this.#order.forEach((truth, i) => {
+      const row = matrix[truth];
       const support = row.reduce((sum, cell) => sum + cell, 0);
-      row.forEach((number, j) => {
-        const cell = this.#cells[i][j];
+      this.#order.forEach((served, j) => {
+        const [cell, number] = [this.#cells[i][j], row[served]];
         setText(cell, count(number));
         cell.classList.toggle("right", i === j);
         cell.classList.toggle("none", number === 0);
@@ -91,21 +93,22 @@ export class ConfusionCard {
   }
 
   #list({ largest }) {
-    const rows = largest
-      .slice(0, LARGEST_MAX)
-      .map(({ true: truth, served, count: times }) =>
-        h(
-          "tr",
-          {},
-          head(truth, "row"),
-          h("td", {}, text(served)),
-          h("td", { class: "number" }, count(times)),
-        ),
-      );
+    const rows = largest.map(({ true: truth, served, count: times }) =>
+      h("tr", {}, head(truth, "row"), h("td", {}, text(served)), h("td", { class: "number" }, count(times))),
+    );
     this.#matrix.replaceChildren(
       table("The commonest mistakes", ["True", "Served", "#Times"], h("tbody", {}, rows)),
     );
   }
+}
+
+/** The places of the classes: of several, the one with the least F1 first, and those last that never were true.
+ * It is kept until a class comes, since rows that change places cannot be read. */
+function worstFirst(classes) {
+  const places = classes.map((_, at) => at);
+  if (classes.length <= SEVERAL) return places;
+  const badness = ({ support, f1 }) => (support ? (f1 ?? 0) : 2);
+  return places.sort((a, b) => badness(classes[a]) - badness(classes[b]) || a - b);
 }
 
 function head(label, scope) {

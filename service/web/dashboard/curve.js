@@ -4,6 +4,9 @@ const WINDOW_MIN = 32;
 const WINDOWS = 40;
 const NEAR = 4;
 
+/** How far the axis goes of a model that has no rounds yet. */
+export const EMPTY_ROUNDS = 10;
+
 /** How many rounds "recent" means on a chart of so many. */
 export function windowOf(rounds) {
   const wanted = Math.max(WINDOW_MIN, rounds / WINDOWS);
@@ -49,6 +52,7 @@ export function topOf(series, rounds, bound = null) {
   const settled = series
     .flat()
     .filter(([round]) => round >= Math.min(rounds, Math.max(WINDOW_MIN, rounds / 20)));
+  if (!settled.length) return 1;
   const highest = Math.max(0.02, ...settled.map(([, rate]) => rate));
   const limit = bound === null || bound / rounds > NEAR * highest ? 0 : (1.4 * bound) / rounds;
   return Math.min(1, Math.max(highest * 1.15, limit));

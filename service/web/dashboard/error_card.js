@@ -1,9 +1,9 @@
 // The share of wrong labels over the rounds: recent, since the start with its interval, and the most that theory allows.
 
 import { Chart, Legend } from "./chart.js";
-import { boundRate, cumulativeRate, topOf, trailingRate, windowOf } from "./curve.js";
+import { EMPTY_ROUNDS, boundRate, cumulativeRate, topOf, trailingRate, windowOf } from "./curve.js";
 import { card, h, setText } from "./dom.js";
-import { count, percent, plural, shortCount, wholePercent } from "./format.js";
+import { count, percent, percentTick, plural, shortCount, wholePercent } from "./format.js";
 import { band } from "./interval.js";
 
 /** What the interval means. */
@@ -53,11 +53,12 @@ export class ErrorCard {
     this.#chart.draw({
       series,
       marks: this.#marks(stats.drift, rounds),
-      xMax: Math.max(rounds, 1),
+      xMax: rounds || EMPTY_ROUNDS,
       yMax,
       nameX: "Round",
       formatX: shortCount,
-      formatY: (value) => percent(value, yMax < 0.04 ? 1 : 0),
+      formatY: percentTick,
+      leastX: 1,
       formatValue: { x: count, y: percent },
       title: "Error over rounds",
       text: `Wrong in ${percent(stats.error_rate)} of ${plural(rounds, "round")}, ${percent(stats.ewma_error_rate)} recently.`,

@@ -1,9 +1,9 @@
 // The experts of a panel: who leads, how each has fared, and how much the vote can have lost. Models of `auto` have it.
 
 import { Chart, Legend } from "./chart.js";
-import { topOf } from "./curve.js";
+import { EMPTY_ROUNDS, topOf } from "./curve.js";
 import { card, h, s, setText, table } from "./dom.js";
-import { atMost, count, percent, plural, real, shortCount } from "./format.js";
+import { atMost, count, percent, percentTick, plural, real, shortCount } from "./format.js";
 
 const COLOURS = 8;
 const BAND = { width: 600, height: 14 };
@@ -86,11 +86,12 @@ export class ExpertsCard {
     this.#legend.show(series);
     this.#chart.draw({
       series,
-      xMax: Math.max(history.rounds.at(-1) ?? 1, 1),
+      xMax: history.rounds.at(-1) || EMPTY_ROUNDS,
       yMax,
       nameX: "Round",
       formatX: shortCount,
-      formatY: (value) => percent(value, yMax < 0.04 ? 1 : 0),
+      formatY: percentTick,
+      leastX: 1,
       formatValue: { x: count, y: percent },
       title: "The error of each expert",
       text: `${leader} weighs most after ${plural(rounds, "round")}.`,

@@ -1,7 +1,7 @@
 // Server-Sent Events over fetch, since EventSource cannot send a key.
-// A lost stream is taken up again where it ended, after a pause that grows.
+// A lost stream is taken up again where it ended: soon if nobody answers, after a pause that grows if somebody refuses.
 
-import { request } from "./api.js";
+import { Away, request } from "./api.js";
 import { pause } from "./timing.js";
 
 const RETRY_MS = 2000;
@@ -12,7 +12,8 @@ const STALE_AFTER_MS = 10000;
 // Asking again would not help: a key is needed, or there is nothing of that name.
 const FINAL = new Set([401, 403, 404, 422]);
 
-/** Follows a path. Calls `onFrame(event, data)` and `onState("connecting" | "live" | "reconnecting" | "stale")`. */
+/** Follows a path. Calls `onFrame(event, data)` and `onState("connecting" | "live" | "reconnecting" | "stale", seconds)`,
+ * the latter every second while there is nothing to follow: with the seconds until the next try, or null during one. */
 export class Feed {
   #path;
   #onFrame;
@@ -23,6 +24,7 @@ export class Feed {
   #heardAt = performance.now();
   #lostAt = performance.now();
   #run = null;
+  #retryAt = null;
   #watch = null;
   #wake = () => this.#follow();
 
@@ -38,6 +40,14 @@ export class Feed {
     window.addEventListener("online", this.#wake);
     this.#watch = setInterval(() => this.#check(), 1000);
     this.#follow();
+  }
+
+  /** Follow another path from now on. */
+  follow(path) {
+    if (path === this.#path) return;
+    this.#path = path;
+    this.#lastId = null;
+    if (this.#watch !== null) this.#follow();
   }
 
   stop() {
@@ -59,6 +69,8 @@ export class Feed {
   async #loop(signal) {
     let failures = 0;
     while (!signal.aborted) {
+      this.#retryAt = null;
+      let isAway = false;
       try {
         await this.#read(signal, () => (failures = 0));
       } catch (error) {
@@ -67,12 +79,17 @@ export class Feed {
           this.#onFrame("refused", error);
           return;
         }
+        isAway = error instanceof Away;
       }
       if (signal.aborted) return;
       if (this.#state === "live") this.#say("reconnecting");
-      const longest = Math.min(RETRY_MAX_MS, this.#retryMs * 2 ** failures);
+      // A service that comes back finds few who ask, and each of them soon; one that has no room is left in peace.
+      const longest = isAway ? RETRY_MS : Math.min(RETRY_MAX_MS, this.#retryMs * 2 ** failures);
       failures += 1;
-      await pause(longest * (0.75 + Math.random() / 4), signal);
+      const ms = longest * (0.75 + Math.random() / 4);
+      this.#retryAt = performance.now() + ms;
+      this.#tell();
+      await pause(ms, signal);
     }
   }
 
@@ -112,6 +129,7 @@ export class Feed {
     if (document.hidden) return;
     if (this.#state !== "live") {
       if (now - this.#lostAt > STALE_AFTER_MS) this.#say("stale");
+      this.#tell();
     } else if (now - this.#heardAt > SILENCE_MAX_MS) {
       this.#say("reconnecting");
       this.#follow();
@@ -122,6 +140,11 @@ export class Feed {
     if (state === this.#state) return;
     if (this.#state === "live") this.#lostAt = performance.now();
     this.#state = state;
-    this.#onState(state);
+    this.#tell();
+  }
+
+  #tell() {
+    const left = this.#retryAt === null ? null : Math.max(0, this.#retryAt - performance.now());
+    this.#onState(this.#state, left === null ? null : Math.ceil(left / 1000));
   }
 }

@@ -77,6 +77,7 @@ export class BaselinesCard {
       { class: "facts" },
       KAPPAS.map(([key, name]) => this.#kappa(key, name)),
     ),
+    h("p", { class: "help" }, "κ is 1 for a model that is always right, 0 for one that is as good as the rule, and negative for a worse one."),
   );
 
   #bar(key, name) {

@@ -1,6 +1,7 @@
 // The fleet: all models, page by page, searched and sorted by the service, kept live by the feed.
 
 import { getJson } from "./api.js";
+import { Attention } from "./attention.js";
 import { h, setText } from "./dom.js";
 import { emptyState } from "./empty.js";
 import { Feed } from "./feed.js";
@@ -19,7 +20,10 @@ const SORTS = [
   ["rounds", "Rounds"],
   ["error_rate", "Error rate"],
   ["mistakes", "Mistakes"],
+  ["pending", "Pending"],
 ];
+// Longer addresses may be refused on the way; the feed of all models has these, too.
+const ADDRESS_CHARS_MAX = 6000;
 const RELOAD_MS = 5000;
 const RELOAD_EMPTY_MS = 500;
 const SEARCH_MS = 150;
@@ -35,16 +39,17 @@ class Fleet {
   #main;
   #onAddress;
   #place = {};
-  #cursors = [null];
   #next = null;
+  #previous = null;
   #asked = 0;
   #tiles = new Tiles("Over all models", ["Models", "Rounds", "Error rate", "Mistakes", "Pending"]);
-  #table = new FleetTable((sort) => this.#go({ sort }));
+  #table = new FleetTable((sort) => this.#sortBy(sort));
+  #attention = new Attention();
   #search = h("input", {
     id: "search",
     type: "search",
-    placeholder: "Search by the beginning of a name",
-    "aria-label": "Search models by the beginning of their names",
+    placeholder: "Search by any part of a name",
+    "aria-label": "Search models by any part of their names",
     maxlength: "128",
     autocomplete: "off",
     spellcheck: "false",
@@ -53,7 +58,7 @@ class Fleet {
   });
   #sort = h(
     "select",
-    { id: "sort", onchange: () => this.#go({ sort: this.#sort.value }) },
+    { id: "sort", onchange: () => this.#go({ sort: this.#sort.value, reverse: false }) },
     SORTS.map(([value, text]) => h("option", { value }, text)),
   );
   #range = h("p", { class: "range", role: "status" });
@@ -64,6 +69,7 @@ class Fleet {
     { class: "fleet" },
     h("div", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Models")),
     this.#tiles.element,
+    this.#attention.element,
     h(
       "div",
       { class: "toolbar" },
@@ -77,10 +83,11 @@ class Fleet {
   #feed = new Feed(
     "feed",
     (event, data) => this.#frame(event, data),
-    (state) => this.#stateIs(state),
+    (state, seconds) => this.#stateIs(state, seconds),
   );
   #state = "connecting";
   #hasFrame = false;
+  #isFollowing = false;
   #reload = new Throttle(() => this.#load(), RELOAD_MS);
   #timer = null;
   #typing = null;
@@ -88,13 +95,13 @@ class Fleet {
   constructor(main, onAddress) {
     this.#main = main;
     this.#onAddress = onAddress;
-    this.#feed.start();
     this.#timer = setInterval(() => this.#tick(), 1000);
   }
 
   close() {
     this.#feed.stop();
     this.#reload.stop();
+    this.#attention.close();
     clearInterval(this.#timer);
     clearTimeout(this.#typing);
     this.#asked = Infinity;
@@ -104,33 +111,33 @@ class Fleet {
   follow(query) {
     const sort = SORTS.some(([value]) => value === query.get("sort")) ? query.get("sort") : "name";
     const page = Math.max(1, Number.parseInt(query.get("page") ?? "1", 10) || 1);
-    const place = { search: query.get("search") ?? "", sort, page, cursor: query.get("cursor") };
-    if (place.search !== this.#place.search || sort !== this.#place.sort || page === 1)
-      this.#cursors = [null];
-    if (page > 1) this.#cursors[page - 1] = place.cursor;
+    const reverse = query.has("reverse");
+    const place = { search: query.get("search") ?? "", sort, reverse, page, cursor: query.get("cursor"), back: query.has("back") };
     this.#place = place;
     if (this.#search.value !== place.search) this.#search.value = place.search;
     this.#sort.value = sort;
-    this.#table.showSort(sort);
+    this.#table.showSort(sort, reverse);
     this.#onAddress(this.#address());
     this.#load();
   }
 
   #address() {
-    const { search, sort, page, cursor } = this.#place;
+    const { search, sort, reverse, page, cursor, back } = this.#place;
     const query = new URLSearchParams();
     if (search) query.set("search", search);
     if (sort !== "name") query.set("sort", sort);
+    if (reverse) query.set("reverse", "1");
     if (page > 1 && cursor) {
       query.set("page", page);
       query.set("cursor", cursor);
+      if (back) query.set("back", "1"); // the cursor is that of the page behind it
     }
     return `${query}` ? `#/?${query}` : "#/";
   }
 
   /** To the first page of another search or order. */
   #go(change, isTyping = false) {
-    this.#place = { ...this.#place, page: 1, cursor: null, ...change };
+    this.#place = { ...this.#place, page: 1, cursor: null, back: false, ...change };
     const address = this.#address();
     if (isTyping) history.replaceState(null, "", address);
     else history.pushState(null, "", address);
@@ -142,43 +149,62 @@ class Fleet {
     this.#typing = setTimeout(() => this.#go({ search: this.#search.value.trim() }, true), SEARCH_MS);
   }
 
+  /** A second time by the same column is the other way round. */
+  #sortBy(sort) {
+    this.#go({ sort, reverse: sort === this.#place.sort && !this.#place.reverse });
+  }
+
   #turn(by) {
     const page = this.#place.page + by;
-    if (by > 0) this.#cursors[page - 1] = this.#next;
-    const cursor = this.#cursors[page - 1] ?? null;
-    this.#place = { ...this.#place, page: cursor ? page : 1, cursor };
+    const cursor = page === 1 ? null : by > 0 ? this.#next : this.#previous;
+    this.#place = { ...this.#place, page: cursor ? page : 1, cursor, back: by < 0 };
     location.hash = this.#address();
     this.#table.element.scrollIntoView({ block: "nearest" });
   }
 
   async #load() {
     const asked = (this.#asked += 1);
-    const { search, sort, cursor } = this.#place;
-    const query = new URLSearchParams({ model: search, sort, limit: PAGE });
+    const { search, sort, reverse, cursor, back } = this.#place;
+    const isBack = back && cursor !== null;
+    const query = new URLSearchParams({ contains: search, sort, limit: PAGE, reverse: reverse !== isBack });
     if (cursor) query.set("cursor", cursor);
     try {
       const page = await getJson(`stats?${query}&fields=${FIELDS}`);
-      if (asked === this.#asked) this.#show(page, query);
+      if (asked === this.#asked) this.#show(isBack ? turned(page) : page, query);
     } catch (error) {
       // The feed says when the service is away; what it refuses is worth a word.
-      if (asked === this.#asked && error.status) this.#refused(error);
+      if (asked !== this.#asked) return;
+      if (error.status) this.#refused(error);
+      else if (!this.#isFollowing) this.#followShown([]);
     }
   }
 
   #show(page, query) {
     const { search } = this.#place;
     this.#next = page.next;
+    this.#previous = page.previous;
+    this.#followShown(page.models);
     this.#reload.ms = page.totals.models ? RELOAD_MS : RELOAD_EMPTY_MS;
     if (!page.totals.models && !search) {
       if (!this.#main.querySelector(".empty")) this.#main.replaceChildren(emptyState());
       return;
     }
     if (!this.#list.isConnected) this.#main.replaceChildren(this.#list);
+    this.#attention.ask();
     this.#table.show(page.models);
     this.#table.showUnreadable(page.unreadable);
     this.#showTotals(page.totals);
     this.#showRange(page);
     if (this.#table.wantsCurves()) this.#loadCurves(query);
+  }
+
+  /** The feed tells of the models that are shown, and of the totals. */
+  #followShown(models) {
+    const names = models.map(({ model }) => model).sort();
+    const path = `feed?${new URLSearchParams({ models: names.join(",") })}`;
+    this.#feed.follow(path.length > ADDRESS_CHARS_MAX ? "feed" : path);
+    if (!this.#isFollowing) this.#feed.start();
+    this.#isFollowing = true;
   }
 
   async #loadCurves(query) {
@@ -202,11 +228,12 @@ class Fleet {
   #showRange({ totals, models, unreadable, next }) {
     const { page, search } = this.#place;
     const first = (page - 1) * PAGE + 1;
-    const span = `${count(first)} to ${count(first + models.length - 1)} of ${plural(totals.models, "model")}`;
-    const all = plural(totals.models, "model");
     const isPaged = page > 1 || next !== null;
+    const all = search && !isPaged ? `${plural(models.length, "model")} found` : plural(totals.models, "model");
+    const of = search ? "of those found" : `of ${all}`;
+    const span = `${count(first)} to ${count(first + models.length - 1)} ${of}`;
     const isNone = !models.length && !unreadable.length;
-    this.#table.showNone(isNone ? `No model’s name begins with “${search}”.` : "");
+    this.#table.showNone(isNone ? `No model has “${search}” in its name.` : "");
     setText(this.#range, models.length && isPaged ? span : all);
     this.#back.disabled = page === 1;
     this.#forth.disabled = next === null;
@@ -224,9 +251,9 @@ class Fleet {
     this.#hasFrame = true;
   }
 
-  #stateIs(state) {
+  #stateIs(state, seconds) {
     this.#state = state;
-    showState(state);
+    showState(state, seconds);
   }
 
   #tick() {
@@ -238,4 +265,9 @@ class Fleet {
   #refused(error) {
     this.#main.replaceChildren(refusal(error));
   }
+}
+
+/** A page of the list the other way round, as the page that it is. */
+function turned({ models, next, previous, ...rest }) {
+  return { ...rest, models: models.toReversed(), next: previous, previous: next };
 }

@@ -12,7 +12,7 @@ const COLUMNS = [
   { title: "Error rate", kind: "rate", sort: "error_rate" },
   { title: "Mistakes", kind: "mistakes", sort: "mistakes" },
   { title: "Rounds", kind: "rounds", sort: "rounds" },
-  { title: "Pending", kind: "pending" },
+  { title: "Pending", kind: "pending", sort: "pending" },
   { title: "Last change", kind: "changed", sort: "updated_at" },
 ];
 const SPARK_WINDOWS = 12;
@@ -55,9 +55,11 @@ export class FleetTable {
     return head;
   }
 
-  showSort(sort) {
+  showSort(sort, isReversed) {
+    const ways = ["ascending", "descending"];
+    const way = ways[Number((sort === "name") === isReversed)];
     for (const [by, head] of this.#heads) {
-      if (by === sort) head.setAttribute("aria-sort", sort === "name" ? "ascending" : "descending");
+      if (by === sort) head.setAttribute("aria-sort", way);
       else head.removeAttribute("aria-sort");
     }
   }

@@ -5,16 +5,42 @@ export const NOTHING = "–";
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const zoned = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZoneName: "short",
+});
 
 /** 8123 → 8,123 */
 export function count(number) {
   return isNothing(number) ? NOTHING : whole.format(number);
 }
 
-/** 8123 → 8.1K, for the axes of charts. */
-export function shortCount(number) {
-  return compact.format(number);
+/** 8123 → 8.1K. Beside an axis whose ticks are `step` apart, with as many decimals as they need: 1250, 250 → 1.25K. */
+export function shortCount(number, step = null) {
+  if (step === null) return compact.format(number);
+  const size = Math.abs(number);
+  const unit = [1e12, 1e9, 1e6, 1e3].find((each) => size >= each) ?? 1;
+  const digits = Math.max(decimalsOf(step / unit), 0);
+  return number.toLocaleString("en", { notation: "compact", maximumFractionDigits: digits });
+}
+
+/** A share beside an axis whose ticks are `step` apart: 0.025, 0.025 → 2.5%. */
+export function percentTick(ratio, step) {
+  return `${(100 * ratio).toFixed(decimalsOf(100 * step))}%`;
+}
+
+/** How many decimals a round number has: 2.5 → 1, 0.02 → 2. */
+function decimalsOf(number) {
+  for (let digits = 0; digits < 12; digits += 1) {
+    const scaled = number * 10 ** digits;
+    if (Math.abs(scaled - Math.round(scaled)) < 1e-6 * Math.max(1, scaled)) return digits;
+  }
+  return 12;
 }
 
 /** A bound on a count: 1024.7 → 1,024, 123456789 → 1.23e8. */
@@ -88,8 +114,9 @@ export function clockTime(time) {
   return clock.format(new Date(time));
 }
 
+/** With the date and the zone: 17 Nov 2026, 14:05:09 UTC. */
 export function dateTime(time) {
-  return moment.format(new Date(time));
+  return zoned.format(new Date(time));
 }
 
 /** A label as text. A string that could be taken for a number or a truth value gets quotes. */

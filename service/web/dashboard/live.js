@@ -1,26 +1,38 @@
-// The light in the header: whether what is shown is so now.
+// The light in the header: whether what is shown is so now; and below it, in words, that the service is away.
 
-import { setText } from "./dom.js";
-import { clockTime } from "./format.js";
+import { h, setText } from "./dom.js";
+import { clockTime, dateTime } from "./format.js";
 
 const light = document.getElementById("live");
+const words = h("span", { role: "status" });
+const countdown = h("span", { "aria-hidden": "true" });
+const away = h("p", { class: "away", hidden: true }, words, " ", countdown);
+document.querySelector(".bar").after(away);
 
-let fresh = Date.now();
+let fresh = null;
 
-export function showState(state) {
+/** `seconds` until the service is asked again, if it is away. */
+export function showState(state, seconds = null) {
   if (light.dataset.state === "live" && state !== "live") fresh = Date.now();
   light.dataset.state = state;
-  setText(light, words(state));
+  setText(light, inShort(state));
+  // A page that has only just been opened says so when its first try has failed.
+  const isAway = state !== "live" && (state !== "connecting" || seconds !== null);
+  away.hidden = !isAway;
+  if (!isAway) return;
+  const kept = fresh === null ? "" : ` What you see is as of ${dateTime(fresh)}.`;
+  setText(words, `The service does not answer.${kept}`);
+  setText(countdown, seconds === null ? "Trying now …" : `Trying again in ${seconds} s.`);
 }
 
-function words(state) {
+function inShort(state) {
   switch (state) {
     case "live":
       return "Live";
     case "reconnecting":
       return "Reconnecting";
     case "stale":
-      return `Stale since ${clockTime(fresh)}`;
+      return fresh === null ? "No answer" : `Stale since ${clockTime(fresh)}`;
     default:
       return "Connecting";
   }

@@ -1,14 +1,20 @@
-// The last events of a model. The service pages its audit trail from the oldest on, so the end is looked for:
-// ahead by doubling steps, back by halving.
+// The events of a model from the newest back. The service pages its audit trail from the oldest on and by numbers that
+// all models share, so places are looked for: ahead by doubling steps, back by halving.
 
 import { getJson, modelPath } from "./api.js";
 
 const REQUESTS_MAX = 40;
+const LOOKED_AT_ONCE = 200;
+const LOOKS_MAX = 10;
+
+function reader(model, limit) {
+  const path = `${modelPath("models", model)}/events`;
+  return (after) => getJson(`${path}?${new URLSearchParams({ cursor: after, limit })}`);
+}
 
 /** About the last `wanted` events after `seq`, and whether they are all; `guess` is how many there may be. */
 export async function lastEvents(model, wanted, { seq = 0, guess = 0 } = {}) {
-  const read = (after) =>
-    getJson(`${modelPath("models", model)}/events?${new URLSearchParams({ cursor: after, limit: wanted })}`);
+  const read = reader(model, wanted);
   let page = await read(seq);
   let found = page.events;
   const isAll = page.next === null;
@@ -29,4 +35,40 @@ export async function lastEvents(model, wanted, { seq = 0, guess = 0 } = {}) {
     }
   }
   return { events: found, isAll };
+}
+
+/** Some of the events right before the number `before`, oldest first, and whether there are no others before them. */
+async function someBefore(model, before) {
+  const read = reader(model, LOOKED_AT_ONCE);
+  let step = LOOKED_AT_ONCE;
+  let tooFar = null; // from here on there are more than fit into an answer
+  for (let i = 0; i < REQUESTS_MAX; i += 1) {
+    const low = Math.max(0, before - 1 - step);
+    const { events, next } = await read(low);
+    const isWhole = next === null || events.at(-1).seq >= before - 1;
+    const found = events.filter(({ seq }) => seq < before);
+    if (isWhole && (found.length || low === 0)) return { events: found, isAll: low === 0 };
+    if (isWhole) step = tooFar === null ? 4 * step : Math.ceil((step + tooFar) / 2);
+    else {
+      tooFar = step;
+      step = Math.floor(step / 2);
+    }
+  }
+  return { events: [], isAll: true };
+}
+
+/** The `wanted` newest events before a number that `isSought`, newest first; `end` is the number that was looked back
+ * to, null at the beginning of the trail. It may be fewer: a look does not go back for ever. */
+export async function eventsBefore(model, before, wanted, isSought = () => true) {
+  const found = [];
+  let end = before;
+  for (let i = 0; i < LOOKS_MAX && found.length < wanted && end !== null; i += 1) {
+    const { events, isAll } = await someBefore(model, end);
+    const sought = events.filter(isSought).reverse();
+    const room = wanted - found.length;
+    found.push(...sought.slice(0, room));
+    if (sought.length > room) end = found.at(-1).seq;
+    else end = isAll || !events.length ? null : events[0].seq;
+  }
+  return { events: found, end };
 }

@@ -1,9 +1,10 @@
-// The audit trail's end, in words.
+// The audit trail in words, from the newest event back.
 
-import { card, h, table } from "./dom.js";
-import { clockTime, count, dateTime, labelText, plural } from "./format.js";
+import { card, h, setText, table } from "./dom.js";
+import { count, dateTime, labelText, plural } from "./format.js";
 import { Throttle } from "./timing.js";
-import { lastEvents } from "./trail.js";
+import { eventsBefore, lastEvents } from "./trail.js";
+import { TrailFilter } from "./trail_filter.js";
 import { CORRECTIONS } from "./trail_words.js";
 
 const SHOWN = 14;
@@ -31,21 +32,31 @@ const KINDS = {
 export class TrailCard {
   #name;
   #body = h("tbody");
-  #events = [];
+  #newest = [];
   #seen = null;
+  /** The places where the pages before this one began; empty on the newest page. */
+  #befores = [];
+  #end = null;
+  #asked = 0;
+  #filter = new TrailFilter(["revealed", "learned", ...Object.keys(KINDS)], () => this.#restart());
+  #words = h("p", { class: "help", role: "status" });
+  #newer = h("button", { type: "button", onclick: () => this.#turn(-1) }, "Newer");
+  #older = h("button", { type: "button", onclick: () => this.#turn(1) }, "Older");
   #read = new Throttle(() => this.#load(), EVERY_MS);
   element = card(
     "Audit trail",
     "wide",
+    this.#filter.element,
     h(
       "div",
-      { class: "scroll trail" },
+      { class: "scroll trail", role: "group", tabindex: "0", "aria-label": "Events" },
       table(
-        "The last events of this model, newest first",
-        ["Event", "Time", "Kind", "True label", "Served"],
+        "The events of this model, newest first",
+        ["Event", "Time", "Kind", "True label", "Served", "Details"],
         this.#body,
       ),
     ),
+    h("div", { class: "trail-paging" }, this.#words, this.#newer, this.#older),
   );
 
   constructor(name) {
@@ -56,39 +67,76 @@ export class TrailCard {
     this.#read.stop();
   }
 
-  show({ version, created_at: created, updated_at: updated }) {
+  show({ version, created_at: created, updated_at: updated, confusion }) {
+    this.#filter.offer(confusion.labels);
     if (this.#seen?.updated === updated) return;
-    if (this.#seen && this.#seen.created !== created) this.#events = [];
+    if (this.#seen && this.#seen.created !== created) {
+      this.#newest = [];
+      this.#befores = [];
+    }
     this.#seen = { version, created, updated };
     this.#read.ask();
   }
 
+  /** Read what has happened since, and show it unless an older page is looked at. */
   async #load() {
-    const last = this.#events.at(-1);
+    const last = this.#newest.at(-1);
     try {
       const since = last ? { seq: last.seq } : { guess: this.#seen.version };
       const { events, isAll } = await lastEvents(this.#name, SOUGHT, since);
-      this.#events = (isAll ? [...this.#events, ...events] : events).slice(-SHOWN);
-      this.#body.replaceChildren(...this.#events.toReversed().map(row));
+      this.#newest = (isAll ? [...this.#newest, ...events] : events).slice(-SOUGHT);
+      if (!this.#befores.length) await this.#showPage();
     } catch {
       // The feed will ask again.
     }
+  }
+
+  #restart() {
+    this.#befores = [];
+    this.#showPage().catch(() => {});
+  }
+
+  #turn(by) {
+    if (by < 0) this.#befores.pop();
+    else this.#befores.push(this.#end);
+    this.#showPage().catch(() => this.#befores.pop());
+  }
+
+  async #showPage() {
+    const asked = (this.#asked += 1);
+    const after = (this.#newest.at(-1)?.seq ?? 0) + 1;
+    const known = this.#newest.toReversed().filter(this.#filter.takes);
+    const page =
+      !this.#befores.length && known.length >= SHOWN
+        ? { events: known.slice(0, SHOWN), end: known[SHOWN - 1].seq }
+        : await eventsBefore(this.#name, this.#befores.at(-1) ?? after, SHOWN, this.#filter.takes);
+    if (asked !== this.#asked) return;
+    this.#end = page.end;
+    this.#body.replaceChildren(...page.events.map(row));
+    this.#newer.disabled = !this.#befores.length;
+    this.#older.disabled = page.end === null;
+    setText(this.#words, this.#inWords(page));
+  }
+
+  #inWords({ events, end }) {
+    if (events.length >= SHOWN) return "";
+    if (end === null) return events.length ? "The trail begins here." : "There is no such event.";
+    return `Looked back to event ${count(end)}.`;
   }
 }
 
 function row({ seq, kind, at, ...event }) {
   const isRound = "label" in event && !(kind in KINDS);
   const isWrong = kind === "drift" || (kind === "revealed" && event.served !== event.label);
-  const told = isRound
-    ? [h("td", {}, text(event.label)), h("td", {}, text(event.served))]
-    : [h("td", { colspan: "2" }, KINDS[kind]?.(event) ?? "")];
   return h(
     "tr",
     { class: isWrong ? "wrong" : null },
     h("td", {}, count(seq)),
-    h("td", {}, h("time", { datetime: at, title: dateTime(at) }, clockTime(at))),
-    h("td", {}, kind, event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
-    told,
+    h("td", {}, h("time", { datetime: at }, dateTime(at))),
+    h("td", {}, kind.replaceAll("_", " "), event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
+    h("td", {}, isRound ? text(event.label) : null),
+    h("td", {}, isRound && "served" in event ? text(event.served) : null),
+    h("td", {}, KINDS[kind]?.(event) ?? ""),
   );
 }
 

@@ -2,21 +2,16 @@
 
 import { count, labelText, plural } from "./format.js";
 
-/** By the kind of the event. What an event does not say is left out. */
+/** By the kind of the event. */
 export const CORRECTIONS = {
-  feedback_corrected: (event) => {
-    const was = event.old_label ?? event.former ?? event.was;
-    const label = event.new_label ?? event.label;
-    const change = was === undefined ? `it was ${labelText(label)}` : `${labelText(was)} became ${labelText(label)}`;
-    return `a label was corrected: ${change}${because(event)}`;
+  corrected: ({ label, former, reason }) => {
+    const change =
+      label === null
+        ? `a round with the label ${labelText(former)} does not count any more`
+        : `the label ${labelText(former)} became ${labelText(label)}`;
+    return reason ? `${change} (${reason})` : change;
   },
-  prediction_voided: (event) => `a prediction does not count any more${because(event)}`,
-  examples_forgotten: (event) =>
-    `${event.count === undefined ? "examples" : plural(event.count, "example")} were forgotten${because(event)}`,
-  model_rebuilt: ({ version }) =>
-    `the model was made anew from its corrected history${version === undefined ? "" : `, up to version ${count(version)}`}`,
+  voided: () => "a prediction that was never shown does not count",
+  erased: ({ rounds }) => `${plural(rounds, "round")} forgotten`,
+  rebuilt: ({ since }) => `made anew from its corrected history, from version ${count(since)} on`,
 };
-
-function because({ reason }) {
-  return reason ? ` (${reason})` : "";
-}

@@ -1,11 +1,16 @@
 """JSON answers, and times as they are written in them."""
 
+import gzip
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from fastapi import Response
+
+PACKED_BYTES_MIN = 1_000
+PACKED_LEVEL = 1
+"""Ten times as fast as the usual one, for a tenth more bytes."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -17,6 +22,29 @@ class Json(Response):
 
     def __init__(self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(_encode(content), status, headers)
+
+
+def packed(answer: Response, accept_encoding: str | None) -> Response:
+    """The answer as gzip, if the client takes that and it is worth it.
+
+    >>> packed(Response(b"a" * 5000), "br, gzip;q=0.8").headers["content-encoding"]
+    'gzip'
+    >>> [len(packed(Response(b"a" * 5000), taken).body) for taken in (None, "br", "gzip;q=0")]
+    [5000, 5000, 5000]
+    """
+    answer.headers["vary"] = "accept-encoding"
+    taken = (coding.partition(";") for coding in (accept_encoding or "").split(","))
+    if len(answer.body) < PACKED_BYTES_MIN or not any(
+        name.strip() == "gzip" and quality.replace(" ", "") not in ("q=0", "q=0.0")
+        for name, _, quality in taken
+    ):
+        return answer
+    answer.body = gzip.compress(bytes(answer.body), PACKED_LEVEL, mtime=0)
+    answer.headers["content-encoding"] = "gzip"
+    answer.headers["content-length"] = str(len(answer.body))
+    if (etag := answer.headers.get("etag")) is not None:  # the same statistics in other bytes
+        answer.headers["etag"] = f"W/{etag}"
+    return answer
 
 
 def timestamp(at: int) -> str:

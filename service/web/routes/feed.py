@@ -20,7 +20,14 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
-from service.errors import ModelUnreadable, Overloaded, Unauthorized, Unavailable, UnknownModel
+from service.errors import (
+    InvalidRequest,
+    ModelUnreadable,
+    Overloaded,
+    Unauthorized,
+    Unavailable,
+    UnknownModel,
+)
 from service.journal.protocol import Totals
 from service.turns import Turns
 from service.web.access.callers import prefix
@@ -37,11 +44,22 @@ KEEP_ALIVE_SECONDS = 15.0
 MODELS_MAX = 1_000
 """The most models in one frame, the latest changed first."""
 
+SHOWN_MAX = 200
+"""The most models that a client can ask for by their names."""
+
 ALL: frozenset[str] = frozenset()
 
 _encode = msgspec.json.Encoder().encode
 
 OnlyModel = Annotated[str | None, Query(alias="model", pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX)]
+Shown = Annotated[
+    str | None,
+    Query(
+        alias="models",
+        max_length=20_000,
+        description=f"only these models beside the totals, with commas between; at most {SHOWN_MAX}",
+    ),
+]
 LastEventId = Annotated[str | None, Header(max_length=100, description="the id of the last frame you have")]
 
 
@@ -73,8 +91,13 @@ class Feed:
         if only is not None:
             await self._models.get(only)
 
-    async def frames(self, only: str | None, last_event_id: str | None) -> AsyncIterator[bytes]:
-        """At most a frame a second, while there is something new; a comment now and then otherwise."""
+    async def frames(
+        self, only: str | None, shown: frozenset[str] | None, last_event_id: str | None
+    ) -> AsyncIterator[bytes]:
+        """At most a frame a second, while there is something new; a comment now and then otherwise.
+
+        Of `only` one model, or of all, or of those that are `shown`.
+        """
         try:
             tenant = self._fleet.tenants.of(prefix())
         except Unauthorized:
@@ -87,7 +110,7 @@ class Feed:
             seen = self._seen(last_event_id)
             silent_seconds = 0.0
             while not self._stopping.is_set():
-                seen, content = await self._next(only, seen)
+                seen, content = await self._next(only, shown, seen)
                 if content:
                     silent_seconds = 0.0
                     yield content
@@ -108,16 +131,20 @@ class Feed:
         process, _, tick = (last_event_id or "").partition("-")
         return int(tick) if process == self._process and tick.isdecimal() and len(tick) < 16 else None
 
-    async def _next(self, only: str | None, seen: int | None) -> tuple[int | None, bytes]:
+    async def _next(
+        self, only: str | None, shown: frozenset[str] | None, seen: int | None
+    ) -> tuple[int | None, bytes]:
         """A frame; none while the journal cannot be used, and then later one with all that has changed."""
         try:
-            return await self._frame(only, seen)
+            return await self._frame(only, shown, seen)
         except ModelUnreadable:
             raise
         except Unavailable:
             return seen, b""
 
-    async def _frame(self, only: str | None, seen: int | None) -> tuple[int, bytes]:
+    async def _frame(
+        self, only: str | None, shown: frozenset[str] | None, seen: int | None
+    ) -> tuple[int, bytes]:
         """The tick that the frame covers, and the frame; empty if nothing has changed."""
         own = prefix()
         tick = self._fleet.tick
@@ -127,13 +154,13 @@ class Feed:
         if only:
             data = await self._of_one(only, seen)
         elif seen is None:
-            data = await self._of_all(own, seen, await self._models.totals(""))
+            data = await self._of_all(own, shown, seen, await self._models.totals(""))
         elif own and not self._has_changed(own, seen):
             data = None
         else:
             found = await self._models.paced_totals()
             tick = found.tick  # the next frame has what changed since, with totals that fit
-            data = await self._of_all(own, seen, found.totals)
+            data = await self._of_all(own, shown, seen, found.totals)
         if data is None:
             return tick, b""
         return tick, b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
@@ -155,10 +182,16 @@ class Feed:
             tick > seen and name.startswith(own) for name, tick in self._fleet.deleted.items()
         )
 
-    async def _of_all(self, own: str, seen: int | None, totals: Totals) -> dict[str, Any]:
+    async def _of_all(
+        self, own: str, shown: frozenset[str] | None, seen: int | None, totals: Totals
+    ) -> dict[str, Any]:
         """What has changed. Many clients want it at the same moment, a thousand lines each: so lines are shared and are
         made in slices. They may tell of what came after the frame's tick; the next frame has that again."""
-        changed = (live for live in self._fleet.changed_since(seen or 0) if live.model.name.startswith(own))
+
+        def is_told(name: str) -> bool:
+            return name.startswith(own) and (shown is None or name in shown)
+
+        changed = (live for live in self._fleet.changed_since(seen or 0) if is_told(live.model.name))
         models, turns = [], Turns()
         for live in list(islice(changed, MODELS_MAX)):
             models.append(self._lines.get(live, live.model.updated_at, ALL))
@@ -166,7 +199,7 @@ class Feed:
         deleted = [
             name
             for name, tick in self._fleet.deleted.items()
-            if seen is not None and tick > seen and name.startswith(own)
+            if seen is not None and tick > seen and is_told(name)
         ]
         return {"totals": sums(totals), "models": models, "deleted": deleted}
 
@@ -188,16 +221,21 @@ def router(feed: Feed) -> APIRouter:
     @routes.get("/feed", response_class=StreamingResponse,
                 responses={200: {"content": {"text/event-stream": {}}}})  # fmt: skip
     @access(Role.READ, tenants=True)
-    async def follow(model: OnlyModel = None, last_event_id: LastEventId = None) -> Response:
+    async def follow(
+        model: OnlyModel = None, models: Shown = None, last_event_id: LastEventId = None
+    ) -> Response:
         """Statistics as they change, as Server-Sent Events.
 
-        First a `snapshot`, then `changes` at most once a second; of one model or of the whole fleet. With
+        First a `snapshot`, then `changes` at most once a second; of one model, of some or of the whole fleet. With
         `Last-Event-ID`, changes since that frame. The `probability` of a model is the one that its newest prediction or
         round was served with.
         """
+        shown = None if models is None else frozenset(filter(None, models.split(",")))
+        if shown is not None and len(shown) > SHOWN_MAX:
+            raise InvalidRequest.at("models", f"at most {SHOWN_MAX} are taken")
         await feed.check(model)
         return StreamingResponse(
-            feed.frames(model, last_event_id),
+            feed.frames(model, shown, last_event_id),
             media_type="text/event-stream",
             headers={"cache-control": "no-store"},
         )

@@ -17,15 +17,18 @@ from service.turns import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenants import TenantHistory, TenantModels
-from service.web.http.answers import timestamp
+from service.web.http.answers import packed, timestamp
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import At, Limit, ModelName, Prefix
 from service.web.routes.openapi import answers, problems
 from service.web.routes.report_cache import ReportCache
 
-Sort = Literal["name", "rounds", "error_rate", "mistakes", "updated_at"]
+Sort = Literal["name", "rounds", "error_rate", "mistakes", "pending", "updated_at"]
+Contains = Annotated[str, Query(max_length=128, description="only models with this anywhere in their names")]
+Reverse = Annotated[bool, Query(description="from the end of the list; back from a page with its `previous`")]
 Fields = Annotated[str | None, Query(max_length=1000, description="only these fields, with commas between")]
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
+AcceptEncoding = Annotated[str | None, Header(description="with `gzip`, the answer comes compressed")]
 IfNoneMatch = Annotated[str | None, Header(description="the ETag of an answer you have")]
 
 FIELDS = frozenset(Stats.__struct_fields__)
@@ -86,16 +89,19 @@ def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRou
         cursor: Cursor = None,
         limit: Limit = 100,
         sort: Sort = "name",
+        reverse: Reverse = False,
+        contains: Contains = "",
         fields: Fields = None,
         if_none_match: IfNoneMatch = None,
+        accept_encoding: AcceptEncoding = None,
     ) -> Response:
         """The statistics of all models, page by page, and totals over all of them.
 
-        Sorted by name, or by a number with the largest first. Models whose history is damaged are listed as
-        `unreadable`, with the reason.
+        Sorted by name, or by a number with the largest first; with `reverse`, the other way round. Models whose
+        history is damaged are listed as `unreadable`, with the reason.
         """
         wanted = _wanted(fields)
-        asked = Page(prefix, sort, _after(cursor), limit + 1)
+        asked = Page(prefix, sort, _after(cursor), limit + 1, contains.lower(), reverse)
         listed = await models.page(asked)
         reports, unreadable, turns = [], [], Turns()
         for line in listed[:limit]:
@@ -113,8 +119,9 @@ def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRou
             "models": reports,
             "unreadable": unreadable,
             "next": _cursor(listed[limit - 1]) if len(listed) > limit else None,
+            "previous": _cursor(listed[0]) if cursor is not None and listed else None,
         }
-        return unless_known(_encode(answer), if_none_match)
+        return packed(unless_known(_encode(answer), if_none_match), accept_encoding)
 
     @routes.get("/stats/{model}", responses=answers(Stats) | AS_KNOWN | problems(404, 410))
     @access(Role.READ, tenants=True)

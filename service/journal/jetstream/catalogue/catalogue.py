@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import replace
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple
 
 from service.events import VOIDING, AnyEvent, ModelCreated, ModelDeleted, ModelImported, PredictionsExpired
@@ -73,6 +73,7 @@ SORT_KEYS: dict[str, Callable[[Summary], float]] = {
     "rounds": lambda s: s.revealed,
     "mistakes": lambda s: s.mistakes,
     "updated_at": lambda s: s.updated_at,
+    "pending": lambda s: s.pending,
     "error_rate": lambda s: s.mistakes / s.revealed if s.revealed else -1.0,
 }
 """What lists can be sorted by beside the name; largest first, equal ones by name."""
@@ -218,18 +219,20 @@ class Catalogue:
     # Lists
 
     def page(self, page: Page) -> list[Listed]:
-        if page.sort == "name":
+        is_by_name = page.sort == "name"
+        if is_by_name and not page.contains and not page.is_reversed:
             return [self._listed(name, name) for name in self._names_after(page)]
-        key = SORT_KEYS[page.sort]
+        key = (lambda _: 0.0) if is_by_name else SORT_KEYS[page.sort]
         keyed = (
             (-key(entry.summary), name)
             for name, entry in self._by_name.items()
-            if name.startswith(page.prefix)
+            if name.startswith(page.prefix) and page.contains in name.lower()
         )
         if page.after is not None:
-            last_key, last_name = page.after
-            keyed = (line for line in keyed if line > (-last_key, last_name))
-        return [self._listed(name, -key) for key, name in nsmallest(page.limit, keyed)]
+            last = (0.0 if is_by_name else -page.after[0], page.after[1])
+            keyed = (line for line in keyed if (line < last if page.is_reversed else line > last))
+        first = nlargest(page.limit, keyed) if page.is_reversed else nsmallest(page.limit, keyed)
+        return [self._listed(name, name if is_by_name else -key) for key, name in first]
 
     def _names_after(self, page: Page) -> list[str]:
         if self._names is None:

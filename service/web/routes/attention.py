@@ -1,0 +1,29 @@
+"""GET /attention: the models that need a look."""
+
+from fastapi import APIRouter, Response
+
+from service.answers import AttentionPage
+from service.engine.clock import Clock
+from service.web.access.declarations import access
+from service.web.access.keys import Role
+from service.web.access.tenants import TenantAttention
+from service.web.http.answers import Json
+from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.models import Limit
+from service.web.routes.openapi import answers, problems
+
+
+def router(attention: TenantAttention, clock: Clock) -> APIRouter:
+    routes = APIRouter(tags=["statistics"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
+
+    @routes.get("/attention", responses=answers(AttentionPage))
+    @access(Role.READ, tenants=True)
+    async def look(limit: Limit = 100) -> Response:
+        """The models that need a look, and why: of those in memory, and of those that cannot be read.
+
+        Kinds of reasons: `drift`, `error_risen`, `labels_stopped`, `bound_exceeded`, `damaged`.
+        """
+        found = await attention.find(clock.now())
+        return Json({"count": len(found), "models": found[:limit]})
+
+    return routes

@@ -1,0 +1,45 @@
+"""What the page says and does while the service is away."""
+
+from pathlib import Path
+
+from tests.e2e.pages import Open, expect, state, tile
+from tests.e2e.test_page import OnOnePort
+
+RETURN_MS = 3000
+"""So long after the service is back, the page is live again."""
+
+
+def test_the_page_says_that_the_service_is_away_and_is_live_soon_after_its_return(
+    tmp_path: Path, open_page: Open
+) -> None:
+    service = OnOnePort(tmp_path / "data").start()
+    try:
+        service.learn("steady", [1.0, 2.0], 1)
+        page = open_page(service, "dashboard/favicon.svg")
+        page.clock.install()
+        page.goto(f"{service.url}/#/models/steady")
+        expect(state(page)).to_have_text("Live")
+        expect(tile(page, "Rounds")).to_have_text("1")
+        away = page.locator(".away")
+        expect(away).to_be_hidden()
+        service.stop()
+        expect(away).to_contain_text("The service does not answer. What you see is as of")
+        for _ in range(6):  # however long it is away
+            expect(away).to_contain_text("Trying again in")
+            page.clock.fast_forward(RETURN_MS)
+        expect(state(page)).to_contain_text("Stale since")
+        expect(tile(page, "Rounds")).to_have_text("1")
+        page.get_by_label("Features").fill("1, 2")
+        page.get_by_role("button", name="Predict").click()
+        expect(page.get_by_role("alert")).to_have_text("The service does not answer. Try again in a moment.")
+        expect(away).to_contain_text("Trying again in")
+        service.start()
+        page.clock.fast_forward(RETURN_MS)
+        expect(state(page)).to_have_text("Live")
+        expect(away).to_be_hidden()
+        service.stop()
+        assert all("ERR_CONNECTION_REFUSED" in said for said in page.complaints)
+        page.close()
+        page.complaints.clear()
+    finally:
+        service.close()

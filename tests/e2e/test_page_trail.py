@@ -1,0 +1,80 @@
+"""The audit trail on a model's page: pages, filters, dates."""
+
+import re
+from typing import Any
+
+from tests.e2e.pages import Open, card, expect
+from tests.running import Service
+
+SHOWN = 14
+
+
+def numbers(trail: Any) -> Any:
+    return trail.locator("tbody td:first-child")
+
+
+def told(service: Service, name: str) -> list[dict[str, Any]]:
+    """All events, newest first."""
+    events = service.get(f"/models/{name}/events?limit=1000")["events"]
+    return list(reversed(events))
+
+
+def as_shown(events: list[dict[str, Any]]) -> list[str]:
+    return [f"{each['seq']:,}" for each in events]
+
+
+def a_trail(service: Service, name: str) -> None:
+    """Rounds with two labels, with those of another model between them and resets now and then."""
+    service.create(name, labels=["ham", "spam"])
+    for number in range(33):
+        service.learn(name, [1.0, float(number % 3)], "spam" if number % 4 == 0 else "ham")
+        if number % 3 == 0:
+            service.learn(f"{name}.other", [1.0], 1)
+        if number % 11 == 5:
+            service.post(f"/models/{name}/reset", {})
+    late = service.predict(name, [1.0, 1.0])
+    service.reveal(late["prediction_id"], "ham")
+
+
+def test_the_trail_is_paged_back_to_its_beginning_and_forth(
+    service: Service, name: str, open_page: Open
+) -> None:
+    a_trail(service, name)
+    wanted = as_shown(told(service, name))
+    page = open_page(service, f"#/models/{name}")
+    trail = card(page, "Audit trail")
+    heads = ["Event", "Time", "Kind", "True label", "Served", "Details"]
+    expect(trail.locator("thead th")).to_have_text(heads)
+    older, newer = (trail.get_by_role("button", name=each) for each in ("Older", "Newer"))
+    expect(numbers(trail)).to_have_text(wanted[:SHOWN])
+    expect(newer).to_be_disabled()
+    older.click()
+    expect(numbers(trail)).to_have_text(wanted[SHOWN : 2 * SHOWN])
+    service.learn(name, [1.0, 0.0], "ham")  # an older page stays as it is
+    older.click()
+    expect(numbers(trail)).to_have_text(wanted[2 * SHOWN :])
+    expect(trail.get_by_role("status")).to_have_text("The trail begins here.")
+    expect(older).to_be_disabled()
+    newer.click()
+    newer.click()
+    expect(numbers(trail)).to_have_text(as_shown(told(service, name))[:SHOWN])
+    dates = trail.locator("tbody time").all_inner_texts()
+    assert all(re.fullmatch(r"\d+ \w+ \d{4}, \d\d:\d\d:\d\d \S+", date) for date in dates), dates
+
+
+def test_the_trail_is_filtered_by_kind_and_by_label(service: Service, name: str, open_page: Open) -> None:
+    a_trail(service, name)
+    events = told(service, name)
+    page = open_page(service, f"#/models/{name}")
+    trail = card(page, "Audit trail")
+    expect(numbers(trail)).to_have_count(SHOWN)
+    trail.get_by_label("Kind").select_option("reset")
+    resets = [each for each in events if each["kind"] == "reset"]
+    expect(numbers(trail)).to_have_text(as_shown(resets))
+    expect(trail.locator("tbody tr").first.locator("td").nth(5)).to_have_text("back to the start")
+    trail.get_by_label("Kind").select_option("All kinds")
+    trail.get_by_label("Label", exact=True).select_option("spam")
+    spam = [each for each in events if each.get("label") == "spam"]
+    expect(numbers(trail)).to_have_text(as_shown(spam))
+    trail.get_by_label("Kind").select_option("revealed")
+    expect(trail.get_by_role("status")).to_have_text("There is no such event.")
