@@ -108,7 +108,7 @@ def _pyarrow() -> Any:
         import pyarrow
     except ImportError:
         raise CommandFailed(
-            "Arrow and Parquet need the extra `arrow`: pip install 'novikoff[arrow]'; .ndjson needs nothing"
+            "Arrow and Parquet need the extra `arrow`: pip install pyarrow; .ndjson needs nothing"
         ) from None
     return pyarrow
 
