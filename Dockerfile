@@ -19,6 +19,7 @@ RUN for extra in ${EXTRAS}; do cat "requirements-${extra}.txt" || exit 1; done >
     && python -m venv --without-pip /venv \
     && python -m pip --python /venv/bin/python install --no-cache-dir --no-index --no-deps /needed/*.whl
 COPY pyproject.toml README.md LICENSE ./
+COPY novikoff ./novikoff
 COPY service ./service
 RUN /builder/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
     && python -m pip --python /venv/bin/python install --no-cache-dir --no-index --no-deps /wheels/*.whl

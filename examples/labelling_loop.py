@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from river import datasets
 
-from service.client import Client, Prediction, Refused
+from novikoff import Client, Prediction, Refused
 from service.client.connecting import DEFAULT_URL
 
 ALL, ASKING = "example-labelling-all", "example-labelling-asking"

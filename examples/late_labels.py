@@ -18,7 +18,7 @@ from typing import Any
 
 from river import datasets
 
-from service.client import Client, Outcome, Refused, make_id
+from novikoff import Client, Outcome, Refused, make_id
 from service.client.connecting import DEFAULT_URL
 
 MODEL = "example-late-labels"

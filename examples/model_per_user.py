@@ -14,7 +14,7 @@ import random
 
 from river import datasets
 
-from service.client import AsyncClient
+from novikoff import AsyncClient
 from service.client.connecting import DEFAULT_URL
 
 USERS = 10

@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from service.client import Client, Refused
+from novikoff import Client, Refused
 from service.client.connecting import DEFAULT_URL
 
 MODEL = "example-text-filter"

@@ -16,7 +16,7 @@ from service.errors import StartError
 COMMANDS = {
     "serve": "service.commands.serve:serve",
     "replay": "service.commands.replay.command:replay",
-    "top": "service.commands.top:top",
+    "top": "service.commands.top.command:top",
     "export": "service.commands.transfer:export_model",
     "import": "service.commands.transfer:import_model",
     "history": "service.commands.history:history",

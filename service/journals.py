@@ -30,7 +30,7 @@ def make_journal(settings: Settings) -> Journal:
 
 def _on_cluster(settings: Settings) -> Journal:
     if not all(map(find_spec, ("nats", "nkeys"))):
-        raise InvalidSettings("a journal on NATS needs the extra `nats`: pip install 'novikoff[nats]'")
+        raise InvalidSettings("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
     from service.journal.jetstream.journal import JetStreamJournal
     from service.journal.jetstream.link.connecting import Access
     from service.journal.jetstream.link.syncing import monitors_of

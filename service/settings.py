@@ -11,10 +11,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service.environment import OF_CLIENTS, PREFIX
 from service.errors import FieldError, InvalidSettings
 from service.learning.statistics.confusion import CLASSES_MAX
-
-PREFIX = "NOVIKOFF_"
 
 
 class Settings(BaseSettings):
@@ -294,6 +293,7 @@ def load_settings(**given: object) -> Settings:
         name
         for name in os.environ
         if name.upper().startswith(PREFIX)
+        and name not in OF_CLIENTS
         and name.upper()[len(PREFIX) :].lower() not in Settings.model_fields
     )
     if unknown:

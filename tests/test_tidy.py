@@ -24,7 +24,7 @@ LINES_MAX = 300
 TOP_LEVEL = {
     ".ci", ".dockerignore", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "Makefile",
     "README.md", "SECURITY.md", "bench", "constraints.txt", "deploy", "docker-compose.yml", "docs", "examples",
-    "monitoring",
+    "monitoring", "novikoff",
     "pyproject.toml", "service", "tests",
 }  # fmt: skip
 COMES_WITH = {"starlette": "fastapi", "pydantic-core": "pydantic"}
@@ -102,7 +102,7 @@ def imported(folder: str) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.split(".")[0])
     owners = packages_distributions()
-    foreign = found - sys.stdlib_module_names - {"service", "tests", "bench"}
+    foreign = found - sys.stdlib_module_names - {"novikoff", "service", "tests", "bench"}
     return {canonicalize_name(owners.get(name, [name])[0]) for name in foreign}
 
 

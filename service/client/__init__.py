@@ -9,12 +9,24 @@ counts once however often it is sent, and predictions and whole rounds carry an 
 """
 
 from service.answers import Correction, ModelInfo, Stats
-from service.client.answers import Learned, Outcome, PastRound, Prediction, Weights
+from service.client.answers import (
+    Event,
+    Fleet,
+    Job,
+    LargestWeights,
+    Learned,
+    Outcome,
+    PastRound,
+    Prediction,
+    Weights,
+)
 from service.client.asynchronous import AsyncClient
 from service.client.calls import make_id
+from service.client.feed_frames import Frame
 from service.client.problems import BadOption, Ended, NotUnderstood, Refused, Unreachable
 from service.client.remote_model import RemoteModel
 from service.client.sync import Client
+from service.errors import NovikoffError
 
 __all__ = [
     "AsyncClient",
@@ -22,9 +34,15 @@ __all__ = [
     "Client",
     "Correction",
     "Ended",
+    "Event",
+    "Fleet",
+    "Frame",
+    "Job",
+    "LargestWeights",
     "Learned",
     "ModelInfo",
     "NotUnderstood",
+    "NovikoffError",
     "Outcome",
     "PastRound",
     "Prediction",

@@ -1,6 +1,7 @@
 """Answers as these clients read them; those about models and their statistics are in `service.answers`."""
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -82,6 +83,77 @@ class Weights(Struct, frozen=True):
     names: list[int | str] | None
     classes: list[ClassWeights]
     expert: str | None = None
+
+
+class NamedWeight(Struct, frozen=True):
+    feature: int | str
+    weight: float
+
+
+class LargestOfClass(Struct, frozen=True):
+    label: Label | None
+    weights: list[NamedWeight]
+    bias: float | None
+
+
+class LargestWeights(Struct, frozen=True):
+    """The weights of each class that are largest by absolute value, the largest first."""
+
+    model: str
+    version: int
+    labels: list[Label]
+    classes: list[LargestOfClass]
+    expert: str | None = None
+
+
+class Event(Struct, frozen=True):
+    """Something that has happened to a model; what `details` has depends on its `kind`."""
+
+    seq: int
+    kind: str
+    at: datetime
+    details: dict[str, Any]
+
+
+class EventPage(Struct, frozen=True):
+    events: list[dict[str, Any]]
+    next: int | None
+
+    def read(self) -> list[Event]:
+        return [
+            Event(
+                line["seq"],
+                line["kind"],
+                datetime.fromisoformat(line["at"]),
+                {name: value for name, value in line.items() if name not in ("seq", "kind", "at")},
+            )
+            for line in self.events
+        ]
+
+
+class Job(Struct, frozen=True):
+    """A fit or a replay of the past: how far it is, or what has come of it.
+
+    `state` is `running`, `done`, `failed` or `cancelled`; `version` the one at which a fit has entered its model.
+    """
+
+    id: str
+    kind: str
+    model: str
+    state: str
+    options: dict[str, Any]
+    examples: int
+    progress: dict[str, Any] | None
+    seconds_left: float | None
+    result: dict[str, Any] | None
+    error: str | None
+    version: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.finished_at is not None
 
 
 class PastRound(Struct, frozen=True):

@@ -1,28 +1,39 @@
 """The asynchronous client. `Client` in sync.py documents each call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import httpx
 
 from service.answers import Correction, Label, ModelInfo, ModelLine, Stats
-from service.client import calls, correction_calls
-from service.client.answers import Fleet, Learned, Outcome, PastRound, Prediction, Weights
+from service.client import calls, correction_calls, job_calls, read_calls, tables
+from service.client.answers import (
+    Event,
+    Fleet,
+    Job,
+    LargestWeights,
+    Learned,
+    Outcome,
+    PastRound,
+    Prediction,
+    Weights,
+)
 from service.client.attempts import Attempts, Pause
 from service.client.calls import (
     CHUNK_LINES,
     Answer,
     Call,
     Features,
-    History,
     Line,
     Streamed,
-    Time,
 )
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
+from service.client.feed_frames import Frame, Frames
 from service.client.lines import Lines
 from service.client.problems import Ended, Refused, refusal
+from service.client.read_calls import Read, Time
+from service.client.tables import Table
 
 
 class AsyncClient:
@@ -102,6 +113,28 @@ class AsyncClient:
                     raise answer
                 yield answer
 
+    async def predict_table(self, model: str, table: Table) -> list[Prediction]:
+        is_dense = tables.has_names(table) and await self._is_dense(model)
+        lines = tables.lines_of(table, None, is_dense=is_dense)
+        answers = [answer async for answer in self.stream(lines, model=model)]
+        return [tables.good(row, answer, Prediction) for row, answer in enumerate(answers)]
+
+    async def learn_table(
+        self, model: str, table: Table, labels: Iterable[Label], *, safe: bool = True
+    ) -> list[Learned]:
+        is_dense = tables.has_names(table) and await self._is_dense(model)
+        lines = tables.lines_of(table, labels, is_dense=is_dense, safe=safe)
+        answers = [answer async for answer in self.stream(lines, model=model)]
+        return [tables.good(row, answer, Learned) for row, answer in enumerate(answers)]
+
+    async def _is_dense(self, model: str) -> bool:
+        try:
+            return (await self.get_model(model)).features_kind == "dense"
+        except Refused as refused:
+            if refused.code != "unknown-model":
+                raise
+            return False
+
     async def create_model(self, model: str, **settings: Any) -> ModelInfo:
         return await self._send(calls.create_model(model, settings))
 
@@ -150,8 +183,58 @@ class AsyncClient:
     async def weights(self, model: str, *, at: int | None = None) -> Weights:
         return await self._send(calls.weights(model, at))
 
+    async def largest_weights(self, model: str, count: int = 10, *, at: int | None = None) -> LargestWeights:
+        return await self._send(calls.largest_weights(model, count, at))
+
     async def stats(self, model: str, *, at: int | None = None) -> Stats:
         return await self._send(calls.stats(model, at))
+
+    async def stats_fields(self, model: str, *fields: str, at: int | None = None) -> dict[str, Any]:
+        return await self._send(calls.stats_fields(model, fields, at))
+
+    async def events(self, model: str, *, after: int = 0, page: int = 1000) -> AsyncIterator[Event]:
+        cursor: int | None = after
+        while cursor is not None:
+            found = await self._send(calls.events(model, cursor, page))
+            for event in found.read():
+                yield event
+            cursor = found.next
+
+    async def feed(
+        self, model: str | None = None, *, last_event_id: str | None = None
+    ) -> AsyncIterator[Frame]:
+        call, frames = read_calls.feed(model), Frames()
+        async for part in self._read(call, call.asked(last_event_id)):
+            for frame in frames.complete(part):
+                yield frame
+
+    async def fit(
+        self, model: str, examples: Iterable[tuple[Features, Label]] | None = None, **options: Any
+    ) -> Job:
+        return await self._send(job_calls.fit(model, examples, options))
+
+    async def what_if(
+        self,
+        model: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        grid: Sequence[Mapping[str, Any]] | None = None,
+        keep_as: str | None = None,
+    ) -> Job:
+        return await self._send(job_calls.what_if(model, settings, grid, keep_as))
+
+    async def get_job(self, id: str) -> Job:
+        return await self._send(job_calls.get_job(id))
+
+    async def cancel_job(self, id: str) -> Job:
+        return await self._send(job_calls.cancel_job(id))
+
+    async def wait_for(self, job: Job, *, seconds_max: float = 3600.0, every_seconds: float = 0.5) -> Job:
+        async with asyncio.timeout(seconds_max):
+            while not job.is_over:
+                await asyncio.sleep(every_seconds)
+                job = await self.get_job(job.id)
+        return job
 
     async def history(
         self,
@@ -162,7 +245,7 @@ class AsyncClient:
         since: Time | None = None,
         until: Time | None = None,
     ) -> AsyncIterator[PastRound]:
-        call = calls.history(model, "ndjson", from_version, to_version, since, until)
+        call = read_calls.history(model, "ndjson", from_version, to_version, since, until)
         lines = Lines()
         async for part in self._read(call):
             for each in call.read_part(lines, part):
@@ -178,11 +261,11 @@ class AsyncClient:
         since: Time | None = None,
         until: Time | None = None,
     ) -> AsyncIterator[bytes]:
-        return self._read(calls.history(model, format, from_version, to_version, since, until))
+        return self._read(read_calls.history(model, format, from_version, to_version, since, until))
 
-    async def _read(self, call: History) -> AsyncIterator[bytes]:
+    async def _read(self, call: Read, request: dict[str, Any] | None = None) -> AsyncIterator[bytes]:
         try:
-            async with self._http.stream(**call.request) as response:
+            async with self._http.stream(**(request or call.request)) as response:
                 if not response.is_success:
                     await response.aread()
                     raise refusal(response)

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -13,18 +12,23 @@ import httpx
 import msgspec
 
 from service.answers import Label, ModelInfo, Stats, StatsLine
-from service.client.answers import Fleet, Learned, ModelPage, Outcome, PastRound, Prediction, Weights
-from service.client.lines import Lines
-from service.client.problems import Refused, Unreachable, refusal_of
+from service.client.answers import (
+    EventPage,
+    Fleet,
+    LargestWeights,
+    Learned,
+    ModelPage,
+    Outcome,
+    Prediction,
+    Weights,
+)
+from service.client.problems import Refused, refusal_of
 
 Answer = TypeVar("Answer")
 
 Features = Sequence[float] | Mapping[str, Any]
 """A list for models with dense features, a dictionary for those with named or hashed ones."""
 
-
-Time = datetime | str
-"""With its zone; as text, as in answers: 2026-01-31T12:00:00Z."""
 
 Line = Mapping[str, Any]
 """`features` (predict), `prediction_id` and `label` (reveal), or `features` and `label` (a whole round)."""
@@ -93,19 +97,19 @@ def predict(
         body["explain"] = explain
     if min_version:
         body["min_version"] = min_version
-    return _post("/predict", _tagged(body, tag), Prediction)
+    return post("/predict", _tagged(body, tag), Prediction)
 
 
 def feedback(prediction_id: str, label: Label, weight: float) -> Call[Outcome]:
     body: dict[str, Any] = {"prediction_id": prediction_id, "label": label}
-    return _post("/feedback", _weighing(body, weight), Outcome)
+    return post("/feedback", _weighing(body, weight), Outcome)
 
 
 def learn(
     model: str, features: Features, label: Label, id: str | None, weight: float, tag: str | None
 ) -> Call[Learned]:
     body: dict[str, Any] = {"model": model, "features": features, "label": label, "id": id or make_id()}
-    return _post("/learn", _tagged(_weighing(body, weight), tag), Learned)
+    return post("/learn", _tagged(_weighing(body, weight), tag), Learned)
 
 
 def _tagged(body: dict[str, Any], tag: str | None) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def stream(lines: list[Line], model: str | None) -> Stream:
         "/stream",
         list,
         b"\n".join(map(_encode, lines)),
-        _params(model=model),
+        params_of(model=model),
         repeatable=all(line.get("id") or line.get("prediction_id") for line in lines),
         media_type="application/x-ndjson",
     )
@@ -173,39 +177,41 @@ def chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
 
 
 def create_model(model: str, settings: Mapping[str, Any]) -> Call[ModelInfo]:
-    return _post("/models", {"model": model, **settings}, ModelInfo, repeatable=False)
+    return post("/models", {"model": model, **settings}, ModelInfo, repeatable=False)
 
 
 def get_model(model: str) -> Call[ModelInfo]:
-    return Call("GET", _path(model), ModelInfo)
+    return Call("GET", model_path(model), ModelInfo)
 
 
 def list_models(prefix: str, cursor: str | None, limit: int) -> Call[ModelPage]:
-    return Call("GET", "/models", ModelPage, params=_params(model=prefix, cursor=cursor, limit=limit))
+    return Call("GET", "/models", ModelPage, params=params_of(model=prefix, cursor=cursor, limit=limit))
 
 
 def reset_model(model: str) -> Call[ModelInfo]:
-    return Call("POST", f"{_path(model)}/reset", ModelInfo, repeatable=False)
+    return Call("POST", f"{model_path(model)}/reset", ModelInfo, repeatable=False)
 
 
 def delete_model(model: str) -> Call[None]:
-    return Call("DELETE", _path(model), type(None), repeatable=False)
+    return Call("DELETE", model_path(model), type(None), repeatable=False)
 
 
 def add_challenger(model: str, name: str, settings: Mapping[str, Any]) -> Call[ModelInfo]:
-    return _post(f"{_path(model)}/challengers", {"name": name, **settings}, ModelInfo, repeatable=False)
+    return post(f"{model_path(model)}/challengers", {"name": name, **settings}, ModelInfo, repeatable=False)
 
 
 def remove_challenger(model: str, name: str) -> Call[None]:
-    return Call("DELETE", f"{_path(model)}/challengers/{quote(name, safe='')}", type(None), repeatable=False)
+    return Call(
+        "DELETE", f"{model_path(model)}/challengers/{quote(name, safe='')}", type(None), repeatable=False
+    )
 
 
 def promote(model: str, challenger: str) -> Call[ModelInfo]:
-    return _post(f"{_path(model)}/promote", {"challenger": challenger}, ModelInfo, repeatable=False)
+    return post(f"{model_path(model)}/promote", {"challenger": challenger}, ModelInfo, repeatable=False)
 
 
 def rule_promotion(model: str, promote: Mapping[str, Any] | None) -> Call[ModelInfo]:
-    return Call("PUT", f"{_path(model)}/promote", ModelInfo, _encode({"promote": promote}))
+    return Call("PUT", f"{model_path(model)}/promote", ModelInfo, _encode({"promote": promote}))
 
 
 class Bytes(Call[bytes]):
@@ -216,83 +222,63 @@ class Bytes(Call[bytes]):
 
 
 def rollback_model(model: str, to: int) -> Call[ModelInfo]:
-    return _post(f"{_path(model)}/rollback", {"to": to}, ModelInfo, repeatable=False)
+    return post(f"{model_path(model)}/rollback", {"to": to}, ModelInfo, repeatable=False)
 
 
 def fork_model(model: str, new: str, at: int | None) -> Call[ModelInfo]:
-    return _post(f"{_path(model)}/fork", {"as": new, "at": at}, ModelInfo, repeatable=False)
+    return post(f"{model_path(model)}/fork", {"as": new, "at": at}, ModelInfo, repeatable=False)
 
 
 def export_model(model: str, format: str, at: int | None) -> Bytes:
-    return Bytes("GET", f"{_path(model)}/export", bytes, params=_params(format=format, at=at))
+    return Bytes("GET", f"{model_path(model)}/export", bytes, params=params_of(format=format, at=at))
 
 
 def import_model(model: str, export: bytes) -> Call[ModelInfo]:
-    return Call("PUT", _path(model), ModelInfo, export, repeatable=False)
+    return Call("PUT", model_path(model), ModelInfo, export, repeatable=False)
 
 
 def weights(model: str, at: int | None) -> Call[Weights]:
-    return Call("GET", f"{_path(model)}/weights", Weights, params=_params(at=at))
+    return Call("GET", f"{model_path(model)}/weights", Weights, params=params_of(at=at))
 
 
-class History(Bytes):
-    """The rounds of a model, which are read as they come."""
-
-    def read_part(self, lines: Lines, part: bytes) -> list[PastRound]:
-        return [msgspec.json.decode(line, type=PastRound) for line in lines.complete(part)]
-
-    def cut_off(self, cause: httpx.RequestError) -> Unreachable:
-        return Unreachable(
-            f"no whole answer to {self.method} {self.path}: {str(cause) or type(cause).__name__}"
-        )
+def largest_weights(model: str, count: int, at: int | None) -> Call[LargestWeights]:
+    params = params_of(largest=count, at=at)
+    return Call("GET", f"{model_path(model)}/weights", LargestWeights, params=params)
 
 
-def history(
-    model: str,
-    format: str,
-    from_version: int | None,
-    to_version: int | None,
-    since: Time | None,
-    until: Time | None,
-) -> History:
-    params = _params(
-        format=format,
-        from_version=from_version,
-        to_version=to_version,
-        since=_text_of(since),
-        until=_text_of(until),
-    )
-    return History("GET", f"{_path(model)}/history", bytes, params=params)
-
-
-def _text_of(time: Time | None) -> str | None:
-    return time.isoformat() if isinstance(time, datetime) else time
+def events(model: str, cursor: int, limit: int) -> Call[EventPage]:
+    return Call("GET", f"{model_path(model)}/events", EventPage, params=params_of(cursor=cursor, limit=limit))
 
 
 # Statistics
 
 
 def stats(model: str, at: int | None) -> Call[Stats]:
-    return Call("GET", f"/stats/{quote(model, safe='')}", Stats, params=_params(at=at))
+    return Call("GET", f"/stats/{quote(model, safe='')}", Stats, params=params_of(at=at))
+
+
+def stats_fields(model: str, fields: Sequence[str], at: int | None) -> Call[dict[str, Any]]:
+    params = params_of(fields=",".join(fields), at=at)
+    return Call("GET", f"/stats/{quote(model, safe='')}", dict[str, Any], params=params)
 
 
 def fleet(prefix: str, sort: str, limit: int, cursor: str | None) -> Call[Fleet]:
     fields = ",".join(field.name for field in msgspec.structs.fields(StatsLine))
-    params = _params(model=prefix, sort=sort, limit=limit, cursor=cursor, fields=fields)
+    params = params_of(model=prefix, sort=sort, limit=limit, cursor=cursor, fields=fields)
     return Call("GET", "/stats", Fleet, params=params)
 
 
-def _post(path: str, body: dict[str, Any], answer: type[Answer], *, repeatable: bool = True) -> Call[Answer]:
+def post(path: str, body: dict[str, Any], answer: type[Answer], *, repeatable: bool = True) -> Call[Answer]:
     return Call("POST", path, answer, _encode(body), repeatable=repeatable)
 
 
-def _path(model: str) -> str:
+def model_path(model: str) -> str:
     return f"/models/{quote(model, safe='')}"
 
 
-def _params(**params: object) -> dict[str, str]:
+def params_of(**params: object) -> dict[str, str]:
     """
-    >>> _params(limit=5, cursor=None, model="")
+    >>> params_of(limit=5, cursor=None, model="")
     {'limit': '5'}
     """
     return {name: str(value) for name, value in params.items() if value not in (None, "")}

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.answers import Label
-from service.client.calls import Features
+from service.client.calls import Features, make_id
 from service.client.problems import Refused
 from service.client.sync import Client
 
 WAITING_MAX = 10_000
+NOT_GIVEN = frozenset({"classes_max", "size_max", "weights_max", "champion", "challengers", "promote"})
+"""What a model is told to have beside the settings that it was made with: limits of its service, and who contends."""
 LOST_CODES = frozenset({"unknown-prediction", "prediction-expired"})
 """Problems of a prediction that the service has no more: then the example is learned as a whole round."""
 
@@ -39,6 +41,7 @@ class RemoteModel:
         self.model = model
         self._names = None if names is None else {name: i for i, name in enumerate(names)}
         self._is_dense: bool | None = None
+        self._labels: list[Label] = []
         self._waiting: OrderedDict[object, deque[str]] = OrderedDict()
         self._waiting_count = 0
         _register_with_river()
@@ -48,6 +51,22 @@ class RemoteModel:
         prediction = self.client.predict(self.model, features)
         self._remember(_key(features), prediction.prediction_id)
         return prediction.label
+
+    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """The chance of each label, by the service's estimate; of more than two classes only that of the likeliest.
+
+        Empty before the first label was revealed.
+        """
+        features = self._features(x)
+        prediction = self.client.predict(self.model, features)
+        self._remember(_key(features), prediction.prediction_id)
+        if prediction.label is None or prediction.probability is None:
+            return {}
+        found = {prediction.label: prediction.probability}
+        if len(self._labels) == 2:
+            (other,) = (label for label in self._labels if label != prediction.label)
+            found[other] = 1 - prediction.probability
+        return found
 
     def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
         features = self._features(x)
@@ -61,6 +80,25 @@ class RemoteModel:
                     raise
         self.client.learn(self.model, features, y)
 
+    def clone(
+        self, new_params: Mapping[str, Any] | None = None, include_attributes: bool = False
+    ) -> "RemoteModel":
+        """Another model of the service that has learned nothing; with `include_attributes`, all that this one has.
+
+        `new_params` may have its name, `model`, and settings other than this one's. Without a name it gets this one's,
+        a dot and something random.
+        """
+        params = dict(new_params or {})
+        name = params.pop("model", f"{self.model}.{make_id()[-8:]}")
+        if include_attributes:
+            if params:
+                raise ValueError("a copy with all that was learned has the settings that it was learned with")
+            self.client.fork_model(self.model, name)
+        else:
+            settings = {k: v for k, v in (self._settings() or {}).items() if k not in NOT_GIVEN}
+            self.client.create_model(name, **settings | params)
+        return RemoteModel(self.client, name, names=None if self._names is None else list(self._names))
+
     # What River asks of a classifier
 
     _supervised = True
@@ -68,21 +106,25 @@ class RemoteModel:
 
     def _features(self, x: Mapping[Any, Any]) -> Features:
         if self._is_dense is None:
-            self._is_dense = self._kind() == "dense"
+            settings = self._settings()
+            # The service makes a model by itself, of the kind that its first example has.
+            made_of = {"kind": "named" if self._names is None else "dense"}
+            self._is_dense = (settings or {"features": made_of})["features"]["kind"] == "dense"
+            self._labels = (settings or {"labels": [-1, 1]})["labels"] or []
         if not self._is_dense:
             return {str(name): value for name, value in x.items()}
         if self._names is None:
             self._names = {name: i for i, name in enumerate(sorted(x, key=str))}
         return in_order(x, self._names)
 
-    def _kind(self) -> str:
+    def _settings(self) -> dict[str, Any] | None:
+        """Those of the model; None if there is none yet."""
         try:
-            return self.client.get_model(self.model).features_kind
+            return self.client.get_model(self.model).settings
         except Refused as refused:
             if refused.code != "unknown-model":
                 raise
-            # The service makes a model by itself, of the kind that its first example has.
-            return "named" if self._names is None else "dense"
+            return None
 
     def _remember(self, key: object, prediction_id: str) -> None:
         self._waiting.setdefault(key, deque()).append(prediction_id)

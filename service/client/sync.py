@@ -1,28 +1,40 @@
+# long: every call of the API, with what it promises, in one place
 """The synchronous client, whose calls block until the answer comes."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import httpx
 
 from service.answers import Correction, Label, ModelInfo, ModelLine, Stats
-from service.client import calls, correction_calls
-from service.client.answers import Fleet, Learned, Outcome, PastRound, Prediction, Weights
+from service.client import calls, correction_calls, job_calls, read_calls, tables
+from service.client.answers import (
+    Event,
+    Fleet,
+    Job,
+    LargestWeights,
+    Learned,
+    Outcome,
+    PastRound,
+    Prediction,
+    Weights,
+)
 from service.client.attempts import Attempts, Pause
 from service.client.calls import (
     CHUNK_LINES,
     Answer,
     Call,
     Features,
-    History,
     Line,
     Streamed,
-    Time,
 )
 from service.client.connecting import DEFAULT_URL, RETRY_SECONDS, TIMEOUT_SECONDS, options
+from service.client.feed_frames import Frame, Frames
 from service.client.lines import Lines
 from service.client.problems import Ended, Refused, refusal
+from service.client.read_calls import Read, Time
+from service.client.tables import Table
 
 
 class Client:
@@ -125,6 +137,37 @@ class Client:
                     raise answer
                 yield answer
 
+    def predict_table(self, model: str, table: Table) -> list[Prediction]:
+        """A prediction for each row of a DataFrame, of an array of numpy or of any rows, in their order.
+
+        A DataFrame gives lists to a model with dense features, in the order of its columns, and else dictionaries, in
+        which missing cells are left out. Refused is raised for a row that is bad.
+        """
+        is_dense = tables.has_names(table) and self._is_dense(model)
+        lines = tables.lines_of(table, None, is_dense=is_dense)
+        return [
+            tables.good(row, answer, Prediction) for row, answer in enumerate(self.stream(lines, model=model))
+        ]
+
+    def learn_table(
+        self, model: str, table: Table, labels: Iterable[Label], *, safe: bool = True
+    ) -> list[Learned]:
+        """Whole rounds out of a table and its labels, in their order; `safe` as in `learn_many`."""
+        is_dense = tables.has_names(table) and self._is_dense(model)
+        lines = tables.lines_of(table, labels, is_dense=is_dense, safe=safe)
+        return [
+            tables.good(row, answer, Learned) for row, answer in enumerate(self.stream(lines, model=model))
+        ]
+
+    def _is_dense(self, model: str) -> bool:
+        """Whether a model takes lists; one that is not there yet is made of its first example, with names."""
+        try:
+            return self.get_model(model).features_kind == "dense"
+        except Refused as refused:
+            if refused.code != "unknown-model":
+                raise
+            return False
+
     def create_model(self, model: str, **settings: Any) -> ModelInfo:
         """Make a model with chosen settings; Refused with `model-exists` if there is one of this name."""
         return self._send(calls.create_model(model, settings))
@@ -183,9 +226,68 @@ class Client:
         """The weights as they are, or were at a version; Refused with `version-gone` if that is no longer kept."""
         return self._send(calls.weights(model, at))
 
+    def largest_weights(self, model: str, count: int = 10, *, at: int | None = None) -> LargestWeights:
+        """The weights that are largest by absolute value, with the names of their features."""
+        return self._send(calls.largest_weights(model, count, at))
+
     def stats(self, model: str, *, at: int | None = None) -> Stats:
         """All statistics as they are, or were at a version."""
         return self._send(calls.stats(model, at))
+
+    def stats_fields(self, model: str, *fields: str, at: int | None = None) -> dict[str, Any]:
+        """Some statistics only, which a service computes faster than all: `stats_fields("spam", "error_rate")`."""
+        return self._send(calls.stats_fields(model, fields, at))
+
+    def events(self, model: str, *, after: int = 0, page: int = 1000) -> Iterator[Event]:
+        """What has happened to the model, oldest first, as far as it is kept; `after` is the `seq` of one."""
+        cursor: int | None = after
+        while cursor is not None:
+            found = self._send(calls.events(model, cursor, page))
+            yield from found.read()
+            cursor = found.next
+
+    def feed(self, model: str | None = None, *, last_event_id: str | None = None) -> Iterator[Frame]:
+        """Statistics as they change, of one model or of all, without end: a snapshot, then changes.
+
+        Unreachable is raised if it is cut off; the `id` of the last frame goes on from there.
+        """
+        call, frames = read_calls.feed(model), Frames()
+        for part in self._read(call, call.asked(last_event_id)):
+            yield from frames.complete(part)
+
+    def fit(
+        self, model: str, examples: Iterable[tuple[Features, Label]] | None = None, **options: Any
+    ) -> Job:
+        """Train the model on examples, or on its own history, as a job of the service: see `wait_for`."""
+        return self._send(job_calls.fit(model, examples, options))
+
+    def what_if(
+        self,
+        model: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        grid: Sequence[Mapping[str, Any]] | None = None,
+        keep_as: str | None = None,
+    ) -> Job:
+        """Play the model's history through other settings, as a job; `keep_as` makes a model of the best."""
+        return self._send(job_calls.what_if(model, settings, grid, keep_as))
+
+    def get_job(self, id: str) -> Job:
+        return self._send(job_calls.get_job(id))
+
+    def cancel_job(self, id: str) -> Job:
+        """Nothing of it enters the model; a job that is over stays as it is."""
+        return self._send(job_calls.cancel_job(id))
+
+    def wait_for(self, job: Job, *, seconds_max: float = 3600.0, every_seconds: float = 0.5) -> Job:
+        """The job when it is over, whatever has come of it; TimeoutError if it takes longer."""
+        deadline = time.monotonic() + seconds_max
+        while not job.is_over:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the job {job.id} is not over after {seconds_max:g} seconds")
+            time.sleep(every_seconds)
+            job = self.get_job(job.id)
+        return job
 
     def history(
         self,
@@ -200,7 +302,7 @@ class Client:
 
         Versions are those after a round, both included; times are those of the labels, `until` not included.
         """
-        call = calls.history(model, "ndjson", from_version, to_version, since, until)
+        call = read_calls.history(model, "ndjson", from_version, to_version, since, until)
         lines = Lines()
         for part in self._read(call):
             yield from call.read_part(lines, part)
@@ -216,11 +318,11 @@ class Client:
         until: Time | None = None,
     ) -> Iterator[bytes]:
         """The same as the service sends it, in parts: `ndjson`, an `arrow` stream or a `parquet` file."""
-        return self._read(calls.history(model, format, from_version, to_version, since, until))
+        return self._read(read_calls.history(model, format, from_version, to_version, since, until))
 
-    def _read(self, call: History) -> Iterator[bytes]:
+    def _read(self, call: Read, request: dict[str, Any] | None = None) -> Iterator[bytes]:
         try:
-            with self._http.stream(**call.request) as response:
+            with self._http.stream(**(request or call.request)) as response:
                 if not response.is_success:
                     response.read()
                     raise refusal(response)

@@ -1,12 +1,15 @@
 """Output of the commands, common options, and how errors are reported."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from service import environment
 from service.client.connecting import DEFAULT_URL
 from service.errors import NovikoffError, StartError
 
@@ -14,15 +17,72 @@ from service.errors import NovikoffError, StartError
 out = Console(markup=False, highlight=False)
 err = Console(markup=False, highlight=False, stderr=True)
 
-Url = Annotated[str, typer.Option(metavar="URL", help="The service.")]
-Key = Annotated[str | None, typer.Option(metavar="KEY", help="The API key, if the service asks for one.")]
-URL = DEFAULT_URL
+Url = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help=f"The service. {environment.URL} in the environment says it for all commands; else {DEFAULT_URL}.",
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY",
+        help="The API key, if the service asks for one. Everybody on this machine can see it here, with ps:"
+        f" {environment.KEY} in the environment or a file is better.",
+    ),
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help=f"A file with the API key alone in it; also {environment.KEY_FILE}."),
+]
 
 
 class CommandFailed(NovikoffError):
     """An error that the user can fix; its text is for them."""
 
     code = "command-failed"
+
+
+def service_url(url: str | None) -> str:
+    """The service that a command talks to: as it was told, else by the environment, else the usual one."""
+    return url or os.environ.get(environment.URL) or DEFAULT_URL
+
+
+def service_key(key: str | None, file: Path | None) -> str | None:
+    """The API key: what a command was told comes before what the environment says."""
+    if key is not None:
+        return key
+    if file is None:
+        if given := os.environ.get(environment.KEY):
+            return given
+        if not (named := os.environ.get(environment.KEY_FILE)):
+            return None
+        file = Path(named)
+    try:
+        found = file.read_text().strip()
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{file} is not a text with a key in it") from None
+    if not found:
+        raise CommandFailed(f"{file} is empty, and should have a key in it")
+    return found
+
+
+def percent(ratio: float | None, digits: int = 2) -> str:
+    """A rate as all commands and the page write it.
+
+    >>> percent(0.0507), percent(0.5, 1), percent(None)
+    ('5.07%', '50.0%', '-')
+    """
+    return "-" if ratio is None else f"{100 * ratio:.{digits}f}%"
+
+
+def counted(number: int, what: str) -> str:
+    """
+    >>> counted(1, "row"), counted(1_250, "row")
+    ('1 row', '1,250 rows')
+    """
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 @contextmanager

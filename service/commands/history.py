@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from service.client import Client
-from service.commands.console import URL, CommandFailed, Key, Url, err, report_failures
+from service.commands.console import (
+    CommandFailed,
+    Key,
+    KeyFile,
+    Url,
+    err,
+    report_failures,
+    service_key,
+    service_url,
+)
 from service.commands.replay.progress import plain_bar
 
 FORMATS = {".parquet": "arrow", ".arrow": "arrow", ".ndjson": "ndjson", ".jsonl": "ndjson"}
@@ -28,11 +37,12 @@ def history(
     to_version: Annotated[int | None, typer.Option(min=0, help="The last version; the present one.")] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="2026-01-31T12:00:00Z, or later.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Before this.")] = None,
-    url: Url = URL,
+    url: Url = None,
     key: Key = None,
+    key_file: KeyFile = None,
 ) -> None:
     """Write the rounds of a model to a file, for notebooks and databases."""
-    with report_failures(), Client(url, key=key) as client:
+    with report_failures(), Client(service_url(url), key=service_key(key, key_file)) as client:
         form = FORMATS.get(to.suffix)
         if form is None:
             raise CommandFailed(f"{to}: the name has to end with {', '.join(FORMATS)}")
@@ -98,7 +108,7 @@ def _pyarrow() -> Any:
         import pyarrow
     except ImportError:
         raise CommandFailed(
-            "Arrow and Parquet need the extra `arrow`: pip install 'novikoff[arrow]'; .ndjson needs nothing"
+            "Arrow and Parquet need the extra `arrow`: pip install pyarrow; .ndjson needs nothing"
         ) from None
     return pyarrow
 

@@ -9,7 +9,16 @@ import msgspec
 import typer
 
 from service.client import Client
-from service.commands.console import URL, CommandFailed, Key, Url, err, report_failures
+from service.commands.console import (
+    CommandFailed,
+    Key,
+    KeyFile,
+    Url,
+    err,
+    report_failures,
+    service_key,
+    service_url,
+)
 
 
 class Form(StrEnum):
@@ -20,15 +29,16 @@ class Form(StrEnum):
 
 def export_model(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
-    url: Url = URL,
+    url: Url = None,
     key: Key = None,
+    key_file: KeyFile = None,
     to: Annotated[Path | None, typer.Option(metavar="FILE", help="By default standard output.")] = None,
     format: Annotated[
         Form, typer.Option(help="sklearn and onnx: a linear model for others.")
     ] = Form.novikoff,
 ) -> None:
     """Write all that a model is to a file: settings, weights, statistics."""
-    with report_failures(), Client(url, key=key) as client:
+    with report_failures(), Client(service_url(url), key=service_key(key, key_file)) as client:
         exported = client.export_model(model, format=format)
         if to is None:
             sys.stdout.buffer.write(exported)
@@ -40,11 +50,12 @@ def export_model(
 def import_model(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - is standard input.")],
     model: Annotated[str | None, typer.Option(metavar="NAME", help="By default the name it had.")] = None,
-    url: Url = URL,
+    url: Url = None,
     key: Key = None,
+    key_file: KeyFile = None,
 ) -> None:
     """Make a model from an export. An existing one is never changed."""
-    with report_failures(), Client(url, key=key) as client:
+    with report_failures(), Client(service_url(url), key=service_key(key, key_file)) as client:
         export = _read(file)
         name = model or _name(file, export)
         info = client.import_model(name, export)

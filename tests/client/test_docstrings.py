@@ -12,6 +12,7 @@ from river import datasets, evaluate, metrics
 
 import service.client as package
 from service.client import Client
+from tests.pages import DOCS, section
 from tests.running import Service
 
 CODE = re.compile(r"\n\n((?: {4}.*\n?)+)")
@@ -44,3 +45,15 @@ def test_every_example_runs(start: Callable[..., Service]) -> None:
             exec(code.replace("http://127.0.0.1:8000", service.url), vars(package) | known)
     assert service.stats("spam")["rounds"]["revealed"] == 1
     assert service.stats("phishing")["rounds"]["revealed"] == datasets.Phishing().n_samples
+
+
+def test_the_programs_on_the_page_run_and_its_table_has_every_call(start: Callable[..., Service]) -> None:
+    service = start()
+    page = DOCS["python.md"]
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(code.replace("http://127.0.0.1:8000", service.url), {})
+    assert service.stats("spam")["rounds"]["revealed"] == 1
+    assert service.stats("mails")["rounds"] == {"predicted": 6, "revealed": 3, "pending": 3, "expired": 0}
+    table = section("Calls", page)
+    methods = [name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
+    assert not [name for name in methods if f"`{name}`" not in table]

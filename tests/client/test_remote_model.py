@@ -94,3 +94,38 @@ def test_a_name_that_a_dense_model_does_not_have_is_refused(client: Client, name
     model.learn_one({"a": 1.0}, 1)
     with pytest.raises(ValueError, match="'c' is not one of them"):
         model.learn_one({"c": 1.0}, 1)
+
+
+def test_rivers_log_loss_is_that_of_the_probabilities_that_were_served(
+    client: Client, service: Service, name: str
+) -> None:
+    service.create(name, labels=[False, True], features="named")
+    model = RemoteModel(client, name)
+    metric = evaluate.progressive_val_score(phishing(), model, metrics.LogLoss())
+    stats = service.stats(name)
+    assert stats["rounds"]["revealed"] == ROUNDS and stats["rounds"]["pending"] == 0
+    assert 0 < metric.get() < 1
+    found = model.predict_proba_one(phishing()[0][0])
+    assert found.keys() == {False, True} and sum(found.values()) == pytest.approx(1.0)
+
+
+def test_probabilities_of_many_classes_are_of_the_one_that_is_served(client: Client, name: str) -> None:
+    client.create_model(name, labels=None, features="named")
+    model = RemoteModel(client, name)
+    assert model.predict_proba_one({"a": 1.0}) == {}
+    for label in ("x", "y", "z"):
+        model.learn_one({"a": 1.0}, label)
+    (chance,) = model.predict_proba_one({"a": 1.0}).values()
+    assert 0 <= chance <= 1
+
+
+def test_a_clone_has_the_settings_and_with_all_attributes_the_weights(client: Client, name: str) -> None:
+    client.create_model(name, labels=["no", "yes"], features="named", learner={"algorithm": "pa1"})
+    model = RemoteModel(client, name)
+    model.learn_one({"a": 1.0}, "no")
+    fresh, twin = model.clone(), model.clone({"model": f"{name}.twin"}, include_attributes=True)
+    of_fresh = client.get_model(fresh.model)
+    assert of_fresh.settings == client.get_model(name).settings and of_fresh.version == 0
+    assert client.weights(twin.model).classes == client.weights(name).classes and twin.model == f"{name}.twin"
+    other = model.clone({"learner": {"algorithm": "arow"}})
+    assert client.get_model(other.model).settings["learner"]["algorithm"] == "arow"

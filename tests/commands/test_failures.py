@@ -38,7 +38,7 @@ def test_a_replay_to_no_service_ends_in_order_whatever_is_wrong(table: Path) -> 
     for wrong, words in {
         "labels": '{"labels": 5}',
         "learner.eta0": '{"learner": {"eta0": -1}}',
-        "row 1: the model's labels are 0, 1": '{"labels": [0, 1]}',
+        "line 2: the model's labels are 0, 1": '{"labels": [0, 1]}',
     }.items():
         assert said("replay", table, "--model", "m", "--settings", words).startswith(wrong)
     assert said("replay", table, "--model", "no name").startswith("model: ")
@@ -48,8 +48,8 @@ def test_a_replay_to_no_service_ends_in_order_whatever_is_wrong(table: Path) -> 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"a,label\n1,2,3\n", "a row has 3 cells"),
-        (b"a,label\n1,1\n2\n", "a row has 1 cells"),
+        (b"a,label\n1,2,3\n", "line 2: a row has 3 cells"),
+        (b"a,label\n1,1\n2\n", "line 3: a row has 1 cell and"),
         (b"a,label\n1,1\n\r2,1\n\rx\ry,1\n", "cannot be read: "),
         (PACKED[:-20], "cannot be read: "),
         (PACKED[:12] + b"\xff" * 40, "cannot be read: "),

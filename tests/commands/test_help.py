@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from service.cli import cli
 from tests.commands.running import worked
+from tests.pages import DOCS
 
 
 def test_every_command_and_every_option_says_what_it_is_for() -> None:
@@ -21,6 +22,18 @@ def test_every_command_and_every_option_says_what_it_is_for() -> None:
         assert command.help.split("\n")[0].rstrip(".") in worked(name, "--help").replace("\n", " ")
         for parameter in command.params:
             assert getattr(parameter, "help", None), f"{name}: {parameter.name}"
+
+
+def test_the_page_on_the_command_line_has_every_command_and_every_option() -> None:
+    group = typer.main.get_command(cli)
+    assert isinstance(group, TyperGroup)
+    page = DOCS["command-line.md"]
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None and f"novikoff {name}" in page, name
+        missing = [p.opts for p in command.params if p.param_type_name == "option" and p.opts[0] not in page]
+        assert not missing, (name, missing)
 
 
 def test_the_version_is_told() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -12,12 +13,13 @@ import pytest
 from service.client import AsyncClient
 from service.commands.replay import shape
 from service.commands.replay.rounds import Rounds
-from service.commands.replay.source import Example
+from service.commands.replay.survey import Example
 from tests.commands.examples import NAMES, WRITERS, make_examples, write
 from tests.commands.running import failed, novikoff, worked
 from tests.running import Service
 
 ROUNDS = 40
+REQUESTS = re.compile(r"novikoff_request_seconds_count\{")
 EXAMPLES = make_examples(ROUNDS)
 
 
@@ -54,8 +56,8 @@ def test_every_format_makes_the_same_rounds(tmp_path: Path, service: Service, na
     assert f"{ROUNDS} rows, 3 features, label `{label}` (guessed): -1, 1" in said
     assert f"│ mistakes              │ {expected['mistakes']}" in said
     interval = service.stats(name)["error_rate_interval"]
-    within = f"({interval['low']:.4f} to {interval['high']:.4f} with 95% confidence)"
-    assert f"│ error rate            │ {expected['mistakes'] / ROUNDS:.4f} {within}" in said
+    within = f"({interval['low']:.2%} to {interval['high']:.2%} with 95% confidence)"
+    assert f"│ error rate            │ {expected['mistakes'] / ROUNDS:.2%} {within}" in said
     service.assert_replay_equals_live(name)
 
 
@@ -79,6 +81,46 @@ def test_columns_can_be_chosen(tmp_path: Path, service: Service, name: str) -> N
     assert "there is no `colour`; there are y, words, spam, links" in failed(
         "replay", file, "--model", name, "--url", service.url, "--label", "colour"
     )
+
+
+@pytest.mark.parametrize("options", [[], ["--delay", "2"], ["--fast"], ["--one-by-one"]], ids="".join)
+def test_one_bad_cell_is_told_with_its_line_and_does_not_change_the_kind_of_features(
+    tmp_path: Path, service: Service, name: str, options: list[str]
+) -> None:
+    file = tmp_path / "cells.csv"
+    file.write_text('a,b,label\n1,"2\n",1\n\n3,oops,-1\n' + "1,2,1\n" * 3)
+    command = ("replay", file, "--model", name, "--url", service.url, *options)
+    assert "line 5: `b` is not a number but 'oops'" in failed(*command)
+    assert service.client.get(f"/models/{name}").status_code == 404  # told before anything was made
+    service.create(name)
+    assert "line 5: `b` is not a number but 'oops'" in failed(*command)
+    assert service.stats(name)["rounds"]["predicted"] == 1  # what was before it
+
+
+@pytest.mark.parametrize("cell", ["1e999", "9" * 400, "-inf"])
+def test_a_number_that_is_none_is_told_in_words(tmp_path: Path, cell: str) -> None:
+    file = tmp_path / "numbers.csv"
+    file.write_text(f"a,label\n1,1\n{cell},-1\n")
+    for options in ([], ["--settings", '{"features": "named"}']):
+        assert "line 3: `a` is not a finite number" in failed("replay", file, "--model", "m", *options)
+
+
+def test_rows_are_streamed_unless_they_are_wanted_one_by_one(
+    tmp_path: Path, service: Service, name: str
+) -> None:
+    file = write(tmp_path, "table.csv", EXAMPLES)
+    requests = {}
+    for options in ("--run=a", "--delay=3", "--one-by-one"):
+        before = requests_of(service)
+        worked("replay", file, "--model", f"{name}{options[2]}", "--url", service.url, options)
+        requests[options] = requests_of(service) - before
+    assert requests["--run=a"] < 10 and requests["--delay=3"] < 10 and requests["--one-by-one"] >= ROUNDS
+    assert "opposites" in failed("replay", file, "--model", "m", "--fast", "--one-by-one")
+
+
+def requests_of(service: Service) -> int:
+    lines = service.client.get("/metrics").text.splitlines()
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if REQUESTS.match(line))
 
 
 def test_what_no_list_can_hold_gets_named_features(tmp_path: Path, service: Service, name: str) -> None:
@@ -105,8 +147,8 @@ async def break_off(service: Service, model: str, delay: int, after: int) -> Non
     done = {"rounds": 0}
     async with AsyncClient(service.url) as client:
         rounds = Rounds(client, model, shape.by_order([]), run="", delay=delay)
-        examples = (Example(row, list(x), y) for row, (x, y) in enumerate(EXAMPLES, 1))
-        async for outcome in rounds.play(examples, lambda: done["rounds"] >= after):
+        examples = (Example(row, list(x), y, f"line {row}") for row, (x, y) in enumerate(EXAMPLES, 1))
+        async for outcome in rounds.play_one_by_one(examples, lambda: done["rounds"] >= after):
             done["rounds"] = outcome.rounds
 
 
@@ -133,7 +175,7 @@ def test_a_fast_replay_learns_the_same_and_goes_on_by_the_count(
     assert figures(service, name) == sent_by_hand(service, f"{name}.direct")
     service.assert_replay_equals_live(name)
     file = write(tmp_path, "table.csv", [*EXAMPLES, (EXAMPLES[0][0], 7), EXAMPLES[1]])
-    assert f"row {ROUNDS + 1}: " in failed("replay", file, *command)
+    assert f"line {ROUNDS + 2}: " in failed("replay", file, *command)
     assert "--delay needs two halves" in failed("replay", file, *command, "--delay", 3)
 
 
@@ -179,15 +221,15 @@ def test_settings_are_for_a_model_that_is_made(tmp_path: Path, service: Service,
 @pytest.mark.parametrize(
     ("file", "content", "complaint"),
     [
-        ("a.csv", "a,b,y\n1,2,1\n1,2\n", "a row has 2 cells and the head has 3"),
+        ("a.csv", "a,b,y\n1,2,1\n1,2\n", "line 3: a row has 2 cells and the head has 3"),
         ("b.csv", "a,a,y\n1,2,1\n", "two columns of the table have the same name"),
-        ("c.csv", "a,y\n1,0.5\n", "row 1: `y` is not a label"),
+        ("c.csv", "a,y\n1,0.5\n", "line 2: `y` is not a label"),
         ("d.csv", "a,y\n", "has no examples"),
-        ("e.jsonl", '{"a": 1, "y": 1}\n[1]\n', "line 2 is not a JSON object"),
-        ("f.svm", "1 1:2\n1 nonsense\n", "line 2 is not svmlight"),
+        ("e.jsonl", '{"a": 1, "y": 1}\n[1]\n', "line 2: not a JSON object"),
+        ("f.svm", "1 1:2\n1 nonsense\n", "line 2: not svmlight"),
         ("g.parquet", "PAR2", "this is not a Parquet file"),
         ("h.dat", "who knows", "choose one with --format"),
-        ("i.jsonl", '{"features": [1, null], "label": 1}\n{"features": {"a": 1}, "label": -1}\n', "row 1"),
+        ("i.jsonl", '{"features": [1, null], "label": 1}\n{"features": {"a": 1}, "label": -1}\n', "line 1"),
     ],
 )
 def test_a_bad_file_is_told_in_words(tmp_path: Path, file: str, content: str, complaint: str) -> None:
@@ -201,7 +243,7 @@ def test_a_row_that_the_service_refuses_ends_it_with_the_table_so_far(
     service.create(name)
     file = write(tmp_path, "table.csv", [*EXAMPLES[:5], (EXAMPLES[5][0], 7)])
     ended = novikoff("replay", file, "--model", name, "--url", service.url)
-    assert ended.status == 1 and "row 6: " in ended.err and "unknown-label" in ended.err
+    assert ended.status == 1 and "line 7: " in ended.err and "unknown-label" in ended.err
     assert "│ rounds                │ 5" in ended.out
 
 
@@ -213,7 +255,7 @@ def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path: Path, monkeypatch:
     file = write(tmp_path, "columns.parquet", EXAMPLES)
     for module in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert "pip install 'novikoff[arrow]'" in failed("replay", file, "--model", "m")
+    assert "pip install pyarrow" in failed("replay", file, "--model", "m")
 
 
 def test_the_picture_shows_the_error(tmp_path: Path, service: Service, name: str) -> None:
@@ -230,7 +272,7 @@ def test_the_picture_shows_the_error(tmp_path: Path, service: Service, name: str
     assert height == pytest.approx(service.stats(name)["error_rate"], abs=0.005)
 
 
-@pytest.mark.parametrize("options", [[], ["--fast"], ["--delay", "3"]])
+@pytest.mark.parametrize("options", [[], ["--fast"], ["--one-by-one"], ["--delay", "3"]])
 def test_a_file_of_more_labels_than_a_matrix_shows_is_replayed(tmp_path: Path, options: list[str]) -> None:
     file = tmp_path / "many.csv"
     file.write_text("a,b,label\n" + "".join(f"{i % 7},{i % 11},label {i % 60}\n" for i in range(120)))

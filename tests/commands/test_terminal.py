@@ -21,7 +21,7 @@ def test_ctrl_c_stops_a_replay_with_the_table_so_far_and_it_can_go_on(
     with Terminal(*command, stdin=source) as terminal:
         os.close(source)
         os.write(feeding, f"{head}\n{rows * 20}".encode())
-        terminal.shows(r"[1-9][\d,]* rounds  [\d,]+/s  error 0\.\d{4}  \d+ mistakes")
+        terminal.shows(r"[1-9][\d,]* rounds  [\d,]+/s  error [\d.]+%  \d+ mistakes")
         assert terminal.interrupt() == 130
         terminal.shows(r"rounds +│ [\d,]+ so far")
     os.close(feeding)
@@ -45,7 +45,7 @@ def test_rows_are_played_as_they_come_and_ctrl_c_ends_the_waiting(service: Servi
         os.write(feeding, f"{head}\n".encode())
         for number, row in enumerate(rows, 1):
             os.write(feeding, f"{row}\n".encode())
-            terminal.shows(rf"\b{number} rounds")
+            terminal.shows(rf"\b{number} rounds?\b")
         assert terminal.interrupt() == 130
         terminal.shows(r"rounds +│ 3 so far")
     os.close(feeding)
@@ -54,7 +54,7 @@ def test_rows_are_played_as_they_come_and_ctrl_c_ends_the_waiting(service: Servi
 def test_top_shows_the_fleet_as_it_learns(service: Service, name: str) -> None:
     service.learn(name, [1.0], 1)
     with Terminal("top", "--url", service.url, "--prefix", name, "--every", 0.1) as terminal:
-        terminal.shows(rf"1 model, 1 rounds.*\n?[\s\S]*{name} +│ perceptron +│ +1 ")
+        terminal.shows(rf"1 model, 1 round,.*\n?[\s\S]*{name} +│ perceptron +│ +1 ")
         for _ in range(4):
             service.learn(name, [1.0], -1)
         terminal.shows(rf"1 model, 5 rounds[\s\S]*{name} +│ perceptron +│ +5 ")

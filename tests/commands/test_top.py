@@ -1,10 +1,15 @@
 """`novikoff top --once`."""
 
-import pytest
+import io
+from datetime import UTC, datetime
 
-from service.answers import RoundCounts, StatsLine, Totals
+import pytest
+from rich.console import Console
+
+from service.answers import Drift, RoundCounts, StatsLine, Totals
 from service.client.answers import Fleet
-from service.commands.top import paces_between
+from service.commands.top.command import paces_between
+from service.commands.top.table import table_of
 from tests.commands.running import failed, worked
 from tests.running import Service
 
@@ -18,10 +23,10 @@ def test_one_look_shows_every_model_with_its_figures(service: Service, name: str
     stats = service.stats(f"{name}.a")
     lines = [line.replace("│", " ").split() for line in said.splitlines() if name in line]
     assert lines[0][:6] == [f"{name}.a", "perceptron", "4", str(stats["mistakes"]),
-                            f"{stats['error_rate']:.4f}", f"{stats['ewma_error_rate']:.4f}"]  # fmt: skip
+                            f"{stats['error_rate']:.2%}", f"{stats['ewma_error_rate']:.2%}"]  # fmt: skip
     assert lines[1][:6] == [f"{name}.b", "pa1", "0", "0", "-", "-"]
-    error = f"{stats['error_rate']:.4f}"
-    assert f"2 models, 4 rounds, error {error}, 1 predictions waiting for labels" in said
+    error = f"{stats['error_rate']:.2%}"
+    assert f"2 models, 4 rounds, error {error}, 1 prediction waiting for labels" in said
 
 
 def test_a_long_list_says_what_it_leaves_out(service: Service, name: str) -> None:
@@ -43,3 +48,33 @@ def test_the_pace_is_that_between_two_looks(before: int, after: int, pace: float
         return Fleet(Totals(1, counts, 0, 0, None), [StatsLine(**line)], None)  # type: ignore[arg-type]
 
     assert paces_between(fleet(before), fleet(after), 2.0) == {"m": pace}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_terminal_gets_short_names_and_whole_numbers(width: int) -> None:
+    fleet = fleet_of(f"tenant-{'x' * 40}-0017", rounds=1_234_567, mistakes=654_321)
+    said = io.StringIO()
+    Console(width=width, file=said, markup=False).print(table_of(fleet, {}, width))
+    (row,) = (line for line in said.getvalue().splitlines() if "tenant" in line)
+    cells = [cell.strip() for cell in row.strip("│").split("│")]
+    assert len(row) <= width and cells[0].startswith("tenant") and cells[0].endswith("17")
+    assert {"1,234,567", "53.00%", "654,321"} >= set(cells[1:]) - {
+        "perceptron",
+        "stable",
+        "",
+        "7",
+        "-",
+        "now",
+    }
+    assert "1,234,567" in cells and all("…" not in cell for cell in cells[1:])
+    assert ("654,321" in cells) == (width >= 60) and ("perceptron" in cells) == (width == 120)
+
+
+def fleet_of(model: str, *, rounds: int, mistakes: int) -> Fleet:
+    counts = RoundCounts(rounds, rounds, 7, 0)
+    fields = dict.fromkeys(StatsLine.__struct_fields__) | {
+        "model": model, "algorithm": "perceptron", "rounds": counts, "mistakes": mistakes,
+        "error_rate": 0.53, "ewma_error_rate": 0.53, "updated_at": datetime.now(UTC),
+        "drift": Drift("stable", 0, None, 0.001),
+    }  # fmt: skip
+    return Fleet(Totals(1, counts, mistakes, 0, 0.53), [StatsLine(**fields)], None)  # type: ignore[arg-type]

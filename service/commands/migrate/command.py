@@ -39,7 +39,7 @@ def migrate(
         if not target.startswith(("nats://", "tls://")):
             raise CommandFailed("--to must be nats:// or tls:// and the cluster's servers")
         if find_spec("nats") is None:
-            raise CommandFailed("a journal on NATS needs the extra `nats`: pip install 'novikoff[nats]'")
+            raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
         settings = load_settings(journal=target)
         with opened(Path(directory)) as connection:
             try:

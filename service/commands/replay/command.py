@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from dataclasses import dataclass
@@ -12,23 +13,34 @@ import msgspec
 import typer
 from rich.logging import RichHandler
 
+from service import environment
 from service.client import AsyncClient, ModelInfo, Refused
-from service.commands.console import CommandFailed, Key, err, out, report_failures
+from service.commands.console import (
+    CommandFailed,
+    Key,
+    KeyFile,
+    counted,
+    err,
+    out,
+    report_failures,
+    service_key,
+)
 from service.commands.replay import options
 from service.commands.replay.comparison import Comparison
 from service.commands.replay.contestants import contestants
 from service.commands.replay.interrupting import Interrupt
-from service.commands.replay.making import guess, shape_for
+from service.commands.replay.making import settings_for, shape_for
 from service.commands.replay.plot import error_plot
 from service.commands.replay.progress import Tally, bar, plain_bar, summary
 from service.commands.replay.rounds import Rounds
-from service.commands.replay.source import Source, Survey
+from service.commands.replay.source import Source
+from service.commands.replay.survey import Survey
 from service.commands.target import connected
 
 INTERRUPTED = 130
 
 NOTE = (
-    "Each row was predicted before it was learned. Errors are in %, and in truth `between` the two at 95 % confidence,"
+    "Each row was predicted before it was learned. Errors are in truth `between` the two at 95 % confidence,"
     " however often one looks. `against` is in points, + errs more, 95 % for all together; ? is too few rows to tell."
 )
 
@@ -39,6 +51,7 @@ class Plan:
     settings: dict[str, Any]
     delay: int
     fast: bool
+    one_by_one: bool
     resume: bool
     run: str
     plot: Path | None
@@ -49,6 +62,7 @@ def replay(
     model: options.Model = None,
     url: options.Service = None,
     key: Key = None,
+    key_file: KeyFile = None,
     data: options.Data = None,
     format: options.FormatChoice = None,
     label: options.LabelColumn = None,
@@ -56,6 +70,7 @@ def replay(
     settings: options.ModelSettings = None,
     delay: options.Delay = 0,
     fast: options.Fast = False,
+    one_by_one: options.OneByOne = False,
     resume: options.Resume = False,
     run: options.Run = "",
     plot: options.Plot = None,
@@ -63,18 +78,22 @@ def replay(
 ) -> None:
     """Play a file's examples to a model, one round each, and show how it did.
 
-    A replay may be run twice: a row that was learned is not learned again.
-    One that broke off, or was stopped with Ctrl-C, goes on with --resume.
-    With --fast, rows have no ids: --resume then goes by their count alone.
+    Rows are sent as a stream, many in one request. A replay may be run twice:
+    a row that was learned is not learned again. One that broke off, or was
+    stopped with Ctrl-C, goes on with --resume. With --fast, rows have no ids:
+    --resume then goes by their count alone.
 
     Which settings are best for a file? novikoff replay FILE --compare usual
     plays it to several new models and shows who errs how often.
     """
     with report_failures():
+        if url is None and data is None:
+            url = os.environ.get(environment.URL) or None
+        connection = connected(url, service_key(key, key_file), data)
         if compare:
-            _refuse_beside_compare(delay=delay, fast=fast, resume=resume, run=run, plot=plot)
+            given = {"delay": delay, "fast": fast, "one-by-one": one_by_one, "resume": resume, "run": run}
+            _refuse_beside_compare({**given, "plot": plot})
             with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
-                connection = connected(url, key, data)
                 asyncio.run(
                     _compare(compare, model or "compare", _settings(settings), source, connection, interrupt)
                 )
@@ -87,9 +106,13 @@ def replay(
             raise CommandFailed("--resume needs --url or --data: otherwise nothing was kept")
         if fast and delay:
             raise CommandFailed("--fast sends whole rounds, and --delay needs two halves")
-        plan = Plan(model, _settings(settings), delay, fast, resume, run, plot)
+        if url is None and data is None and not (delay or one_by_one):
+            fast = True  # nothing is kept that a second run could meet
+        if fast and one_by_one:
+            raise CommandFailed("--fast and --one-by-one are opposites")
+        plan = Plan(model, _settings(settings), delay, fast, one_by_one, resume, run, plot)
         with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
-            asyncio.run(_run(plan, source, connected(url, key, data), interrupt))
+            asyncio.run(_run(plan, source, connection, interrupt))
     if interrupt.is_set:
         raise typer.Exit(INTERRUPTED)
 
@@ -105,17 +128,23 @@ async def _run(
         is_new = info is None
         if info is None:
             assert survey is not None
-            info = await client.create_model(plan.model, **guess(source, survey) | plan.settings)
-        skipped = (await client.stats(plan.model)).rounds.revealed if plan.resume else 0
+            info = await client.create_model(plan.model, **settings_for(source, survey, plan.settings))
+        rounds_before = 0 if is_new else (await client.stats(plan.model)).rounds.revealed
+        skipped = rounds_before if plan.resume else 0
         out.print(_model_line(info, is_new, skipped), soft_wrap=True)
-        rounds = Rounds(client, plan.model, shape_for(info, source), run=plan.run, delay=plan.delay)
+        shape = shape_for(info, source)
+        rounds = Rounds(client, plan.model, shape, run=plan.run, delay=plan.delay, with_ids=not plan.fast)
         examples = interrupt.reading(source.examples())
-        await rounds.skip(examples, skipped, by_count=plan.fast)
-        tally = Tally()
+        await rounds.skip(examples, skipped)
+        tally = Tally(rounds_before)
         try:
             with bar(survey.rows if survey else None, skipped, tally) as advance, _logs_above():
-                play = rounds.play_fast if plan.fast else rounds.play
-                async for outcome in play(examples, lambda: interrupt.is_set):
+                outcomes = (
+                    rounds.play_one_by_one(examples, lambda: interrupt.is_set)
+                    if plan.one_by_one
+                    else rounds.play(examples, lambda: interrupt.is_set, source.has_more)
+                )
+                async for outcome in outcomes:
                     tally.add(outcome)
                     advance()
         finally:
@@ -135,7 +164,7 @@ async def _compare(
 ) -> None:
     survey = source.survey()
     out.print(_source_line(source, survey), soft_wrap=True)
-    chosen = contestants(names, guess(source, survey) | settings)
+    chosen = contestants(names, settings_for(source, survey, settings))
     async with connection as client:
         comparison = Comparison(client)
         await comparison.make(prefix, chosen, source)
@@ -146,7 +175,7 @@ async def _compare(
     out.print(NOTE, soft_wrap=True)
 
 
-def _refuse_beside_compare(**given: Any) -> None:
+def _refuse_beside_compare(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if value:
             raise CommandFailed(f"--compare plays whole rounds to new models, without --{name}")
@@ -177,11 +206,11 @@ def _source_line(source: Source, survey: Survey | None) -> str:
     guessed = " (guessed)" if source.layout.is_guess else ""
     label = f"label `{source.layout.label}`{guessed}"
     if survey is None:
-        return f"{source.file}: {source.format}, rows as they come, {len(source.first):,} features, {label}"
-    rows = "rows as they come" if survey.rows is None else f"{survey.rows:,} rows"
+        return f"{source.file}: {source.format}, rows as they come, {counted(len(source.first), 'feature')}, {label}"
+    rows = "rows as they come" if survey.rows is None else counted(survey.rows, "row")
     shown = ", ".join(repr(label) for label in survey.labels[:5])
     more = f" and {len(survey.labels) - 5} more" if len(survey.labels) > 5 else ""
-    return f"{source.file}: {source.format}, {rows}, {survey.features:,} features, {label}: {shown}{more}"
+    return f"{source.file}: {source.format}, {rows}, {counted(survey.features, 'feature')}, {label}: {shown}{more}"
 
 
 def _model_line(info: ModelInfo, is_new: bool, skipped: int) -> str:

@@ -14,11 +14,12 @@ from rich.table import Table
 
 from service.answers import Interval
 from service.client import AsyncClient, Refused, Stats
-from service.commands.console import CommandFailed
+from service.commands.console import CommandFailed, percent
 from service.commands.replay.contestants import Settings, model_name
 from service.commands.replay.making import shape_for
 from service.commands.replay.rounds import Rounds
-from service.commands.replay.source import Example, Source
+from service.commands.replay.source import Source
+from service.commands.replay.survey import Example
 from service.learning.certainty import anytime
 
 BATCH_ROWS = 1_000
@@ -68,7 +69,7 @@ class Contestant:
     async def play(self, batch: list[Example]) -> list[bool]:
         """Learn the rows; on which of them it erred."""
         began = perf_counter()
-        mistakes = [outcome.mistake async for outcome in self.rounds.play_fast(iter(batch), lambda: False)]
+        mistakes = [outcome.mistake async for outcome in self.rounds.play(iter(batch), lambda: False)]
         self.seconds += perf_counter() - began
         return mistakes
 
@@ -88,7 +89,7 @@ class Comparison:
             try:
                 await self._refuse_if_known(model)
                 info = await self._client.create_model(model, **chosen)
-                rounds = Rounds(self._client, model, shape_for(info, source), run="", delay=0)
+                rounds = Rounds(self._client, model, shape_for(info, source), run="", delay=0, with_ids=False)
             except (Refused, CommandFailed) as error:
                 for made in self.contestants:
                     await self._client.delete_model(made.model)
@@ -121,7 +122,9 @@ class Comparison:
         """The models, the one that errs least on top, and beneath them what needs no learning."""
         found = [(each, await self._client.stats(each.model)) for each in self.contestants]
         title = f"{self.rows:,} rows, the same for all"
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(
+            title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
+        )
         table.add_column("settings", overflow="fold", min_width=NAME_SHOWN_CHARS)
         first = self.contestants[0].name if len(self.contestants[0].name) <= NAME_SHOWN_CHARS else "the first"
         for head in ("error", "between", "last\n1,000", f"against\n{first}", "", "rows/s"):
@@ -130,16 +133,16 @@ class Comparison:
             table.add_row(contestant.name, *self._cells(contestant, stats))
         baselines = found[0][1].baselines
         table.add_section()
-        table.add_row("(the majority class)", _percent(baselines.majority_error_rate), style="dim")
-        table.add_row("(the label before)", _percent(baselines.no_change_error_rate), style="dim")
+        table.add_row("(the majority class)", percent(baselines.majority_error_rate, 1), style="dim")
+        table.add_row("(the label before)", percent(baselines.no_change_error_rate, 1), style="dim")
         return table
 
     def _cells(self, contestant: Contestant, stats: Stats) -> list[str]:
         pace = f"{self.rows / contestant.seconds:,.0f}" if contestant.seconds else "-"
         cells = [
-            _percent(stats.error_rate),
+            percent(stats.error_rate, 1),
             _between(stats.error_rate_interval),
-            _percent(stats.windows.last_1000.error_rate),
+            percent(stats.windows.last_1000.error_rate, 1),
         ]
         difference = contestant.against_first
         if not difference.rounds:
@@ -162,8 +165,4 @@ def verdict(interval: anytime.Interval) -> str:
 
 
 def _between(interval: Interval | None) -> str:
-    return "-" if interval is None else f"{100 * interval.low:.1f}–{100 * interval.high:.1f}"
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.1f}"
+    return "-" if interval is None else f"{100 * interval.low:.1f}–{percent(interval.high, 1)}"

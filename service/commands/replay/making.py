@@ -6,13 +6,17 @@ from service.answers import Label
 from service.client import ModelInfo
 from service.commands.console import CommandFailed
 from service.commands.replay import shape
-from service.commands.replay.source import Source, Survey
+from service.commands.replay.source import Source
+from service.commands.replay.survey import Survey
 
 
-def guess(source: Source, survey: Survey) -> dict[str, Any]:
-    """Settings with the labels and the kind of features that the file has."""
+def settings_for(source: Source, survey: Survey, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given; else the labels and the kind of features that the file has."""
     is_plain = survey.is_plain and source.format != "svmlight"
-    return {"labels": guess_labels(survey.labels), "features": "dense" if is_plain else "named"}
+    if is_plain and survey.odd is not None and "features" not in given:
+        raise CommandFailed(survey.odd)
+    guessed = {"labels": guess_labels(survey.labels), "features": "dense" if is_plain else "named"}
+    return guessed | given
 
 
 def guess_labels(seen: list[Label]) -> list[Label] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
+import select
 import sys
 import zlib
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from service.commands.console import CommandFailed
 
+PIPE_BYTES = 65_536
 GZIP = b"\x1f\x8b"
 PARQUET = b"PAR1"
 SUFFIXES = {
@@ -36,10 +39,13 @@ def open_examples(file: str) -> BinaryIO:
     """The bytes of a file, `-` being standard input; what is gzipped is unpacked, whatever its name."""
     with readable(file):
         if file == "-":
-            given = sys.stdin.buffer
-            # A buffer around a buffer would wait until it is full.
-            piped = given if isinstance(given, io.BufferedReader) else io.BufferedReader(cast(Any, given))
-            return cast(BinaryIO, gzip.GzipFile(fileobj=piped)) if _is_packed(piped) else piped
+            try:
+                piped: Any = Piped(sys.stdin.fileno())
+            except io.UnsupportedOperation:  # something in its place that is no file, and has all that comes
+                piped = io.BufferedReader(cast(Any, sys.stdin.buffer))
+            return cast(
+                BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, piped)) if _is_packed(piped) else piped
+            )
         stream = Path(file).open("rb")  # noqa: SIM115  (whoever asked closes it)
         if _is_packed(stream):
             stream.close()
@@ -47,7 +53,60 @@ def open_examples(file: str) -> BinaryIO:
     return stream
 
 
-def _is_packed(stream: io.BufferedReader[Any]) -> bool:
+class Piped:
+    """Standard input by lines, of which it is known whether the next is here.
+
+    A buffer of Python's does not tell whether it has something left, and a read of an empty pipe waits.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._buffer = b""
+        self._is_over = False
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a line, or at least a part of one, can be had without waiting."""
+        return self._is_over or b"\n" in self._buffer or bool(select.select([self._file], [], [], 0)[0])
+
+    def peek(self, size: int) -> bytes:
+        while len(self._buffer) < size and self._fill():
+            pass
+        return self._buffer
+
+    def read(self, size: int = -1) -> bytes:
+        while (size < 0 or not self._buffer) and self._fill():
+            pass
+        end = len(self._buffer) if size < 0 else size
+        found, self._buffer = self._buffer[:end], self._buffer[end:]
+        return found
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            end = self._buffer.find(b"\n") + 1
+            if end == 0:
+                if self._fill():
+                    continue
+                end = len(self._buffer)
+            if end == 0:
+                return
+            line, self._buffer = self._buffer[:end], self._buffer[end:]
+            yield line
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """It is not ours to close."""
+
+    def _fill(self) -> bool:
+        more = b"" if self._is_over else os.read(self._file, PIPE_BYTES)
+        self._is_over = not more
+        self._buffer += more
+        return bool(more)
+
+
+def _is_packed(stream: io.BufferedReader[Any] | Piped) -> bool:
     return stream.peek(2)[:2] == GZIP
 
 

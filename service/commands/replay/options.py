@@ -6,6 +6,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from service import environment
+
 
 class Format(StrEnum):
     csv = "csv"
@@ -22,7 +24,13 @@ Model = Annotated[
         help="The model that learns; made if there is none. With --compare, what the models' names begin with.",
     ),
 ]
-Service = Annotated[str | None, Option(metavar="URL", help="A running service. Without it, one runs here.")]
+Service = Annotated[
+    str | None,
+    Option(
+        metavar="URL",
+        help=f"A running service; also {environment.URL}, unless --data is given. Without it, one runs here.",
+    ),
+]
 Data = Annotated[
     Path | None, Option(metavar="DIR", help="Without --url: where it is kept. Without it, nothing is.")
 ]
@@ -37,8 +45,9 @@ ModelSettings = Annotated[
     str | None, Option(metavar="JSON", help="""Of a model that is made: '{"features": "named"}'.""")
 ]
 Delay = Annotated[int, Option(min=0, metavar="N", help="Reveal each label only N predictions later.")]
-Fast = Annotated[
-    bool, Option("--fast", help="Many rounds a request, without ids: run twice, they are learned twice.")
+Fast = Annotated[bool, Option("--fast", help="Faster still, without ids: run twice, rows are learned twice.")]
+OneByOne = Annotated[
+    bool, Option("--one-by-one", help="A request for each row, as a program sends them that acts on each.")
 ]
 Resume = Annotated[bool, Option("--resume", help="Go on after the model's last round.")]
 Run = Annotated[str, Option(metavar="NAME", help="Under another name, all rounds are new ones.")]

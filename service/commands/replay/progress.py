@@ -18,13 +18,14 @@ from rich.text import Text
 
 from service.answers import Bound, Interval
 from service.client import Outcome, Stats
-from service.commands.console import err
+from service.commands.console import counted, err, percent
 
 
 class Tally:
     """What this replay did: rounds, those that were known before, and how long it took."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds_before: int) -> None:
+        self._rounds_before = rounds_before
         self.rounds = 0
         self.repeated = 0
         self.seconds = 0.0
@@ -34,7 +35,7 @@ class Tally:
     def add(self, outcome: Outcome) -> None:
         self.last = outcome
         self.rounds += 1
-        self.repeated += outcome.replayed
+        self.repeated += outcome.rounds <= self._rounds_before
         self.seconds = perf_counter() - self._began
 
     @property
@@ -55,8 +56,8 @@ class Figures(ProgressColumn):
         if last is None:
             return Text("")
         return Text(
-            f"{task.completed:,.0f} rounds  {self._tally.pace:,.0f}/s"
-            f"  error {last.mistakes / last.rounds:.4f}  {last.mistakes:,} mistakes"
+            f"{counted(int(task.completed), 'round')}  {self._tally.pace:,.0f}/s"
+            f"  error {percent(last.mistakes / last.rounds)}  {counted(last.mistakes, 'mistake')}"
         )
 
 
@@ -87,14 +88,14 @@ def summary(stats: Stats, tally: Tally, *, is_complete: bool) -> Table:
     rows = {
         "rounds": f"{stats.rounds.revealed:,}" + ("" if is_complete else " so far"),
         "mistakes": f"{stats.mistakes:,}",
-        "error rate": _rate(stats.error_rate) + within(stats.error_rate_interval),
-        "of the last 1,000": _rate(stats.windows.last_1000.error_rate),
-        "of the majority class": _rate(baselines.majority_error_rate),
-        "of the label before": _rate(baselines.no_change_error_rate),
+        "error rate": percent(stats.error_rate) + within(stats.error_rate_interval),
+        "of the last 1,000": percent(stats.windows.last_1000.error_rate),
+        "of the majority class": percent(baselines.majority_error_rate),
+        "of the label before": percent(baselines.no_change_error_rate),
         "updates": f"{stats.updates:,}",
         "mistake bound": in_words(stats.bound, stats.mistakes),
         "drifts": f"{stats.drift.count:,}",
-        "this replay": f"{tally.rounds:,} rounds in {tally.seconds:.1f} s, {tally.pace:,.0f}/s",
+        "this replay": f"{counted(tally.rounds, 'round')} in {tally.seconds:.1f} s, {tally.pace:,.0f}/s",
     }
     if stats.rounds.pending:
         rows["waiting for labels"] = f"{stats.rounds.pending:,}"
@@ -123,12 +124,8 @@ def within(interval: Interval | None) -> str:
     """Where the rate is, in brackets behind it.
 
     >>> within(Interval(low=0.021, high=0.0434, confidence=0.95, rounds=1000))
-    ' (0.0210 to 0.0434 with 95% confidence)'
+    ' (2.10% to 4.34% with 95% confidence)'
     """
     if interval is None:
         return ""
-    return f" ({interval.low:.4f} to {interval.high:.4f} with {100 * interval.confidence:g}% confidence)"
-
-
-def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.4f}"
+    return f" ({percent(interval.low)} to {percent(interval.high)} with {100 * interval.confidence:g}% confidence)"

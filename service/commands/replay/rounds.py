@@ -12,11 +12,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import msgspec
 
 from service.answers import Label
-from service.client import AsyncClient, Ended, Outcome, Refused
+from service.client import AsyncClient, Outcome, Refused
 from service.client.calls import Features, Line
 from service.commands.console import CommandFailed
 from service.commands.replay.shape import Shape
-from service.commands.replay.source import Example
+from service.commands.replay.survey import Example
+
+LINES_MAX = 250
+"""In one request: few enough that the bar moves, and that not much is sent behind a row that is refused."""
+
+Stopped = Callable[[], bool]
 
 
 def round_id(model: str, run: str, row: int, features: Features, label: Label) -> str:
@@ -29,63 +34,81 @@ def round_id(model: str, run: str, row: int, features: Features, label: Label) -
 
 
 class Rounds:
-    """Sends examples to a model; with a `delay`, each label only so many examples after its prediction."""
+    """Sends examples to a model; with a `delay`, each label only so many examples after its prediction.
 
-    def __init__(self, client: AsyncClient, model: str, shape: Shape, *, run: str, delay: int) -> None:
+    Without ids the service learns them as a block, which is several times faster; a label cannot come late then.
+    """
+
+    def __init__(
+        self, client: AsyncClient, model: str, shape: Shape, *, run: str, delay: int, with_ids: bool = True
+    ) -> None:
         self._client = client
         self._model = model
         self._shape = shape
         self._run = f"{run}/{delay}"
         self._delay = delay
-
-    async def play_fast(
-        self, examples: Iterator[Example], is_stopped: Callable[[], bool]
-    ) -> AsyncIterator[Outcome]:
-        """Whole rounds without ids, many in one request."""
-        rows: deque[int] = deque()
-
-        def lines() -> Iterator[Line]:
-            for example in examples:
-                if is_stopped():
-                    return
-                rows.append(example.row)
-                yield {"features": self._shaped(example), "label": example.label}
-
-        try:
-            async for answer in self._client.stream(lines(), model=self._model):
-                row = rows.popleft()
-                if isinstance(answer, Refused):
-                    raise CommandFailed(
-                        f"row {row}: {answer}; rows sent together with it were learned all the same"
-                    )
-                assert isinstance(answer, Outcome)
-                yield answer
-        except Ended as ended:
-            raise _at(rows[0], ended) from None
+        self._with_ids = with_ids
 
     async def play(
-        self, examples: Iterator[Example], is_stopped: Callable[[], bool]
+        self, examples: Iterator[Example], is_stopped: Stopped, has_more: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[Outcome]:
-        """The outcome of each round, as soon as its label is revealed."""
-        waiting: deque[tuple[int, str, Label]] = deque()
+        """The outcomes of the rounds, many in one request. What has come is sent once `has_more` says no."""
+        lines = self._lines(examples, is_stopped)
+        while True:
+            sent, failure = _gather(lines, has_more)
+            places = deque(example.place for example, _ in sent)
+            try:
+                async for answer in self._client.stream([line for _, line in sent], model=self._model):
+                    place = places.popleft()
+                    if isinstance(answer, Refused):
+                        others = "; rows sent together with it were learned all the same" if places else ""
+                        raise CommandFailed(f"{place}: {answer}{others}")
+                    if isinstance(answer, Outcome):
+                        yield answer
+            except Refused as ended:
+                raise CommandFailed(f"{places[0]}: {ended}") from None
+            if failure is not None:
+                raise failure
+            if not sent:
+                return
+
+    async def play_one_by_one(
+        self, examples: Iterator[Example], is_stopped: Stopped
+    ) -> AsyncIterator[Outcome]:
+        """The same with a request for each line, as a program does that has to act on every prediction."""
+        for example, line in self._lines(examples, is_stopped):
+            try:
+                if "prediction_id" in line:
+                    yield await self._client.feedback(line["prediction_id"], line["label"])
+                elif "label" in line:
+                    yield await self._client.learn(
+                        self._model, line["features"], line["label"], id=line["id"]
+                    )
+                else:
+                    await self._client.predict(self._model, line["features"], id=line["id"])
+            except Refused as refused:
+                raise CommandFailed(f"{example.place}: {refused}") from None
+
+    def _lines(self, examples: Iterator[Example], is_stopped: Stopped) -> Iterator[tuple[Example, Line]]:
+        """What is sent for the examples, each line with the example that it is for."""
+        waiting: deque[tuple[Example, str]] = deque()
         for example in examples:
             if is_stopped():
                 return
             features, id = self._identify(example)
-            try:
-                if not self._delay:
-                    yield await self._client.learn(self._model, features, example.label, id=id)
-                    continue
-                await self._client.predict(self._model, features, id=id)
-            except Refused as refused:
-                raise _at(example.row, refused) from None
-            waiting.append((example.row, id, example.label))
-            if len(waiting) > self._delay:
-                yield await self._reveal(*waiting.popleft())
+            if not self._with_ids:
+                yield example, {"features": features, "label": example.label}
+            elif not self._delay:
+                yield example, {"features": features, "label": example.label, "id": id}
+            else:
+                yield example, {"features": features, "id": id}
+                waiting.append((example, id))
+                if len(waiting) > self._delay:
+                    yield _reveal(*waiting.popleft())
         while waiting and not is_stopped():
-            yield await self._reveal(*waiting.popleft())
+            yield _reveal(*waiting.popleft())
 
-    async def skip(self, examples: Iterator[Example], count: int, *, by_count: bool = False) -> None:
+    async def skip(self, examples: Iterator[Example], count: int) -> None:
         """Pass over the first examples, of which the last must be the model's last round.
 
         Rounds without ids cannot be told apart: then the count must do.
@@ -95,7 +118,7 @@ class Rounds:
             example = next(examples, None)
             if example is None:
                 raise CommandFailed(f"{self._model} has {count} rounds, more than the file has rows")
-        if example is None or by_count:
+        if example is None or not self._with_ids:
             return
         _, id = self._identify(example)
         try:
@@ -110,22 +133,31 @@ class Rounds:
                 " there is nothing to go on with"
             )
 
-    def _shaped(self, example: Example) -> Features:
-        try:
-            return self._shape(example.features)
-        except CommandFailed as error:
-            raise CommandFailed(f"row {example.row}: {error}") from None
-
     def _identify(self, example: Example) -> tuple[Features, str]:
-        features = self._shaped(example)
+        try:
+            features = self._shape(example.features)
+        except CommandFailed as error:
+            raise CommandFailed(f"{example.place}: {error}") from None
+        if not self._with_ids:
+            return features, ""
         return features, round_id(self._model, self._run, example.row, features, example.label)
 
-    async def _reveal(self, row: int, id: str, label: Label) -> Outcome:
-        try:
-            return await self._client.feedback(id, label)
-        except Refused as refused:
-            raise _at(row, refused) from None
+
+def _reveal(example: Example, id: str) -> tuple[Example, Line]:
+    return example, {"prediction_id": id, "label": example.label}
 
 
-def _at(row: int, refused: Refused) -> CommandFailed:
-    return CommandFailed(f"row {row}: {refused}")
+def _gather(
+    lines: Iterator[tuple[Example, Line]], has_more: Callable[[], bool]
+) -> tuple[list[tuple[Example, Line]], CommandFailed | None]:
+    """The next lines to send, and the error that kept it from more of them."""
+    sent: list[tuple[Example, Line]] = []
+    try:
+        while len(sent) < LINES_MAX and (not sent or has_more()):
+            line = next(lines, None)
+            if line is None:
+                break
+            sent.append(line)
+    except CommandFailed as error:
+        return sent, error
+    return sent, None

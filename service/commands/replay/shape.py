@@ -1,7 +1,7 @@
 """Features as a model takes them: a list for dense features, a dictionary for named and hashed ones."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from service.client.calls import Features
@@ -13,14 +13,23 @@ Shape = Callable[[Raw], Features]
 NAMED_HINT = """a model made with --settings '{"features": "named"}' takes it"""
 
 
-def is_plain(features: Raw) -> bool:
-    """Whether a list can hold these: all are numbers, and none is missing.
+def odd_cell(features: Raw) -> str | None:
+    """Why a list of numbers cannot hold these, in words; None if it can.
 
-    >>> is_plain({"a": 1, "b": 2.5}), is_plain({"a": "red"}), is_plain({"a": None})
-    (True, False, False)
+    >>> odd_cell({"a": 1, "b": 2.5}), odd_cell([1.5, float("inf")])
+    (None, '`features[1]` is not a finite number')
     """
-    values = features if isinstance(features, list) else features.values()
-    return all(isinstance(value, int | float) and not is_missing(value) for value in values)
+    pairs = features.items() if isinstance(features, dict) else _with_places(features)
+    try:
+        for name, value in pairs:
+            _number(name, value)
+    except CommandFailed as error:
+        return str(error)
+    return None
+
+
+def _with_places(features: list[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"features[{i}]", value) for i, value in enumerate(features))
 
 
 def is_missing(value: Any) -> bool:
@@ -35,6 +44,9 @@ def by_name(features: Raw) -> Features:
     """
     if isinstance(features, list):
         raise CommandFailed("the model takes features with names, and the file has lists of numbers")
+    for name, value in features.items():
+        if isinstance(value, int | float) and not is_missing(value):
+            _number(name, value)
     return {name: value for name, value in features.items() if not is_missing(value)}
 
 
@@ -48,7 +60,7 @@ def by_order(first: Raw) -> Shape:
 
     def shape(features: Raw) -> Features:
         if isinstance(features, list):
-            return [_number(f"features[{i}]", value) for i, value in enumerate(features)]
+            return [_number(name, value) for name, value in _with_places(features)]
         if not features.keys() <= set(names):
             unknown = ", ".join(sorted(features.keys() - set(names)))
             raise CommandFailed(f"the first example had no `{unknown}`: {NAMED_HINT}")
@@ -83,4 +95,10 @@ def _number(name: str, value: Any) -> float:
         raise CommandFailed(
             f"`{name}` is not a number but {value!r}; {NAMED_HINT}, and --features chooses others"
         )
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise CommandFailed(f"`{name}` is not a finite number")
+    return number

@@ -20,9 +20,7 @@ def export_onnx(model: Model) -> bytes:
     try:
         from onnx import TensorProto, helper
     except ImportError:
-        raise InvalidRequest.at(
-            "format", "onnx needs the extra `onnx`: pip install 'novikoff[onnx]'"
-        ) from None
+        raise InvalidRequest.at("format", "onnx needs the extra `onnx`: pip install onnx") from None
     try:
         linear = export_sklearn(model.features, model.classifier, model.labels.values)
     except BadParameter as error:

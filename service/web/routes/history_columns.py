@@ -28,9 +28,7 @@ def columnar(form: str, model: Model, portions: AsyncIterator[list[PastRound]]) 
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise InvalidRequest.at(
-            "format", f"{form} needs the extra `arrow`: pip install 'novikoff[arrow]'"
-        ) from None
+        raise InvalidRequest.at("format", f"{form} needs the extra `arrow`: pip install pyarrow") from None
     columns = Columns(pa, model)
     sink = Sink()
     writer = (

@@ -40,7 +40,7 @@ async def batches(body: bytes, label_column: str, *, bytes_max: int) -> AsyncIte
         import pyarrow as pa
     except ImportError:
         raise HttpError(
-            "unsupported-media-type", "Arrow needs the extra `arrow`: pip install 'novikoff[arrow]'"
+            "unsupported-media-type", "Arrow needs the extra `arrow`: pip install pyarrow"
         ) from None
     turns = Turns()
     try:

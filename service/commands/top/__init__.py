@@ -1,0 +1,1 @@
+"""`novikoff top`: the fleet in a terminal, as it learns. The command is in command.py."""

@@ -1,0 +1,146 @@
+"""The clients know every route of the service that is for programs."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from service.client import AsyncClient, Client, Refused, calls, job_calls, read_calls
+from tests.running import Service
+
+FOR_MACHINES = {"GET /metrics", "GET /livez", "GET /readyz"}
+FEATURES = [1.0, 2.0]
+
+
+def known() -> set[str]:
+    """Every request that the clients can make."""
+    one_of_each = [
+        calls.predict("m", FEATURES, None, 0, 0), calls.feedback("p", 1, 1.0), calls.learn("m", FEATURES, 1, None, 1.0),
+        calls.stream([], None), calls.create_model("m", {}), calls.get_model("m"), calls.list_models("", None, 1),
+        calls.reset_model("m"), calls.delete_model("m"), calls.add_challenger("m", "c", {}),
+        calls.remove_challenger("m", "c"), calls.promote("m", "c"), calls.rule_promotion("m", None),
+        calls.rollback_model("m", 0), calls.fork_model("m", "n", None), calls.export_model("m", "novikoff", None),
+        calls.import_model("m", b""), calls.weights("m", None), calls.events("m", 0, 1), calls.stats("m", None),
+        calls.fleet("", "name", 1, None), read_calls.history("m", "ndjson", None, None, None, None),
+        read_calls.feed(None), job_calls.fit("m", None, {}), job_calls.what_if("m", {}, None, None),
+        job_calls.get_job("j"), job_calls.cancel_job("j"),
+    ]  # fmt: skip
+    return {f"{call.method} {call.path}" for call in one_of_each}
+
+
+def test_there_is_a_call_for_every_route(service: Service) -> None:
+    filled = {"{model}": "m", "{challenger}": "c", "{job_id}": "j"}
+    routes = set()
+    for path, item in service.get("/openapi.json")["paths"].items():
+        if path.startswith("/models/{model}/") and path.removeprefix("/models/{model}") in item:
+            continue
+        for name, value in filled.items():
+            path = path.replace(name, value)
+        routes |= {f"{method.upper()} {path}" for method in item}
+    assert routes - FOR_MACHINES <= known()
+
+
+def test_both_clients_have_the_same_calls_with_the_same_parameters() -> None:
+    def calls_of(kind: type) -> dict[str, list[tuple[str, Any]]]:
+        methods = inspect.getmembers(kind, inspect.isfunction)
+        return {
+            name: [(p.name, p.default) for p in inspect.signature(method).parameters.values()]
+            for name, method in methods
+            if not name.startswith("_")
+        }
+
+    assert calls_of(Client) == calls_of(AsyncClient)
+
+
+def test_a_fit_is_started_waited_for_and_told_of(client: Any, name: str) -> None:
+    examples = [([1.0, 0.0], 1), ([0.0, 1.0], -1)] * 4
+    client.create_model(name)
+    job = client.wait_for(client.fit(name, examples, passes_max=5), every_seconds=0.02)
+    assert (job.state, job.kind, job.examples, job.error) == ("done", "fit", 8, None)
+    assert job.version == client.get_model(name).version
+    assert client.get_job(job.id) == job and client.cancel_job(job.id) == job
+    assert [event.kind for event in client.events(name)][-1] == "fitted"
+
+
+def test_the_past_is_played_through_other_settings(service: Service, name: str) -> None:
+    with Client(service.url) as client:
+        for label in (1, -1, 1, -1):
+            client.learn(name, FEATURES, label)
+        grid = [{"learner": {"algorithm": "pa1"}}, {"learner": {"algorithm": "arow"}}]
+        started = client.what_if(name, grid=grid, keep_as=f"{name}.best")
+        job = client.wait_for(started, every_seconds=0.02)
+        assert job.state == "done" and job.result is not None
+        assert client.get_model(f"{name}.best").settings["learner"]["algorithm"] in ("pa1", "arow")
+
+
+def test_events_come_page_by_page_with_what_they_tell(client: Any, name: str) -> None:
+    for label in (1, -1, 1):
+        client.learn(name, FEATURES, label)
+    events = list(client.events(name, page=2))
+    assert [event.kind for event in events] == ["created", "dimension", "learned", "learned", "learned"]
+    assert [event.details["label"] for event in events[2:]] == [1, -1, 1]
+    assert list(client.events(name, after=events[1].seq)) == events[2:]
+    assert events[0].at <= events[1].at
+
+
+def test_some_statistics_and_the_largest_weights_alone(client: Any, name: str) -> None:
+    client.learn(name, {"a": 1.0, "b": -3.0, "c": 2.0}, -1)
+    told = client.stats_fields(name, "error_rate", "mistakes")
+    assert told == {"model": name, "error_rate": 1.0, "mistakes": 1}
+    (row,) = client.largest_weights(name, 2).classes
+    assert [(weight.feature, weight.weight) for weight in row.weights] == [("b", 3.0), ("c", -2.0)]
+    assert client.stats_fields(name, "mistakes", at=0)["mistakes"] == 0
+
+
+def test_the_feed_gives_a_snapshot_and_then_what_changes(service: Service, name: str) -> None:
+    with Client(service.url) as client:
+        client.learn(name, FEATURES, 1)
+        frames = client.feed(name)
+        first = next(frames)
+        assert first.kind == "snapshot" and first.data["rounds"]["revealed"] == 1
+        client.learn(name, FEATURES, 1)
+        second = next(frames)
+        assert second.kind == "changes" and second.data["rounds"]["revealed"] == 2
+        frames.close()
+        client.learn(name, FEATURES, 1)
+        (again,) = (next(client.feed(name, last_event_id=second.id)),)
+        assert again.kind == "changes" and again.data["rounds"]["revealed"] == 3
+        with pytest.raises(Refused) as refused:
+            next(client.feed("no-such-model"))
+        assert refused.value.code == "unknown-model"
+
+
+@pytest.mark.parametrize("kind", ["dense", "named"])
+def test_a_table_is_learned_and_predicted_in_one_call(
+    client: Any, service: Service, name: str, kind: str
+) -> None:
+    columns = {"a": [1.0, 2.0, -1.0], "b": [0.0, -1.0, 3.0]}
+    table, labels = pd.DataFrame(columns), pd.Series([1, -1, 1])
+    for model in (name, f"{name}.direct"):
+        service.create(model, features=kind)
+    learned = client.learn_table(name, table, labels)
+    for row, label in zip(table.to_dict("records"), labels, strict=True):
+        service.learn(f"{name}.direct", row if kind == "named" else list(row.values()), int(label))
+    assert [each.label for each in learned] == [1, -1, 1] and learned[-1].rounds == 3
+    assert client.weights(name).classes == client.weights(f"{name}.direct").classes
+    predicted = client.predict_table(name, table)
+    assert [p.score for p in predicted] == [
+        service.predict(f"{name}.direct", row if kind == "named" else list(row.values()))["score"]
+        for row in table.to_dict("records")
+    ]
+
+
+def test_arrays_and_cells_that_are_missing(client: Any, service: Service, name: str) -> None:
+    array = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert [each.rounds for each in client.learn_table(name, array, np.array([1, -1]), safe=False)] == [1, 2]
+    assert len(client.predict_table(name, array)) == 2
+    with pytest.raises(Refused, match="row 1: "):
+        client.predict_table(name, [[1.0, 2.0], [1.0]])
+    with pytest.raises(ValueError):
+        client.learn_table(name, array, [1])
+    holes = pd.DataFrame({"a": [1.0, None], "colour": ["red", None], "b": [2.0, 3.0]})
+    client.learn_table(f"{name}.named", holes, [1, -1])
+    rounds = list(client.history(f"{name}.named"))
+    assert [set(each.features) for each in rounds] == [{"a", "colour=red", "b"}, {"b"}]
