@@ -1,22 +1,59 @@
 """Long work in slices, so that other tasks of the event loop have their turns."""
 
 import asyncio
+from asyncio import AbstractEventLoop, Future
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from time import perf_counter
 from typing import Any
 
 SLICE_SECONDS = 0.005
-"""How long tasks with long work may work before others have a turn, all of them together. What is done between two
-looks at the clock comes on top."""
+"""How long a task with long work may work before others have a turn. What is done between two looks at the clock comes
+on top."""
 
 STARTED_AT_ONCE = 16
 """How many tasks begin in the same turn of the loop, if their first steps are short."""
 
 SLICE_SECONDS_MIN = 0.0005
-"""Of one of them, however many there are: a turn of the loop costs something, too."""
+"""Of a task that has not stood in line, however many do: a turn of the loop costs something, too."""
 
-_giving = 0
-"""How many tasks with long work wait for their next slices: the loop comes to all of them in one turn."""
+
+class _Line:
+    """Tasks that have had their slices and want more. In each turn of the loop one of them goes on, however many there
+    are: all together they hold the loop no longer than one alone would."""
+
+    def __init__(self) -> None:
+        self._loop: AbstractEventLoop | None = None
+        self._waiting: deque[Future[None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def stand(self) -> None:
+        """Wait for the next slice."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # in tests: what stood in line of a loop that has ended goes on no more
+            self._loop = loop
+            self._waiting = deque()
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._admit, loop)
+        await turn
+
+    def _admit(self, loop: AbstractEventLoop) -> None:
+        if loop is not self._loop:
+            return
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else its task was cancelled
+                turn.set_result(None)
+                break
+        if self._waiting:
+            loop.call_soon(self._admit, loop)
+
+
+_line = _Line()
 
 
 class Turns:
@@ -29,7 +66,7 @@ class Turns:
 
     def restart(self) -> None:
         """Count from now on: the task has just waited for something."""
-        self._until = perf_counter() + max(SLICE_SECONDS_MIN, SLICE_SECONDS / (1 + _giving))
+        self._until = perf_counter() + max(SLICE_SECONDS_MIN, SLICE_SECONDS / (1 + len(_line)))
 
     @property
     def is_over(self) -> bool:
@@ -39,13 +76,8 @@ class Turns:
     async def give(self) -> None:
         """Let others have a turn if the slice has passed since the last one."""
         if perf_counter() >= self._until:
-            global _giving
-            _giving += 1
-            try:
-                await asyncio.sleep(0)
-            finally:
-                _giving -= 1
-            self.restart()
+            await _line.stand()
+            self._until = perf_counter() + SLICE_SECONDS
 
 
 async def gather_in_turns(work: Sequence[Coroutine[Any, Any, None]]) -> None:
