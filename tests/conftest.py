@@ -12,8 +12,10 @@ _numbers = count()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The scenarios of modules that say `OVER_EVERY_JOURNAL = True` run over each."""
-    if "journal" in metafunc.fixturenames and getattr(metafunc.module, "OVER_EVERY_JOURNAL", False):
+    """The scenarios of modules that say `OVER_EVERY_JOURNAL = True` run over each, unless they choose themselves."""
+    chosen = any("journal" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    over_every = getattr(metafunc.module, "OVER_EVERY_JOURNAL", False) and not chosen
+    if "journal" in metafunc.fixturenames and over_every:
         metafunc.parametrize("journal", ["sqlite", "jetstream"], indirect=True)
 
 

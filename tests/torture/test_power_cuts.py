@@ -15,7 +15,7 @@ POINTS = {
     "migration": 12,
     "at-rest": 24,
     "repair": 18,
-    "faults": 14,
+    "faults": 16,
 }
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pytest
 
 from service.learning.panel.panels import NEWEST, PANELS
+from tests.kinds import over_journals
 from tests.running import Service, problem_of
 
 OVER_EVERY_JOURNAL = True
@@ -36,7 +36,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("settings", CASES, ids=str)
+@over_journals("settings", CASES, on_cluster=CASES[2:3], ids=str)
 def test_what_was_learned_survives_a_kill_to_the_bit(
     start: Callable[..., Service], settings: dict[str, Any]
 ) -> None:

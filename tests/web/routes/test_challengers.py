@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.doctoring import with_digest
+from tests.kinds import over_journals
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
@@ -44,7 +45,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("settings", CASES, ids=str)
+@over_journals("settings", CASES, on_cluster=CASES[1:2], ids=str)
 def test_what_was_learned_survives_a_kill_to_the_bit(
     start: Callable[..., Service], settings: dict[str, Any]
 ) -> None:

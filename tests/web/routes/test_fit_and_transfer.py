@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import SGDClassifier
 
 from service.journal.codec import STATE_VERSION
+from tests.kinds import over_journals
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
@@ -118,20 +119,28 @@ def test_a_fit_with_one_class_only_fails_and_changes_nothing(service: Service, n
     assert service.stats(name)["version"] == 1
 
 
-@pytest.mark.parametrize(
-    "features", [{"kind": "dense"}, {"kind": "named", "standardize": True}, {"kind": "hashed", "bits": 6}]
-)
-@pytest.mark.parametrize(
-    "algorithm", ["perceptron", "averaged", "arow", "arow_forgetting", "scw", "logistic"]
+FEATURES: list[dict[str, Any]] = [
+    {"kind": "dense"},
+    {"kind": "named", "standardize": True},
+    {"kind": "hashed", "bits": 6},
+]
+ALGORITHMS = ["perceptron", "averaged", "arow", "arow_forgetting", "scw", "logistic"]
+
+
+@over_journals(
+    "kind",
+    [(algorithm, features) for algorithm in ALGORITHMS for features in FEATURES],
+    on_cluster=[("averaged", FEATURES[0]), ("scw", FEATURES[1]), ("logistic", FEATURES[2])],
+    ids=str,
 )
 def test_a_model_moves_between_services_to_the_bit(
     start: Callable[..., Service],
     tmp_path: Path,
     service: Service,
     name: str,
-    algorithm: str,
-    features: dict[str, Any],
+    kind: tuple[str, dict[str, Any]],
 ) -> None:
+    algorithm, features = kind
     service.create(name, learner={"algorithm": algorithm}, labels=None, features=features)
 
     def example(i: int) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.kinds import over_journals
 from tests.running import Service, problem_of
 from tests.web.routes.test_past import KINDS, streamed
 from tests.witness import Witness
@@ -44,7 +45,7 @@ def taught(service: Service, model: str, taken: list[tuple[list[float], int]]) -
     ]
 
 
-@pytest.mark.parametrize("kind", ["perceptron", "averaged-sets", "appearing-classes"])
+@over_journals("kind", ["perceptron", "averaged-sets", "appearing-classes"], on_cluster=["averaged-sets"])
 def test_a_rollback_is_what_was_there_and_can_be_rolled_back(start: Start, name: str, kind: str) -> None:
     service = start(snapshot_every_events=7)
     _, witness = streamed(service, name, kind, 30, seed=3)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.kinds import over_journals
 from tests.memory import peak_bytes, restart_peak
 from tests.running import Service, problem_of
 from tests.waiting import eventually
@@ -35,7 +36,11 @@ def columns(service: Service, model: str, form: str, **query: Any) -> list[dict[
     return pa.ipc.open_stream(answer.content).read_all().to_pylist()
 
 
-@pytest.mark.parametrize("kind", ["perceptron", "arow-named", "appearing-classes", "averaged-sets"])
+@over_journals(
+    "kind",
+    ["perceptron", "arow-named", "appearing-classes", "averaged-sets"],
+    on_cluster=["appearing-classes"],
+)
 def test_the_history_is_what_clients_sent_and_were_told(start: Start, name: str, kind: str) -> None:
     service = start(snapshot_every_events=9)
     stream, _ = streamed(service, name, kind, 40, seed=5)

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
+from tests.kinds import over_journals
 from tests.running import Service, problem_of
 from tests.witness import Stream, Witness
 
@@ -39,7 +38,7 @@ def go_on(stream: Stream, witness: Witness, steps: int) -> None:
         witness.look()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@over_journals("kind", KINDS, on_cluster=["appearing-classes", "auto-asks"])
 def test_every_version_can_be_had_again_also_after_a_kill(start: Start, kind: str, name: str) -> None:
     service = start(snapshot_every_events=9)
     stream, witness = streamed(service, name, kind, 45, seed=len(kind))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kinds import over_journals
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
@@ -73,8 +74,7 @@ def state_of(service: Service, name: str) -> dict[str, Any]:
     }
 
 
-@EVERY_JOURNAL
-@pytest.mark.parametrize("kind", LEARNERS)
+@over_journals("kind", LEARNERS, on_cluster=["auto"])
 def test_the_same_settings_give_the_live_model_to_the_bit(service: Service, name: str, kind: str) -> None:
     service.create(name, **LEARNERS[kind])
     live_on([(service, name)], named=kind == "named")
@@ -91,8 +91,7 @@ def test_the_same_settings_give_the_live_model_to_the_bit(service: Service, name
     assert state_of(service, twin) != state_of(service, name)
 
 
-@EVERY_JOURNAL
-@pytest.mark.parametrize("other", ["arow", "auto", "sets"])
+@over_journals("other", ["arow", "auto", "sets"], on_cluster=["sets"])
 def test_other_settings_give_what_a_model_with_them_has_come_to(
     service: Service, name: str, other: str
 ) -> None:
