@@ -341,6 +341,15 @@ class Correction(Struct, frozen=True):
     rebuilding: bool
 
 
+class Forgotten(Struct, frozen=True):
+    """On how many rounds and waiting predictions a tag was."""
+
+    model: str
+    rounds: int
+    predictions: int
+    rebuilding: bool
+
+
 class Corrections(Struct, frozen=True):
     """What was corrected, and how much of it the model was rebuilt with; see docs/api.md."""
 
@@ -407,5 +416,5 @@ class StatsPage(Struct, frozen=True):
     next: str | None
 
 
-ANSWERS = (ModelInfo, ModelPage, Stats, StatsPage, Correction)
+ANSWERS = (ModelInfo, ModelPage, Stats, StatsPage, Correction, Forgotten)
 """Those that a route answers with as a whole."""

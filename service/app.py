@@ -184,7 +184,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     )
     app.include_router(models.router(models_seen, history_seen, limits, Importing(limits, engine.clock)))
     app.include_router(going_back.router(history_seen))
-    app.include_router(corrections.router(TenantCorrections(engine.corrections)))
+    app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))
     app.include_router(challengers.router(models_seen, limits))
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs)
     app.include_router(jobs.router(tenant_jobs, engine.clock))
