@@ -377,6 +377,15 @@ class Correction(Struct, frozen=True):
     rebuilding: bool
 
 
+class Forgotten(Struct, frozen=True):
+    """On how many rounds and waiting predictions a tag was."""
+
+    model: str
+    rounds: int
+    predictions: int
+    rebuilding: bool
+
+
 class Corrections(Struct, frozen=True):
     """What was corrected, and how much of it the model was rebuilt with; see docs/api.md."""
 
@@ -474,5 +483,5 @@ class AttentionPage(Struct, frozen=True):
     models: list[Noticed]
 
 
-ANSWERS = (AttentionPage, Correction, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
+ANSWERS = (AttentionPage, Correction, Forgotten, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
 """Those that a route answers with as a whole."""

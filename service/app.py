@@ -194,7 +194,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     )
     app.include_router(models.router(models_seen, history_seen, limits, Importing(limits, engine.clock)))
     app.include_router(going_back.router(history_seen))
-    app.include_router(corrections.router(TenantCorrections(engine.corrections)))
+    app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs, engine.warm_challengers)
     app.include_router(challengers.router(models_seen, tenant_jobs, limits, engine.clock))
     app.include_router(jobs.router(tenant_jobs, engine.clock))

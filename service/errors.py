@@ -11,6 +11,7 @@ NovikoffError
 │   ├── UnknownPrediction        unknown-prediction
 │   ├── PredictionExpired        prediction-expired
 │   ├── PredictionVoid           prediction-void: somebody said that it does not count
+│   ├── ForgetUnsupported        forget-unsupported: not with this journal
 │   ├── NotRevealed              not-revealed: there is no label to correct
 │   ├── VersionGone              version-gone: too old, no longer kept
 │   ├── ModelExists              model-exists
@@ -134,6 +135,10 @@ class PredictionExpired(RequestError):
 
 class PredictionVoid(RequestError):
     code = "prediction-void"
+
+
+class ForgetUnsupported(RequestError):
+    code = "forget-unsupported"
 
 
 class NotRevealed(RequestError):

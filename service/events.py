@@ -247,6 +247,27 @@ class RoundErased(Event, frozen=True, tag="erased"):
     rounds: int
 
 
+class TagForgotten(Event, frozen=True, tag="forgotten"):
+    """What carried a tag is to be as if it had never been. The event says neither the tag nor what it was.
+
+    A `ModelRebuilt` follows if there were rounds among it; then it is erased, which `TagErased` tells.
+    """
+
+    events: list[int]
+    """The numbers of the events that are to be erased."""
+    rounds: int
+    """How many of these are rounds."""
+    version: int
+    """The model's version right after the oldest of these; 0 if there are none."""
+
+
+class TagErased(Event, frozen=True, tag="purged"):
+    """What was forgotten is no longer anywhere in the journal."""
+
+    through: int
+    """How many times something was forgotten until then."""
+
+
 class ModelRebuilt(Event, frozen=True, tag="rebuilt"):
     """The model becomes what it would be had the corrections come first. Its version rises by one.
 
@@ -255,7 +276,7 @@ class ModelRebuilt(Event, frozen=True, tag="rebuilt"):
     """
 
     follows: list[int]
-    """`Model.place` of the model whose place the state takes."""
+    """`Model.place` of the model whose place the state takes, or the beginning of that."""
     through: int
     """How many corrections of the model are in the state."""
     since: int
@@ -286,6 +307,8 @@ AnyEvent = (
     | RoundCorrected
     | PredictionVoided
     | RoundErased
+    | TagForgotten
+    | TagErased
     | ModelRebuilt
     | ModelDeleted
 )

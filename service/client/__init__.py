@@ -8,7 +8,7 @@ A call that was cut off is repeated where that is safe, so a restart of the serv
 counts once however often it is sent, and predictions and whole rounds carry an id for the same reason.
 """
 
-from service.answers import Correction, ModelInfo, Stats
+from service.answers import Correction, Forgotten, ModelInfo, Stats
 from service.client.answers import (
     Event,
     Fleet,
@@ -36,6 +36,7 @@ __all__ = [
     "Ended",
     "Event",
     "Fleet",
+    "Forgotten",
     "Frame",
     "Job",
     "LargestWeights",

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import httpx
 
-from service.answers import Correction, Label, ModelInfo, ModelLine, Stats
+from service.answers import Correction, Forgotten, Label, ModelInfo, ModelLine, Stats
 from service.client import calls, correction_calls, job_calls, read_calls, tables
 from service.client.answers import (
     Event,
@@ -82,6 +82,10 @@ class AsyncClient:
     async def void(self, prediction_id: str) -> Correction:
         """Let a prediction that was never shown not count; a finished round, as if it had never been."""
         return await self._send(correction_calls.void(prediction_id))
+
+    async def forget(self, model: str, tag: str) -> Forgotten:
+        """Forget all that carries a tag: the model becomes as if it had never been, and it goes from the files."""
+        return await self._send(correction_calls.forget(model, tag))
 
     async def learn(
         self,

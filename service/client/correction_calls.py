@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from service.answers import Correction, Label
+from service.answers import Correction, Forgotten, Label
 from service.client.calls import Call
 
 _encode = msgspec.json.Encoder().encode
@@ -18,3 +18,7 @@ def correct(prediction_id: str, label: Label, reason: str | None) -> Call[Correc
 
 def void(prediction_id: str) -> Call[Correction]:
     return Call("DELETE", f"/predictions/{quote(prediction_id, safe='')}", Correction)
+
+
+def forget(model: str, tag: str) -> Call[Forgotten]:
+    return Call("POST", f"/models/{quote(model, safe='')}/forget", Forgotten, _encode({"tag": tag}))

@@ -7,6 +7,7 @@ from typing import Any
 
 from service.engine.clock import Clock
 from service.engine.corrections.corrections import Corrections
+from service.engine.corrections.forgetting import Forgetting
 from service.engine.corrections.rebuilding import right_model
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
@@ -123,6 +124,7 @@ class Engine:
         self.rebuilds = Rebuilds(journal, self.fleet, self.clock, rules.fit, at_once=rules.jobs_max)
         self.corrections = Corrections(journal, self.fleet, self.rounds, self.past, self.rebuilds, self.clock)
         self.waiting_list = WaitingList(journal, self.fleet, self.clock, self.rounds.expiry)
+        self.forgetting = Forgetting(journal, self.fleet, self.past, self.rebuilds, self.clock)
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply

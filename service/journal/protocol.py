@@ -116,6 +116,23 @@ class Milestone:
 
 
 @dataclass(frozen=True, slots=True)
+class Erasure:
+    """What is to be nowhere in the journal any more."""
+
+    life: int
+    events: list[tuple[int, AnyEvent]]
+    """Events that take the places of others, under their numbers and without their ids."""
+    pages: list[tuple[int, int, bytes]]
+    """Pages of outcomes that take the places of others: the last event, the version, the outcomes."""
+    snapshots: tuple[int, int]
+    """Snapshots from one event on and before another are to go."""
+    predictions: list[str]
+    """Ids of predictions that do not wait any more, and of which nothing is to be known."""
+    is_whole: bool
+    """Whether nothing of what it replaces may be left in the files, either."""
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """One line of the list of models."""
 
@@ -340,6 +357,25 @@ class Journal(Protocol):
 
         None if some of them have been trimmed meanwhile, or the model was deleted.
         """
+        ...
+
+    # Forgetting, where the journal can do it
+
+    @property
+    def can_erase(self) -> bool:
+        """Whether the three calls after this one can be made. Never changes."""
+        ...
+
+    async def tagged(self, life: int, tag: str) -> list[str]:
+        """The ids of predictions of a model with this tag that are kept, also of those that have expired."""
+        ...
+
+    async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:
+        """The pages of outcomes of a model from an event on: the last event, the version, the outcomes."""
+        ...
+
+    async def erase(self, erasure: Erasure) -> None:
+        """Replace and remove; JournalUnavailable if that cannot be done just now. It may be done again."""
         ...
 
     async def models(self, page: Page) -> list[Listed]:

@@ -51,6 +51,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "rate-limited": (429, "Too many requests"),
     "head-too-large": (431, "The head of the request is too large"),
     "not-implemented": (501, "This way of sending is not known here"),
+    "forget-unsupported": (501, "This journal cannot forget"),
     "internal-error": (500, "Something went wrong here"),
     "journal-unavailable": (503, "The journal cannot be used just now"),
     "journal-full": (503, "The journal has no room"),

@@ -12,6 +12,7 @@ import pytest
 from tests.running import NO_TLS, Service
 from tests.waiting import eventually
 from tests.web.routes.test_corrections import correct, label_of, lived, point, rebuilt, substance, void
+from tests.web.routes.test_forget import traces
 from tests.web.routes.test_what_if import replayed
 
 Start = Callable[..., Service]
@@ -77,6 +78,32 @@ def test_what_was_due_is_taken_up_when_the_model_is_used_again(start: Start) -> 
     rebuilt(service, "m")
     service.restart()
     assert substance(service, "m") == substance(service, "twin")
+    service.assert_replay_equals_live("m")
+
+
+def test_a_kill_amid_a_forgetting_does_not_stop_it(start: Start) -> None:
+    service = start()
+    for number in range(30):
+        tag = {"tag": "mrs-smith@example.org"} if number % 5 == 2 else {}
+        service.learn("m", point(number), label_of(number), **tag)
+        if not tag:
+            service.learn("twin", point(number), label_of(number))
+    service.post("/models/m/forget", {"tag": "mrs-smith@example.org"})
+    worker = 0
+    while not worker and service.stats("m")["corrections"]["rebuilding"]:
+        try:
+            worker = service.child_running("rebuild_process")
+            os.kill(worker, signal.SIGSTOP)
+        except (ValueError, ProcessLookupError):
+            worker = 0  # it is not there yet, or it has just ended
+    if worker:
+        kill(service, worker)
+    else:
+        service.kill()
+    service.start()
+    rebuilt(service, "m")
+    assert substance(service, "m") == substance(service, "twin")
+    assert traces(service.data) == []
     service.assert_replay_equals_live("m")
 
 

@@ -131,7 +131,9 @@ def _read_events(connection: sqlite3.Connection, history: History) -> None:
         except UNREADABLE as error:
             history.breaks.append(Break(seq, str(error)))
             continue
-        if getattr(event, "prediction_id", None) != prediction_id:
+        if (
+            getattr(event, "prediction_id", None) or None
+        ) != prediction_id:  # of what was forgotten it is empty
             history.breaks.append(Break(seq, f"event {seq} says that it is another"))
             continue
         history.events.append(Recorded(seq, event))

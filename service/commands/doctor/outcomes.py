@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from service.commands.doctor.findings import Finding, Repair
 from service.engine.fleet.live import Live
 from service.engine.model.outcomes import Outcome, OutcomeLog
-from service.events import RoundLearned, RoundRevealed
+from service.events import ModelRebuilt, RoundErased, RoundLearned, RoundRevealed
 from service.journal.protocol import Recorded
 from service.journal.sqlite.sealing import seal_outcomes, unseal_outcomes
 
@@ -44,9 +44,12 @@ def examine_outcomes(
     logs = {through: page.log() for through, page in pages.items()}
     places = sorted({*logs, newest_snapshot} if newest_snapshot else logs)
     lost: dict[int, int] = defaultdict(int)
+    untold = _between_erased_and_rebuilt(events)
     for seq in _rounds(events):
         if seq > newest_snapshot:
             break
+        if seq in untold:
+            continue
         place = places[bisect_left(places, seq)]
         found = logs[place].find(seq) if place in logs else None
         if found is None or (seq > began_at and found != live.outcomes.find(seq)):
@@ -60,6 +63,20 @@ def examine_outcomes(
             "--repair writes them anew from the replay." if can_be_told else "",
             _rewrite(number, place, _between(events, live, before, place)) if can_be_told else None,
         )
+
+
+def _between_erased_and_rebuilt(events: list[Recorded]) -> set[int]:
+    """Rounds after one that was forgotten, up to the rebuild for that: what came of them cannot be found out again."""
+    untold: set[int] = set()
+    since: list[int] | None = None
+    for recorded in events:
+        if isinstance(recorded.event, RoundErased) and recorded.event.rounds and since is None:
+            since = []
+        elif since is not None:
+            since.append(recorded.seq)
+        if isinstance(recorded.event, ModelRebuilt) and since is not None:
+            untold.update(since)
+    return untold
 
 
 def _rounds(events: list[Recorded]) -> Iterator[int]:

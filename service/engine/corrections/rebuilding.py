@@ -1,7 +1,7 @@
 """One rebuild of a model, in a process of its own that is handed the history piece by piece."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from time import monotonic
 
 from service.engine.corrections.rebuild_process import Piece, Report, Task
@@ -13,7 +13,15 @@ from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, mo
 from service.engine.jobs.worker import JobLimits, Worker, frame
 from service.engine.model.model import Model
 from service.errors import InvalidRequest, JournalUnavailable
-from service.events import Prediction
+from service.events import (
+    AnyEvent,
+    Prediction,
+    PredictionVoided,
+    RoundCorrected,
+    RoundErased,
+    RoundLearned,
+    RoundRevealed,
+)
 from service.journal.protocol import Journal, Milestone
 
 
@@ -38,11 +46,27 @@ async def milestone_before(journal: Journal, model: Model, version: int) -> Mile
     return None
 
 
+def erased(event: AnyEvent) -> AnyEvent:
+    """What stands in the place of an event whose content is forgotten: as many versions, and counts of corrections."""
+    match event:
+        case RoundCorrected():
+            return RoundCorrected(event.model, event.at, "", "", None, None, event.version)
+        case PredictionVoided():
+            return PredictionVoided(event.model, event.at, "")
+        case RoundRevealed() | RoundLearned():
+            return RoundErased(event.model, event.at, 1)
+    return event
+
+
 class Replay:
     """A process that plays a model's history with the right labels, from a milestone on."""
 
-    def __init__(self, journal: Journal, milestone: Milestone, worker: Worker) -> None:
+    def __init__(
+        self, journal: Journal, milestone: Milestone, worker: Worker, erasing: Container[int]
+    ) -> None:
+        """`erasing`: the events that are to be as if they had never been."""
         self._journal = journal
+        self._erasing = erasing
         self._milestone = milestone
         self._worker = worker
         self._told: set[str] = set()
@@ -52,11 +76,17 @@ class Replay:
 
     @classmethod
     async def start(
-        cls, journal: Journal, milestone: Milestone, limits: JobLimits, until: int | None = None
+        cls,
+        journal: Journal,
+        milestone: Milestone,
+        limits: JobLimits,
+        until: int | None = None,
+        *,
+        erasing: Container[int] = (),
     ) -> "Replay":
         worker = await Worker.start("service.engine.corrections.rebuild_process", limits)
         await worker.send(frame(Task(milestone.state, until)))
-        return cls(journal, milestone, worker)
+        return cls(journal, milestone, worker, erasing)
 
     async def play(self, seq: int, waiting: Iterable[Prediction]) -> None:
         """Let it play the events up to one, after which these predictions wait."""
@@ -90,7 +120,8 @@ class Replay:
                 raise Trimmed
             page = [recorded for recorded in page if recorded.seq <= seq]
             if page:
-                await self._worker.send(frame(Piece([recorded.event for recorded in page])))
+                events = [erased(each.event) if each.seq in self._erasing else each.event for each in page]
+                await self._worker.send(frame(Piece(events)))
                 self.seq = page[-1].seq
                 continue
             # The servers of a cluster may not all have the newest events yet.
@@ -109,7 +140,7 @@ class Hold:
         self._live = live
 
     async def __aenter__(self) -> None:
-        assert self._live.held is None
+        await self._live.released()
         self._live.held = asyncio.get_running_loop().create_future()
 
     async def __aexit__(self, *_: object) -> None:

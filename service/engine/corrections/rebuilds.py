@@ -11,6 +11,7 @@ from time import monotonic
 
 from service.background import end, keep_running
 from service.engine.clock import Clock
+from service.engine.corrections.erasing import erase
 from service.engine.corrections.rebuilding import Hold, Replay, milestone_before
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
@@ -18,7 +19,7 @@ from service.engine.history.right_world import Outdated
 from service.engine.history.stepping import Trimmed
 from service.engine.jobs.worker import JobLimits
 from service.errors import NovikoffError, UnknownModel, VersionGone
-from service.events import ModelRebuilt
+from service.events import ModelRebuilt, TagErased
 from service.journal.protocol import Journal
 
 LOOK_SECONDS = 5.0
@@ -73,7 +74,7 @@ class Rebuilds:
             await asyncio.sleep(LOOK_SECONDS)
             for name in [name for name, at in self._due_at.items() if at <= monotonic()]:
                 live = self._fleet.loaded.get(name)
-                if live is not None and _is_due(live):
+                if live is not None and _is_unfinished(live):
                     self.start(name)
                 self._due_at.pop(name, None)
 
@@ -83,8 +84,10 @@ class Rebuilds:
                 live = await self._fleet.get(name)
                 live.pins += 1
                 try:
-                    while _is_due(live):
-                        await self._once(live)
+                    while _is_unfinished(live):
+                        while _is_due(live):
+                            await self._once(live)
+                        await self._erase(live)
                 finally:
                     live.pins -= 1
         except UnknownModel:
@@ -103,7 +106,8 @@ class Rebuilds:
         milestone = await milestone_before(self._journal, live.model, since - 1)
         if milestone is None:
             raise VersionGone(since - 1, live.model.version)
-        replay = await Replay.start(self._journal, milestone, self._limits)
+        erasing = frozenset(amended.erasing or ())
+        replay = await Replay.start(self._journal, milestone, self._limits, erasing=erasing)
         try:
             async with asyncio.timeout(self._limits.seconds_max):
                 await replay.play(seq, waiting)
@@ -122,11 +126,23 @@ class Rebuilds:
         async with Hold(live):
             await self._journal.settle()
             self._fleet.check_loaded(live)
-            place = live.model.place  # other replicas may go on meanwhile
+            # Other replicas may go on meanwhile. Without any, times are never the same.
+            place = live.model.place if self._journal.is_shared else live.model.place[:1]
             state = await replay.state(live.seq, live.pending.values())
             self._fleet.check_loaded(live)
             event = ModelRebuilt(live.model.name, self._clock.now(), place, through, since, state)
             await self._fleet.submit(live, event)
+
+    async def _erase(self, live: Live) -> None:
+        amended = live.model.amended
+        if amended is not None and amended.erasing is not None:
+            through = amended.forgettings
+            await erase(self._journal, self._fleet, live)
+            await self._fleet.append(live, TagErased(live.model.name, self._clock.now(), through))
+
+
+def _is_unfinished(live: Live) -> bool:
+    return live.model.amended is not None and live.model.amended.is_unfinished
 
 
 def _is_due(live: Live) -> bool:

@@ -34,6 +34,7 @@ from service.events import (
     RoundCorrected,
     RoundLearned,
     RoundRevealed,
+    TagForgotten,
 )
 from service.journal.protocol import Appended, Journal, Overdue
 
@@ -230,7 +231,7 @@ class Fleet:
             self._forget_pending(live)
         outcome = self._apply_to(live, seq, event)
         self.changed(live)
-        if isinstance(event, RoundCorrected):
+        if isinstance(event, RoundCorrected | TagForgotten):
             self.on_due(name)
         # Outcomes of rounds with an id are kept, for retries.
         if (
@@ -318,6 +319,10 @@ class Fleet:
         """Save a snapshot of every model that has changed since its last."""
         await self._saving.save_all(list(self.loaded.values()))
 
+    async def save(self, live: Live) -> None:
+        """Save a snapshot of one model, if it has changed since its last."""
+        await self._saving.save_all([live])
+
     async def summarise(self) -> None:
         """Bring all summaries up to date, also those that were stale at the start."""
         async with self._summarising:  # a second caller waits until the first one's summaries are on disk
@@ -367,7 +372,7 @@ class Fleet:
         self.waiting.admit(live)
         self.waiting.count_unloaded(live.model.name, -len(live.pending))
         self.changed(live)
-        if live.model.amended is not None and live.model.amended.is_due:
+        if live.model.amended is not None and live.model.amended.is_unfinished:
             self.on_due(live.model.name)
         self._saving.save_if_due(live)  # a load that took long will be short next time
         self._unload_excess(live)

@@ -30,6 +30,8 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
+    TagErased,
+    TagForgotten,
     prediction_in,
 )
 from service.journal.codec import encode_state
@@ -167,7 +169,14 @@ class RightWorld:
         match event:
             case ModelCreated() | ModelImported():
                 return
-            case RoundCorrected() | ModelRebuilt() | DriftDetected() | RoundErased():
+            case (
+                RoundCorrected()
+                | ModelRebuilt()
+                | DriftDetected()
+                | RoundErased()
+                | TagForgotten()
+                | TagErased()
+            ):
                 model.updated_at = event.at  # none of them is in this world
                 return
             case PredictionVoided():

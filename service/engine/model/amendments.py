@@ -10,7 +10,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from service.events import Certainty, Label, ModelRebuilt, Prediction, RoundCorrected, RoundRevealed
+from service.events import (
+    Certainty,
+    Label,
+    ModelRebuilt,
+    Prediction,
+    RoundCorrected,
+    RoundRevealed,
+    TagErased,
+    TagForgotten,
+)
 from service.learning import saved
 
 DUE_MAX = 1_000
@@ -35,7 +44,7 @@ class ServedAgain(msgspec.Struct, frozen=True, array_like=True):
 class Amendments:
     """The corrections of a model, in the order in which they came."""
 
-    __slots__ = ("due", "in_force", "recorded", "served_again", "spans", "voided")
+    __slots__ = ("due", "erasing", "forgettings", "in_force", "recorded", "served_again", "spans", "voided")
 
     def __init__(self) -> None:
         self.recorded = 0
@@ -44,6 +53,10 @@ class Amendments:
         """How many of these, counted from the first, the model was rebuilt with."""
         self.due: list[int] = []
         """The versions right after the rounds that the others are about."""
+        self.erasing: list[int] | None = None
+        """Events whose content has to go from the journal once the model is without it; None if there is nothing."""
+        self.forgettings = 0
+        """How many times something was forgotten."""
         self.voided = 0
         """Waiting predictions that do not count."""
         self.spans: list[tuple[int, int]] = []
@@ -55,9 +68,25 @@ class Amendments:
     def is_due(self) -> bool:
         return self.in_force < self.recorded
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether there is anything to be done for it."""
+        return self.is_due or self.erasing is not None
+
     def record(self, event: RoundCorrected) -> None:
         self.recorded += 1
         self.due.append(event.version)
+
+    def forget(self, event: TagForgotten) -> None:
+        self.forgettings += 1
+        self.erasing = sorted({*(self.erasing or ()), *event.events})
+        if event.rounds:
+            self.recorded += 1
+            self.due.append(event.version)
+
+    def erased(self, event: TagErased) -> None:
+        if event.through == self.forgettings:  # else there is more by now
+            self.erasing = None
 
     def spoils(self, version: int) -> int | None:
         """From which version on states like that of this version were replaced; None if it is as it should be."""
@@ -94,7 +123,7 @@ class Amendments:
             "recorded": self.recorded,
             "in_force": self.in_force,
             "voided": self.voided,
-            "rebuilding": self.is_due,
+            "rebuilding": self.is_unfinished,
         }
 
     def state(self) -> dict[str, Any]:
@@ -102,6 +131,8 @@ class Amendments:
             "recorded": self.recorded,
             "in_force": self.in_force,
             "due": list(self.due),
+            "erasing": self.erasing,
+            "forgettings": self.forgettings,
             "voided": self.voided,
             "spans": [list(span) for span in self.spans],
             "served_again": list(self.served_again.values()),
@@ -109,12 +140,13 @@ class Amendments:
 
     @classmethod
     def restore(cls, state: Any) -> Amendments:
-        recorded, in_force, due, voided, spans, served_again = saved.fields(
-            state, "recorded", "in_force", "due", "voided", "spans", "served_again"
+        recorded, in_force, due, erasing, forgettings, voided, spans, served_again = saved.fields(
+            state, "recorded", "in_force", "due", "erasing", "forgettings", "voided", "spans", "served_again"
         )
         amendments = cls()
         amendments.recorded, amendments.in_force = recorded, in_force
         amendments.due, amendments.voided = due, voided
+        amendments.erasing, amendments.forgettings = erasing, forgettings
         amendments.spans = [(first, end) for first, end in spans]
         made = msgspec.convert(served_again, list[ServedAgain])
         amendments.served_again = {each.prediction_id: each for each in made}

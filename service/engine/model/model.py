@@ -31,6 +31,8 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
     RoundsLearned,
+    TagErased,
+    TagForgotten,
 )
 from service.learning.bound import verdict
 from service.learning.bound.mistake_bound import Bound
@@ -82,6 +84,10 @@ class Model(ModelState):
                 self._amendments().record(event)
             case RoundErased():
                 self.version += event.rounds
+            case TagForgotten():
+                self._amendments().forget(event)
+            case TagErased():
+                self._amendments().erased(event)
             case PredictionVoided():
                 amended = self._amendments()
                 amended.voided += 1
@@ -182,12 +188,12 @@ class Model(ModelState):
 
     @property
     def place(self) -> list[int]:
-        """Another one after each event."""
-        return [self.version, self.updated_at, self.expired]
+        """Another one after each event: by its time, which on a cluster two replicas may give at once."""
+        return [self.updated_at, self.version]
 
     def takes_rebuilt(self, event: ModelRebuilt) -> bool:
         """Not if anything has happened since its state was made."""
-        return event.follows == self.place and self.amended is not None
+        return event.follows == self.place[: len(event.follows)] and self.amended is not None
 
     def _take_rebuilt(self, event: ModelRebuilt) -> None:
         if self.takes_rebuilt(event):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from itertools import accumulate, count, repeat
 from math import isnan, nan
 
@@ -255,6 +255,16 @@ class OutcomeLog:
                 chosen._rows += self._rows[at + 1 : at + COLUMNS]
         chosen._sets = self._sets.renumbered(seqs)
         return chosen
+
+    def without(self, seqs: Container[int]) -> OutcomeLog:
+        """All but the outcomes of these events.
+
+        >>> log = OutcomeLog()
+        >>> log.add(7, Outcome(1, 0.5, True, True, 3, 3, 2))
+        >>> log.without({7}).find(7)
+        """
+        kept = (int(self._rows[at]) for at in range(0, len(self._rows), COLUMNS))
+        return self.renumbered({seq: seq for seq in kept if seq not in seqs})
 
     def tobytes(self) -> bytes:
         """The rows and the sets, to be kept. Two of these one after the other can be read as one."""

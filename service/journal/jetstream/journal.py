@@ -45,6 +45,7 @@ from service.journal.protocol import (
     Answer,
     Appended,
     Apply,
+    Erasure,
     Listed,
     Milestone,
     Overdue,
@@ -335,6 +336,19 @@ class JetStreamJournal:
     async def history(self, milestone: Milestone, *, after: int, limit: int) -> list[Recorded] | None:
         entry = self._catalogue.get_life(milestone.life)
         return await self._loader.history(entry, after=after, limit=limit) if entry is not None else None
+
+    # Not yet: a message of a stream can be deleted for good, but not replaced.
+
+    can_erase = False
+
+    async def tagged(self, life: int, tag: str) -> list[str]:
+        raise NotImplementedError
+
+    async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:
+        raise NotImplementedError
+
+    async def erase(self, erasure: Erasure) -> None:
+        raise NotImplementedError
 
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)

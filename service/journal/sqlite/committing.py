@@ -18,8 +18,9 @@ from time import monotonic, perf_counter
 from service.errors import StartError
 from service.journal.sqlite.acknowledged import Note
 from service.journal.sqlite.doubt import InDoubt
+from service.journal.sqlite.erasing import write_anew
 from service.journal.sqlite.ownership import check_in_place, opened_file
-from service.journal.sqlite.records import NEW, Group, Opening, Record, Written
+from service.journal.sqlite.records import NEW, REPEATED, EraseRecord, Group, Opening, Record, Written
 from service.journal.sqlite.schema import LOG_BYTES_USUAL, open_writer
 from service.journal.sqlite.writing import Result, Writing
 
@@ -141,10 +142,22 @@ class Committer:
             results = self._writing.commit(records)
             assert self._note is not None
             self._note.write(max((seq for status, seq in results if status == NEW), default=0))
-            return results
         except BaseException:
             self.close()
             raise
+        for place, record in enumerate(records):
+            if isinstance(record, EraseRecord) and record.is_whole:
+                results[place] = self._write_anew()
+        return results
+
+    def _write_anew(self) -> Result:
+        """Whether nothing is left of what was erased: NEW, or REPEATED if it has to be tried again."""
+        assert self._connection is not None
+        try:
+            write_anew(self._connection)
+        except sqlite3.Error:  # the group is written all the same
+            return REPEATED, 0
+        return NEW, 0
 
     def _fold(self) -> None:
         """See to it that a log which has grown too long is folded into the file; remember it if that fails."""

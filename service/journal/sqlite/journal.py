@@ -27,6 +27,7 @@ from service.journal.protocol import (
     NEW_LIFE,
     Appended,
     Apply,
+    Erasure,
     Listed,
     Milestone,
     Overdue,
@@ -50,6 +51,7 @@ from service.journal.sqlite.patience import Patience, QueueCounts
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
+    EraseRecord,
     ForgetRecord,
     Opening,
     PendingRecord,
@@ -60,6 +62,7 @@ from service.journal.sqlite.records import (
 )
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.scrubbing import Scrub
+from service.journal.sqlite.sealing import seal_outcomes
 from service.journal.sqlite.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
@@ -276,6 +279,33 @@ class SqliteJournal(Unshared):
 
     async def history(self, milestone: Milestone, *, after: int, limit: int) -> list[Recorded] | None:
         return await self._read(milestones.history, milestone.life, after, limit)
+
+    can_erase = True
+
+    async def tagged(self, life: int, tag: str) -> list[str]:
+        await self._settle()
+        return await self._read(reading.tagged, life, tag)
+
+    async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:
+        await self._settle()
+        return await self._read(reading.pages, life, seq)
+
+    async def erase(self, erasure: Erasure) -> None:
+        life = erasure.life
+        record = EraseRecord(
+            life,
+            [(seq, encode(event)) for seq, event in erasure.events],
+            [
+                (through, version, seal_outcomes(body, life, through, version))
+                for through, version, body in erasure.pages
+            ],
+            erasure.snapshots,
+            erasure.predictions,
+            erasure.is_whole,
+        )
+        done = await self._submit(record)
+        if not done.is_new:
+            raise JournalUnavailable("the file could not be written anew just now")
 
     async def settle(self) -> None:
         await self._large_snapshots.settle()

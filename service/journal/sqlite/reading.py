@@ -202,6 +202,22 @@ def outcomes(connection: sqlite3.Connection, model: str, seq: int) -> bytes | No
     return unseal_outcomes(*page) if page else None
 
 
+def pages(connection: sqlite3.Connection, life: int, seq: int) -> list[tuple[int, int, bytes]]:
+    rows = connection.execute(
+        "SELECT body, model, through, version FROM outcome WHERE model = ? AND through >= ? ORDER BY through",
+        (life, seq),
+    )
+    return [
+        (through, version, unseal_outcomes(body, model, through, version))
+        for body, model, through, version in rows
+    ]
+
+
+def tagged(connection: sqlite3.Connection, life: int, tag: str) -> list[str]:
+    rows = connection.execute(f"SELECT {_PENDING} FROM pending WHERE model = ?", (life,))
+    return [row[0] for row in rows if _prediction(row).tag == tag]
+
+
 SORTS = {
     "name": "name",
     "rounds": "revealed",

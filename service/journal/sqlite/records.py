@@ -97,6 +97,17 @@ class ForgetRecord(msgspec.Struct, array_like=True, tag="forget"):
     through: int
 
 
+class EraseRecord(msgspec.Struct, array_like=True, tag="erase"):
+    """Rows to be replaced and removed; see `Erasure`. The bodies of pages are sealed already."""
+
+    life: int
+    events: list[tuple[int, bytes]]
+    pages: list[tuple[int, int, bytes]]
+    snapshots: tuple[int, int]
+    predictions: list[str]
+    is_whole: bool
+
+
 class ProbeRecord(msgspec.Struct, array_like=True, tag="probe"):
     """Takes a number and leaves nothing else: written to see whether the journal can be written again."""
 
@@ -110,6 +121,7 @@ Record = (
     | PartRecord
     | SummariesRecord
     | ForgetRecord
+    | EraseRecord
     | ProbeRecord
 )
 

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from service.journal.sqlite.doubt import end_transaction
+from service.journal.sqlite.erasing import erase
 from service.journal.sqlite.leavings import Leavings
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
@@ -13,6 +14,7 @@ from service.journal.sqlite.records import (
     REPEATED,
     BirthRecord,
     DeathRecord,
+    EraseRecord,
     EventRecord,
     ForgetRecord,
     PartRecord,
@@ -105,6 +107,8 @@ class Writing:
                     self._summarise(record)
                 case ForgetRecord():
                     self._forget_void(record.through)
+                case EraseRecord():
+                    erase(self._connection, record)
                 case ProbeRecord():
                     self._seq += 1
                     self._keep_numbering()

@@ -7,17 +7,23 @@ from typing import Any
 from msgspec import structs
 
 from service.engine.corrections.corrections import Corrected, Corrections
+from service.engine.corrections.forgetting import Forgetting, Forgotten
 from service.errors import PredictionExpired, UnknownPrediction
 from service.events import Label
-from service.web.access.callers import restricted_key
+from service.web.access.callers import check_known, restricted_key
 from service.web.access.tenants import id_of_caller, public_id, with_public_ids
 
 
 class TenantCorrections:
     """Corrections of the caller's rounds."""
 
-    def __init__(self, corrections: Corrections) -> None:
+    def __init__(self, corrections: Corrections, forgetting: Forgetting) -> None:
         self._corrections = corrections
+        self._forgetting = forgetting
+
+    async def forget(self, name: str, tag: str) -> Forgotten:
+        check_known(name)
+        return await self._forgetting.forget(name, tag)
 
     async def correct(self, prediction_id: str, label: Label, reason: str | None) -> Corrected:
         return await self._for_caller(

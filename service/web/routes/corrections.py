@@ -1,19 +1,23 @@
-"""PUT /feedback/{prediction_id} and DELETE /predictions/{prediction_id}: what was wrong is put right."""
+"""PUT /feedback/{prediction_id}, DELETE /predictions/{prediction_id}, POST /models/{model}/forget.
+
+What was wrong is put right, and what should not be there goes.
+"""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from service.answers import Correction
+from service.answers import Correction, Forgotten
 from service.engine.corrections.corrections import REASON_CHARS_MAX, Corrected
 from service.engine.model.checks import plain_label
-from service.engine.names import NAME_CHARS_MAX, PREDICTION_ID_PATTERN
+from service.engine.names import NAME_CHARS_MAX, PREDICTION_ID_PATTERN, TAG_CHARS_MAX
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_corrections import TenantCorrections
 from service.web.http.answers import Json
 from service.web.http.queries import KNOWN_ONLY
+from service.web.routes.models import ModelName
 from service.web.routes.openapi import answers, problems
 
 PredictionId = Annotated[
@@ -35,14 +39,21 @@ class RightLabel(BaseModel):
     )
 
 
+class Tagged(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    tag: StrictStr = Field(min_length=1, max_length=TAG_CHARS_MAX, description="as rounds carry it")
+
+
 def router(corrections: TenantCorrections) -> APIRouter:
     routes = APIRouter(
         tags=["rounds"],
-        responses=problems(404, 410, 422, 503) | answers(Correction) | answers(Correction, 202),
+        responses=problems(404, 410, 422, 503),
         dependencies=KNOWN_ONLY,
     )
+    either = answers(Correction) | answers(Correction, 202)
 
-    @routes.put("/feedback/{prediction_id}", responses=problems(400, 409, 413, 415))
+    @routes.put("/feedback/{prediction_id}", responses=either | problems(400, 409, 413, 415))
     @access(Role.WRITE, tenants=True, body=Body.JSON)
     async def correct(prediction_id: PredictionId, sent: RightLabel) -> Response:
         """Correct the label of a finished round.
@@ -53,7 +64,27 @@ def router(corrections: TenantCorrections) -> APIRouter:
         """
         return _answer(await corrections.correct(prediction_id, plain_label(sent.label), sent.reason))
 
-    @routes.delete("/predictions/{prediction_id}")
+    @routes.post(
+        "/models/{model}/forget",
+        status_code=202,
+        responses=answers(Forgotten, 202) | problems(400, 413, 415, 501),
+    )
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
+    async def forget(model: ModelName, sent: Tagged) -> Response:
+        """Forget all that carries a tag: the model becomes as if it had never been, and it goes from the files.
+
+        That is done in the background; `/stats/{model}` says `rebuilding` until it is.
+        """
+        done = await corrections.forget(model, sent.tag)
+        told = {
+            "model": done.model,
+            "rounds": done.rounds,
+            "predictions": done.predictions,
+            "rebuilding": True,
+        }
+        return Json(told, 202)
+
+    @routes.delete("/predictions/{prediction_id}", responses=either)
     @access(Role.WRITE, tenants=True)
     async def void(prediction_id: PredictionId) -> Response:
         """Void a prediction that was never shown: it does not count, and cannot be revealed any more.

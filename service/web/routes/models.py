@@ -196,7 +196,7 @@ def router(
     return routes
 
 
-HIDDEN = frozenset({"model", "at", "features", "classifier", "state", "follows"})
+HIDDEN = frozenset({"model", "at", "features", "classifier", "state", "follows", "events"})
 
 
 def _export(model: Model, form: str) -> dict[str, Any]:

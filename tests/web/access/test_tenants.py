@@ -123,6 +123,7 @@ def same_but_for_the_name(one: httpx.Response, other: httpx.Response) -> bool:
         ("POST", "/models/{}/fork", {"as": "zeta-fork", "at": 1}),
         ("POST", "/models/{}/fork", {"as": "acme-fork", "at": 1}),
         ("PUT", "/models/{}/promote", {"promote": None}),
+        ("POST", "/models/{}/forget", {"tag": "t"}),
         ("POST", "/models/{}/replay", {"settings": {}}),
         ("POST", "/models/{}/replay", {"settings": {"learner": {"algorithm": "nonsense"}}}),
         ("POST", "/models/{}/replay", {"settings": {}, "as": "zeta-twin"}),

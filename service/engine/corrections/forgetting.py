@@ -1,0 +1,128 @@
+"""Forgetting: what carries a tag becomes as if it had never been, and goes from the journal."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from service.engine.clock import Clock
+from service.engine.corrections.rebuilding import Hold, milestone_before
+from service.engine.corrections.rebuilds import Rebuilds
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.live import Live
+from service.engine.history.past import Past
+from service.engine.history.stepping import EVENTS_AT_ONCE, made_by, model_at
+from service.engine.names import TAG_CHARS_MAX, check_text
+from service.engine.rounds.id_locks import IdLocks
+from service.errors import ForgetUnsupported, InvalidRequest
+from service.events import PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed, TagForgotten
+from service.journal.protocol import Erasure, Journal, Recorded
+
+EVENTS_MAX = 100_000
+"""What one forgetting may erase: the model keeps their numbers until it is done."""
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What a tag was on."""
+
+    model: str
+    rounds: int
+    predictions: int
+    """Those that waited, or that had expired and were remembered still."""
+
+
+class Found:
+    """The events that a tag is on, and those about them."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+        self._ids: set[str | None] = set()
+        self.events: list[int] = []
+        self.rounds = 0
+
+    def look_at(self, recorded: Recorded) -> None:
+        event = recorded.event
+        if isinstance(event, RoundRevealed | RoundLearned) and event.tag == self._tag:
+            self.events.append(recorded.seq)
+            self.rounds += 1
+            if event.prediction_id is not None:
+                self._ids.add(event.prediction_id)
+        elif isinstance(event, RoundCorrected) and event.corrects in self._ids:
+            self.events.append(recorded.seq)
+        if len(self.events) > EVENTS_MAX:
+            raise InvalidRequest.at("tag", f"is on more than {EVENTS_MAX} rounds of this model")
+
+
+class Forgetting:
+    """One at a time for each model."""
+
+    def __init__(self, journal: Journal, fleet: Fleet, past: Past, rebuilds: Rebuilds, clock: Clock) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._past = past
+        self._rebuilds = rebuilds
+        self._clock = clock
+        self._locks = IdLocks()
+
+    async def forget(self, name: str, tag: str) -> Forgotten:
+        """Begin to forget. The rest is done in the background, and taken up again after a kill."""
+        check_text("tag", tag, TAG_CHARS_MAX)
+        live = await self._fleet.get(name)
+        if not self._journal.can_erase:
+            raise ForgetUnsupported("a journal on a cluster cannot forget: delete the model, or make it anew")
+        await self._locks.acquire(name)
+        live.pins += 1
+        try:
+            self._fleet.check_loaded(live)
+            return await self._forget(live, tag)
+        finally:
+            live.pins -= 1
+            self._locks.release(name)
+
+    async def _forget(self, live: Live, tag: str) -> Forgotten:
+        found, after = Found(tag), 0
+        async for recorded in self._events(live, after):
+            found.look_at(recorded)
+            after = recorded.seq
+        async with Hold(live):  # nothing with this tag may come between looking and saying so
+            await self._journal.settle()
+            self._fleet.check_loaded(live)
+            async for recorded in self._events(live, after):
+                found.look_at(recorded)
+            version = await self._version_before(live, min(found.events)) + 1 if found.rounds else 0
+            predictions = await self._void(live, tag, found)
+            event = TagForgotten(
+                live.model.name, self._clock.now(), sorted(found.events), found.rounds, version
+            )
+            await self._fleet.submit(live, event)
+        self._rebuilds.start(live.model.name)
+        return Forgotten(live.model.name, found.rounds, predictions)
+
+    async def _events(self, live: Live, after: int) -> AsyncIterator[Recorded]:
+        while page := await self._journal.events(live.model.name, after=after, limit=EVENTS_AT_ONCE):
+            for recorded in page:
+                yield recorded
+            after = page[-1].seq
+
+    async def _version_before(self, live: Live, seq: int) -> int:
+        """The version of the newest milestone before an event from which the model can be rebuilt."""
+        model = live.model
+        version = model.version
+        while (milestone := await milestone_before(self._journal, model, version)) is not None:
+            then = await model_at(milestone)
+            if then is None:
+                first = await self._journal.history(milestone, after=0, limit=1)
+                then = await made_by(first[0].event) if first else model
+            if milestone.seq < seq:
+                return then.version
+            version = then.version - 1
+        raise await self._past.gone(model.name, 0)
+
+    async def _void(self, live: Live, tag: str, found: Found) -> int:
+        """Let predictions with the tag wait no longer, and let nothing be known of those that had expired."""
+        kept = await self._journal.tagged(live.life, tag)
+        for prediction_id in kept:
+            if prediction_id in live.pending:
+                event = PredictionVoided(live.model.name, self._clock.now(), prediction_id)
+                found.events.append((await self._fleet.submit(live, event)).seq)
+        await self._journal.erase(Erasure(live.life, [], [], (0, 0), kept, is_whole=False))
+        return len(kept)

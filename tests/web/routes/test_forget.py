@@ -1,0 +1,142 @@
+"""Forgetting: as if it had never been, and nowhere in the data directory."""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.client import Client
+from tests.commands.running import novikoff
+from tests.running import Service, problem_of
+from tests.web.routes.test_corrections import correct, label_of, rebuilt, substance
+
+Start = Callable[..., Service]
+
+SECRET = 12345.678901234567
+"""A number that is in no other example."""
+NEEDLES = {
+    "number": struct.pack("<d", SECRET),
+    "tag": b"mrs-smith@example.org",
+    "id": b"order-of-smith",
+    "name": b"smiths_ailment",
+    "reason": b"smith-called",
+}
+
+
+def traces(data: Path) -> list[str]:
+    """Which of the needles are in which files of a directory."""
+    return [
+        f"{what} in {path.name}"
+        for path in sorted(data.rglob("*"))
+        if path.is_file()
+        for what, needle in NEEDLES.items()
+        if needle in path.read_bytes()
+    ]
+
+
+def example(number: int, named: bool, secret: bool = False) -> Any:
+    values = [float(number % 5) - 2.0, float(number % 3) - 1.0]
+    if not named:
+        return [*values, SECRET if secret else 1.0]
+    return {"a": values[0], "b": values[1]} | ({"smiths_ailment": SECRET} if secret else {})
+
+
+def lived(service: Service, model: str, *, named: bool, with_smith: bool) -> None:
+    tag = NEEDLES["tag"].decode()
+    for number in range(40):
+        if number % 7 == 3:
+            if with_smith:
+                sent = example(number, named, secret=True)
+                name = f"order-of-smith-{model}-{number}"
+                if number % 2:
+                    service.learn(model, sent, label_of(number), id=name, tag=tag)
+                else:
+                    service.predict(model, sent, id=name, tag=tag)
+                    service.reveal(name, -label_of(number))
+            continue
+        service.predict(model, example(number, named), id=f"{model}-{number}", tag=f"other-{number % 2}")
+        if number % 3 == 2:
+            for late in (number, number - 1, number - 2):
+                if late % 7 != 3:
+                    service.reveal(f"{model}-{late}", label_of(late))
+
+
+@pytest.mark.parametrize("kind", ["dense", "named"])
+def test_what_is_forgotten_is_nowhere_and_has_never_been(start: Start, kind: str) -> None:
+    service = start(snapshot_every_events=5)
+    named = kind == "named"
+    for model in ("m", "twin"):
+        service.create(model, features=kind, learner={"algorithm": "arow"}, coverage=0.8)
+        lived(service, model, named=named, with_smith=model == "m")
+    tag = NEEDLES["tag"].decode()
+    correct(service, "order-of-smith-m-10", label_of(10), reason="smith-called")
+    service.predict("m", example(1, named, secret=True), id="order-of-smith-waits", tag=tag)
+    rebuilt(service, "m")
+    version = service.stats("m")["version"]
+    service.post("/models/m/rollback", {"to": version - 2})
+    service.post("/models/m/rollback", {"to": version})
+    for model in ("m", "twin"):
+        service.learn(model, example(5, named), 1)
+    service.restart()
+    assert len(traces(service.data)) >= 4
+    with Client(service.url) as client:
+        told = client.forget("m", tag)
+    assert (told.rounds, told.rebuilding) == (6, True)
+    rebuilt(service, "m")
+    assert traces(service.data) == []
+    assert substance(service, "m") == substance(service, "twin")
+    service.assert_replay_equals_live("m")
+    trail = service.get("/models/m/events?limit=1000")["events"]
+    assert [line["rounds"] for line in trail if line["kind"] == "forgotten"] == [6]
+    assert sum(line["kind"] == "erased" for line in trail) >= 6 and trail[-1]["kind"] == "purged"
+    gone = service.client.post("/feedback", json={"prediction_id": "order-of-smith-waits", "label": 1})
+    assert problem_of(gone) == (404, "unknown-prediction")
+    service.stop()
+    assert traces(service.data) == []
+    checked = novikoff("doctor", "--data", service.data)
+    assert checked.status == 0, checked.out
+    service.start()
+    assert service.stats("m")["corrections"]["rebuilding"] is False
+
+
+def test_one_tag_after_the_other_and_nothing_else(start: Start) -> None:
+    service = start()
+    lines = [{"features": [float(at % 4), 1.0], "label": 1 if at % 3 else -1} for at in range(30)]
+    for line, tag in ((4, "a"), (9, "b"), (17, "a")):
+        lines[line]["tag"] = tag
+    service.stream(lines, "m")
+    service.stream([line for line in lines if line.get("tag") != "a"], "without-a")
+    service.stream([line for line in lines if "tag" not in line], "without-both")
+    assert service.post("/models/m/forget", {"tag": "nobody's"})["rounds"] == 0
+    assert service.post("/models/m/forget", {"tag": "a"})["rounds"] == 2
+    rebuilt(service, "m")
+    assert substance(service, "m") == substance(service, "without-a")
+    assert service.post("/models/m/forget", {"tag": "a"})["rounds"] == 0
+    assert service.post("/models/m/forget", {"tag": "b"})["rounds"] == 1
+    rebuilt(service, "m")
+    assert substance(service, "m") == substance(service, "without-both")
+    service.kill()
+    service.start()
+    assert substance(service, "m") == substance(service, "without-both")
+    rows = service.client.get("/models/m/history").text.splitlines()
+    assert len(rows) == 27
+    assert service.get("/stats/m?at=12")["rounds"]["revealed"] == 10  # two of these are forgotten
+    service.assert_replay_equals_live("m")
+
+
+@pytest.mark.parametrize("journal", ["jetstream"], indirect=True)
+def test_a_cluster_says_that_it_cannot(service: Service, name: str) -> None:
+    service.learn(name, [1.0], 1, tag="a")
+    answer = service.client.post(f"/models/{name}/forget", json={"tag": "a"})
+    assert problem_of(answer) == (501, "forget-unsupported")
+
+
+def test_a_tag_that_is_none_is_refused(service: Service, name: str) -> None:
+    service.learn(name, [1.0], 1)
+    for body in ({}, {"tag": ""}, {"tag": "x" * 129}, {"tag": 7}, {"tag": "a\x00"}, {"tag": "a", "more": 1}):
+        answer = service.client.post(f"/models/{name}/forget", json=body)
+        assert problem_of(answer) == (422, "invalid-request"), answer.text
+    assert problem_of(service.client.post("/models/nobody/forget", json={"tag": "a"}))[0] == 404
+    assert service.stats(name)["corrections"] is None
