@@ -414,6 +414,13 @@ class StatsPage(Struct, frozen=True):
     ] = None
 
 
+class Caller(Struct, frozen=True):
+    """What a key may do."""
+
+    role: Annotated[str, Meta(extra_json_schema={"enum": ["read", "write", "admin"]})]
+    prefix: Annotated[str, Meta(description="what the names of its models begin with; empty for all")]
+
+
 class Reason(Struct, frozen=True):
     """Why a model needs a look."""
 
@@ -442,5 +449,5 @@ class AttentionPage(Struct, frozen=True):
     models: list[Noticed]
 
 
-ANSWERS = (AttentionPage, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
+ANSWERS = (AttentionPage, Caller, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
 """Those that a route answers with as a whole."""
