@@ -59,7 +59,7 @@ class ModelView {
     const weights = new WeightsCard(name);
     const settings = new SettingsCard(name);
     this.#cards = [
-      new ErrorCard(),
+      new ErrorCard(name),
       new BoundCard(),
       new ConfusionCard(),
       new WindowsCard(),
