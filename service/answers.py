@@ -455,6 +455,13 @@ class StatsPage(Struct, frozen=True):
     ] = None
 
 
+class Caller(Struct, frozen=True):
+    """What a key may do."""
+
+    role: Annotated[str, Meta(extra_json_schema={"enum": ["read", "write", "admin"]})]
+    prefix: Annotated[str, Meta(description="what the names of its models begin with; empty for all")]
+
+
 class Reason(Struct, frozen=True):
     """Why a model needs a look."""
 
@@ -483,5 +490,5 @@ class AttentionPage(Struct, frozen=True):
     models: list[Noticed]
 
 
-ANSWERS = (AttentionPage, Correction, Forgotten, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
+ANSWERS = (AttentionPage, Caller, Correction, Forgotten, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
 """Those that a route answers with as a whole."""

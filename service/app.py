@@ -52,6 +52,7 @@ from service.web.routes import (
     rounds,
     stats,
     what_if,
+    whoami,
 )
 from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
@@ -201,6 +202,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(what_if.router(tenant_jobs, limits, engine.clock))
     app.include_router(history.router(history_seen))
     app.include_router(pending.router(TenantWaitingList(engine.waiting_list)))
+    app.include_router(whoami.router())
     app.include_router(attention.router(TenantAttention(Attention(engine.fleet)), engine.clock))
     app.include_router(stats.router(models_seen, history_seen, engine.clock))
     app.include_router(feed.router(follow))

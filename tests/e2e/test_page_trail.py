@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from tests.e2e.pages import Open, card, expect
-from tests.running import Service
+from tests.running import Service, problem_of
+from tests.waiting import eventually
 
 SHOWN = 14
 
@@ -78,3 +79,39 @@ def test_the_trail_is_filtered_by_kind_and_by_label(service: Service, name: str,
     expect(numbers(trail)).to_have_text(as_shown(spam))
     trail.get_by_label("Kind").select_option("revealed")
     expect(trail.get_by_role("status")).to_have_text("There is no such event.")
+
+
+def test_the_chart_marks_every_drift_with_the_round_that_the_trail_tells(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, bias=False)
+    rounds = ([1] * 400 + [1, -1] * 40) * 3  # right for long, then always wrong for a while
+    for at in range(0, len(rounds), 480):
+        service.stream([{"features": [1.0], "label": label} for label in rounds[at : at + 480]], name)
+
+    def drifts() -> list[int]:
+        found = service.get(f"/models/{name}/events?kinds=drift")["events"]
+        assert {each["kind"] for each in found} <= {"drift"}
+        return [each["round"] for each in found]
+
+    eventually(lambda: len(drifts()) == service.stats(name)["drift"]["count"] >= 2)
+    page = open_page(service, f"#/models/{name}")
+    marks = card(page, "Error over rounds").locator(".mark title")
+    expect(marks).to_have_count(len(drifts()))
+    assert sorted(marks.all_text_contents()) == sorted(f"drift, {number:,}" for number in drifts())
+    trail = card(page, "Audit trail")
+    trail.get_by_label("Kind").select_option("drift")
+    told = [f"the error rose at round {number:,}" for number in reversed(drifts())]
+    expect(trail.locator("tbody td:last-child")).to_have_text(told)
+    service.post(f"/models/{name}/reset", {})
+    expect(marks).to_have_count(0)
+
+
+def test_events_of_an_unknown_kind_are_refused(service: Service, name: str) -> None:
+    service.learn(name, [1.0], 1)
+    answer = service.client.get(f"/models/{name}/events?kinds=drift,nonsense")
+    assert problem_of(answer) == (422, "invalid-request")
+    first = service.get(f"/models/{name}/events?kinds=created,learned&limit=1")
+    assert [each["kind"] for each in first["events"]] == ["created"]
+    rest = service.get(f"/models/{name}/events?kinds=created,learned&cursor={first['next']}")
+    assert [each["kind"] for each in rest["events"]] == ["learned"] and rest["next"] is None

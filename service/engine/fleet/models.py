@@ -48,6 +48,11 @@ A replica counts the models in the log and those that it is creating, not those 
 """
 
 
+LOOKED_AT_ONCE = 1_000
+LOOKS_MAX = 10
+"""How many events are looked through in search of some kinds: so many at a time, so many times."""
+
+
 class Models:
     """What the routes under /models do, within the limit `models_max`."""
 
@@ -203,6 +208,27 @@ class Models:
         """A model's retained events, oldest first."""
         await self._fleet.get(name)
         return await self._journal.events(name, after=after, limit=limit)
+
+    async def events_of(
+        self, name: str, kinds: frozenset[str], *, after: int, limit: int
+    ) -> tuple[list[Recorded], int | None]:
+        """Those of some kinds, and the number to go on after; None if there are no more.
+
+        A call looks through so many events and no more, so it may find few of them, or none.
+        """
+        await self._fleet.get(name)
+        found: list[Recorded] = []
+        for _ in range(LOOKS_MAX):
+            some = await self._journal.events(name, after=after, limit=LOOKED_AT_ONCE)
+            for recorded in some:
+                if recorded.event.__struct_config__.tag in kinds:
+                    if len(found) == limit:
+                        return found, after
+                    found.append(recorded)
+                after = recorded.seq
+            if len(some) < LOOKED_AT_ONCE:
+                return found, None
+        return found, after
 
 
 def _too_many(models: int, models_max: int) -> str:

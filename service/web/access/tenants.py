@@ -235,6 +235,12 @@ class TenantModels:
         check_known(name)
         return await self._models.events(name, after=after, limit=limit)
 
+    async def events_of(
+        self, name: str, kinds: frozenset[str], *, after: int, limit: int
+    ) -> tuple[list[Recorded], int | None]:
+        check_known(name)
+        return await self._models.events_of(name, kinds, after=after, limit=limit)
+
 
 class TenantAttention:
     """Which of the caller's models need a look."""

@@ -4,6 +4,7 @@ import { openFleet } from "./fleet.js";
 import { openInbox } from "./inbox.js";
 import { allowAsking, installKey } from "./key.js";
 import { openModel } from "./model.js";
+import { openNewModel } from "./new_model.js";
 
 const main = document.getElementById("main");
 
@@ -15,6 +16,7 @@ function parse(hash) {
   const [path, text] = hash.replace(/^#\/?/, "").split("?");
   const [place, name, part] = path.split("/");
   const query = new URLSearchParams(text ?? "");
+  if (place === "new") return { name: "", part: "new", query };
   return place === "models" && name ? { name: decodeName(name), part, query } : { query };
 }
 
@@ -38,6 +40,9 @@ function show() {
   if (name === undefined) {
     view = openFleet(main, query, (address) => (fleetAddress = address));
     document.title = "Novikoff";
+  } else if (part === "new") {
+    view = openNewModel(main);
+    document.title = "New model · Novikoff";
   } else if (part === "labels") {
     view = openInbox(main, name, query);
     document.title = `Labels for ${name} · Novikoff`;

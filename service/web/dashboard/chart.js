@@ -4,6 +4,7 @@ import { h, s, setText } from "./dom.js";
 import { ChartCursor } from "./chart_cursor.js";
 
 const MARGIN = { left: 46, right: 14, top: 14, bottom: 26 };
+const MARK_TEXT_WIDTH = 130;
 
 /** How far apart round numbers are of which about `about` fit into a range; not less than `least`. */
 export function stepOf(range, about = 4, least = 0) {
@@ -58,7 +59,7 @@ export class Chart {
       s("desc", {}, spec.text),
       axes(spec, scale),
       lines(spec.series, scale),
-      ...(spec.marks ?? []).map((mark) => markAt(mark, scale)),
+      ...marksAt(spec.marks ?? [], scale),
       this.#cursor.layer(spec, scale),
     );
   }
@@ -132,18 +133,34 @@ function line({ kind, points }, { x, y, inner }) {
   return group;
 }
 
-function markAt({ x: value, text }, { x, inner }) {
+/** Each mark has its line; its text only where it does not cover the one after it, and else as a title. */
+function marksAt(marks, scale) {
+  let taken = Infinity;
+  return marks
+    .toReversed()
+    .map((mark) => {
+      const at = scale.x(mark.x);
+      const isFree = taken - at >= MARK_TEXT_WIDTH;
+      if (isFree) taken = at;
+      return markAt(mark, scale, isFree);
+    });
+}
+
+function markAt({ x: value, text }, { x, inner }, hasText) {
   const at = x(value);
   const near = at > (inner.left + inner.right) / 2;
   return s(
     "g",
     { class: "mark" },
+    s("title", {}, text),
     s("line", { x1: at, x2: at, y1: inner.top, y2: inner.bottom }),
-    s(
-      "text",
-      { x: at + (near ? -6 : 6), y: inner.top + 4, dy: "0.32em", "text-anchor": near ? "end" : "start" },
-      text,
-    ),
+    hasText
+      ? s(
+          "text",
+          { x: at + (near ? -6 : 6), y: inner.top + 4, dy: "0.32em", "text-anchor": near ? "end" : "start" },
+          text,
+        )
+      : null,
   );
 }
 

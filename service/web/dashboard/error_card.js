@@ -5,6 +5,7 @@ import { EMPTY_ROUNDS, boundRate, cumulativeRate, topOf, trailingRate, windowOf 
 import { card, h, setText } from "./dom.js";
 import { count, percent, percentTick, plural, shortCount, wholePercent } from "./format.js";
 import { band } from "./interval.js";
+import { Marks } from "./marks.js";
 
 /** What the interval means. */
 export function intervalInWords({ error_rate_interval: interval, rounds }) {
@@ -22,10 +23,25 @@ export class ErrorCard {
   #chart = new Chart();
   #legend = new Legend();
   #words = h("p", { class: "words" });
-  #drifts = new Set();
+  #marks;
+  #stats = null;
   element = card("Error over rounds", "wide", this.#legend.element, this.#chart.element, this.#words);
 
+  constructor(name) {
+    this.#marks = new Marks(name, () => this.#stats && this.#draw(this.#stats));
+  }
+
+  close() {
+    this.#marks.close();
+  }
+
   show(stats) {
+    this.#stats = stats;
+    this.#marks.follow(stats);
+    this.#draw(stats);
+  }
+
+  #draw(stats) {
     const rounds = stats.rounds.revealed;
     const window = windowOf(rounds);
     const recent = trailingRate(stats.curve, window);
@@ -52,7 +68,7 @@ export class ErrorCard {
     this.#legend.show(series);
     this.#chart.draw({
       series,
-      marks: this.#marks(stats.drift, rounds),
+      marks: this.#marks.of(stats),
       xMax: rounds || EMPTY_ROUNDS,
       yMax,
       nameX: "Round",
@@ -63,12 +79,5 @@ export class ErrorCard {
       title: "Error over rounds",
       text: `Wrong in ${percent(stats.error_rate)} of ${plural(rounds, "round")}, ${percent(stats.ewma_error_rate)} recently.`,
     });
-  }
-
-  /** The service tells of the last drift; those before it are known if this page saw them. */
-  #marks({ last_round: last }, rounds) {
-    if (last !== null) this.#drifts.add(last);
-    for (const round of this.#drifts) if (round > rounds) this.#drifts.delete(round);
-    return [...this.#drifts].map((round) => ({ x: round, text: `drift, ${count(round)}` }));
   }
 }

@@ -12,6 +12,7 @@ import { Feed } from "./feed.js";
 import { BaselinesCard, DelayCard, WindowsCard } from "./figures.js";
 import { ago, count, dateTime, percent, plural } from "./format.js";
 import { showState } from "./live.js";
+import { ManageCard } from "./manage_card.js";
 import { notice, refusal } from "./notice.js";
 import { ReliabilityCard } from "./reliability_card.js";
 import { SettingsCard } from "./settings_card.js";
@@ -69,7 +70,7 @@ class ModelView {
     this.#weights = weights;
     this.#versions = new VersionsBar(name, (stats) => this.#draw(stats ?? this.#stats));
     this.#cards = [
-      new ErrorCard(),
+      new ErrorCard(name),
       new BoundCard(),
       new ConfusionCard(),
       new WindowsCard(),
@@ -85,6 +86,7 @@ class ModelView {
       new DelayCard(),
       trail,
       settings,
+      new ManageCard(name),
     ];
     const path = `feed?${new URLSearchParams({ model: name })}`;
     this.#feed = new Feed(path, (event, data) => this.#frame(event, data), showState);

@@ -1,6 +1,6 @@
 """/models: creating, listing, resetting, deleting, exporting and importing models; weights and audit trail."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import structs
@@ -42,6 +42,10 @@ After = Annotated[str | None, Query(alias="cursor", max_length=128, description=
 AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
 Form = Annotated[Literal["novikoff", "sklearn", "onnx"], Query(alias="format")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
+KINDS = frozenset(event.__struct_config__.tag for event in get_args(AnyEvent))
+Kinds = Annotated[
+    str | None, Query(max_length=1000, description="only events of these kinds, with commas between")
+]
 At = Annotated[
     int | None,
     Query(ge=0, le=2**63 - 1, description="a version: as it was then; 410 if that is no longer kept"),
@@ -187,8 +191,16 @@ def router(
 
     @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))
     @access(Role.READ, tenants=True)
-    async def events(model: ModelName, after: AfterSeq = 0, limit: Limit = 100) -> Response:
-        """The audit trail: what has happened to a model, oldest first, as far as it is kept."""
+    async def events(
+        model: ModelName, after: AfterSeq = 0, limit: Limit = 100, kinds: Kinds = None
+    ) -> Response:
+        """The audit trail: what has happened to a model, oldest first, as far as it is kept.
+
+        Of some `kinds`, a page may have few or none although there is a `next`: no call looks for ever.
+        """
+        if kinds is not None:
+            found, following = await models.events_of(model, _known_kinds(kinds), after=after, limit=limit)
+            return Json({"events": [_event_line(each.seq, each.event) for each in found], "next": following})
         recorded = await models.events(model, after=after, limit=limit + 1)
         lines = [_event_line(each.seq, each.event) for each in recorded[:limit]]
         return Json({"events": lines, "next": recorded[limit - 1].seq if len(recorded) > limit else None})
@@ -206,6 +218,13 @@ def _export(model: Model, form: str) -> dict[str, Any]:
         return export_sklearn(model.features, model.classifier, model.labels.values)
     except BadParameter as error:
         raise InvalidRequest.at(error.field, error.message) from None
+
+
+def _known_kinds(kinds: str) -> frozenset[str]:
+    wanted = frozenset(kind.strip() for kind in kinds.split(","))
+    if not wanted <= KINDS:
+        raise InvalidRequest.at("kinds", f"there are {', '.join(sorted(KINDS))}")
+    return wanted
 
 
 def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:

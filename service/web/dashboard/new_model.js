@@ -1,0 +1,114 @@
+// Making a model: a form that knows the catalogue of learners, as the service describes it in its OpenAPI document.
+
+import { getJson, postJson } from "./api.js";
+import { h, setText } from "./dom.js";
+import { parseLabel } from "./features.js";
+import { catalogueOf, parameterField } from "./new_model_fields.js";
+import { refusal } from "./notice.js";
+import { loadRole } from "./role.js";
+import { showState } from "./live.js";
+
+/** Show the form in `main`. */
+export function openNewModel(main) {
+  const view = new NewModel(main);
+  view.open();
+  return view;
+}
+
+class NewModel {
+  #main;
+  #isClosed = false;
+  #catalogue = null;
+  #fields = [];
+  #name = h("input", { id: "new-name", type: "text", required: true, maxlength: "128", autocomplete: "off", spellcheck: "false" });
+  #algorithm = h("select", { id: "new-algorithm", onchange: () => this.#showParameters() });
+  #about = h("p", { class: "help" });
+  #parameters = h("div", { class: "new-parameters" });
+  #kind = h("select", { id: "new-kind" });
+  #labels = h("input", { id: "new-labels", type: "text", placeholder: "-1, 1", autocomplete: "off", spellcheck: "false" });
+  #open = h("input", { id: "new-open", type: "checkbox", onchange: () => (this.#labels.disabled = this.#open.checked) });
+  #error = h("p", { class: "error", role: "alert" });
+
+  constructor(main) {
+    this.#main = main;
+  }
+
+  async open() {
+    const head = h(
+      "div",
+      { class: "page-head" },
+      h("p", { class: "crumb" }, h("a", { href: "#/" }, "All models")),
+      h("h1", { tabindex: "-1" }, "New model"),
+    );
+    this.#main.replaceChildren(h("div", { class: "new-model" }, head));
+    try {
+      const [role, document] = await Promise.all([loadRole(), getJson("openapi.json")]);
+      if (this.#isClosed) return;
+      showState("live");
+      if (!role.may("admin")) {
+        head.after(h("p", {}, "The key that you use may not make models."));
+        return;
+      }
+      this.#catalogue = catalogueOf(document);
+      this.#name.value = role.prefix;
+      head.after(this.#form());
+      this.#name.focus({ preventScroll: true });
+    } catch (error) {
+      if (!this.#isClosed) this.#main.replaceChildren(refusal(error));
+    }
+  }
+
+  close() {
+    this.#isClosed = true;
+  }
+
+  #form() {
+    this.#algorithm.replaceChildren(...this.#catalogue.algorithms.map(({ title }) => h("option", {}, title)));
+    this.#kind.replaceChildren(...this.#catalogue.kinds.map((kind) => h("option", {}, kind)));
+    this.#showParameters();
+    return h(
+      "form",
+      { class: "card new-form", onsubmit: (event) => this.#make(event) },
+      h("label", { for: "new-name" }, "Name"),
+      this.#name,
+      h("label", { for: "new-algorithm" }, "Learner"),
+      this.#algorithm,
+      this.#about,
+      this.#parameters,
+      h("label", { for: "new-labels" }, "Labels, with commas between"),
+      this.#labels,
+      h("label", { class: "check" }, this.#open, " Classes appear as they are revealed"),
+      h("label", { for: "new-kind" }, "Features"),
+      this.#kind,
+      h("p", { class: "help" }, "dense: lists of numbers; named and hashed: names with values."),
+      h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Make the model")),
+      this.#error,
+    );
+  }
+
+  #showParameters() {
+    const { description, properties } = this.#catalogue.algorithms[this.#algorithm.selectedIndex];
+    setText(this.#about, description ?? "");
+    this.#fields = Object.entries(properties)
+      .filter(([name]) => name !== "algorithm")
+      .map(([name, schema]) => parameterField(name, schema));
+    this.#parameters.replaceChildren(...this.#fields.map(({ element }) => element));
+  }
+
+  async #make(event) {
+    event.preventDefault();
+    setText(this.#error, "");
+    const learner = { algorithm: this.#algorithm.value };
+    for (const { name, read } of this.#fields) if (read() !== undefined) learner[name] = read();
+    const typed = this.#labels.value.split(",").map((label) => label.trim()).filter(Boolean);
+    const body = { model: this.#name.value.trim(), learner, features: this.#kind.value };
+    if (this.#open.checked) body.labels = null;
+    else if (typed.length) body.labels = typed.map((label) => parseLabel(label, []));
+    try {
+      const made = await postJson("models", body);
+      location.hash = `#/models/${encodeURIComponent(made.model)}`;
+    } catch (error) {
+      setText(this.#error, error.message);
+    }
+  }
+}

@@ -1,0 +1,106 @@
+"""Making and managing models on the page, as far as a key may."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.pages import Open, card, expect, state, tile
+from tests.holders import Holder, good, lines_of
+from tests.running import Service
+
+
+def test_a_model_is_made_by_a_form_that_knows_the_catalogue(
+    service: Service, name: str, open_page: Open
+) -> None:
+    page = open_page(service, "#/new", width=375)
+    expect(page.get_by_label("Learner").locator("option", has_text="scw").first).to_be_attached()
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Learner").select_option("pa1")
+    page.get_by_label("C", exact=True).fill("-1")
+    page.get_by_label("Labels, with commas between").fill("ham, spam")
+    page.get_by_label("Features").select_option("named")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    page.get_by_role("button", name="Make the model").click()
+    expect(page.get_by_role("alert")).to_contain_text("learner.C")
+    page.get_by_label("C", exact=True).fill("0.5")
+    page.get_by_role("button", name="Make the model").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    settings = service.get(f"/models/{name}")["settings"]
+    assert settings["learner"] == {"algorithm": "pa1", "C": 0.5}
+    assert settings["labels"] == ["ham", "spam"] and settings["features"]["kind"] == "named"
+    assert all("422" in said for said in page.complaints)
+    page.complaints.clear()
+
+
+def test_a_model_is_taken_along_as_a_file_and_its_statistics_as_csv(
+    service: Service, name: str, open_page: Open, tmp_path: Path
+) -> None:
+    service.create(name, labels=None)
+    for label in ("=1+1", "a,b", "c"):
+        service.learn(name, [1.0, 2.0], label)
+    page = open_page(service, f"#/models/{name}")
+    with page.expect_download() as exported:
+        card(page, "Manage").get_by_role("button", name="Export").click()
+    exported.value.save_as(tmp_path / "export.json")
+    twin = f"{name}.twin"
+    content = json.loads((tmp_path / "export.json").read_text())
+    assert service.client.put(f"/models/{twin}", json=content).status_code == 201
+    with page.expect_download() as table:
+        card(page, "Manage").get_by_role("button", name="Statistics as CSV").click()
+    table.value.save_as(tmp_path / "statistics.csv")
+    with (tmp_path / "statistics.csv").open(newline="") as file:
+        rows = dict(csv.reader(file))
+    assert rows["rounds.revealed"] == "3" and rows["confusion.labels.1"] == "a,b"
+    assert rows["confusion.labels.0"] == "'=1+1"  # no formula for a spreadsheet
+
+
+def test_a_model_is_reset_or_deleted_by_typing_its_name(service: Service, name: str, open_page: Open) -> None:
+    service.learn(name, [1.0, 2.0], 1)
+    page = open_page(service, f"#/models/{name}")
+    expect(tile(page, "Rounds")).to_have_text("1")
+    manage = card(page, "Manage")
+    reset, delete = (manage.get_by_role("button", name=word) for word in ("Reset", "Delete"))
+    expect(reset).to_be_disabled()
+    manage.get_by_label("Reset:").fill(name[:-1])
+    expect(reset).to_be_disabled()
+    manage.get_by_label("Reset:").fill(name)
+    reset.click()
+    expect(manage.get_by_role("status")).to_have_text("The model is back at its start.")
+    expect(tile(page, "Rounds")).to_have_text("0")
+    manage.get_by_label("Delete:").fill(name)
+    delete.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("This model was deleted")
+    assert service.client.get(f"/models/{name}").status_code == 404
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[tuple[Service, Holder]]:
+    """A service with keys, and a key that may only look."""
+    reader, owner = Holder("reader", "read", "acme-"), Holder("owner", "admin")
+    service = Service(tmp_path / "data", api_keys=lines_of(reader, owner)).start()
+    good(owner.at(service).learn("acme-m", [1.0], 1))
+    yield service, reader
+    service.close()
+
+
+def test_a_key_that_may_only_look_is_offered_nothing_else(
+    reader: tuple[Service, Holder], open_page: Open
+) -> None:
+    service, holder = reader
+    assert good(holder.at(service).get("/whoami")) == {"role": "read", "prefix": "acme-"}
+    page = open_page(service, "#/models/acme-m")
+    page.get_by_label("API key").fill(holder.secret)
+    page.keyboard.press("Enter")
+    expect(state(page)).to_have_text("Live")
+    expect(card(page, "Manage").get_by_role("button", name="Export")).to_be_visible()
+    expect(card(page, "Settings").locator("dd").first).to_be_visible()
+    page.goto(f"{service.url}/#/new")
+    expect(page.locator("main")).to_contain_text("The key that you use may not make models.")
+    page.go_back()
+    expect(tile(page, "Rounds")).to_have_text("1")
+    expect(card(page, "Manage").get_by_role("button")).to_have_text(["Export", "Statistics as CSV"])
+    assert all("401" in said for said in page.complaints)
+    page.complaints.clear()
