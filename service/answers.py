@@ -469,7 +469,7 @@ class Reason(Struct, frozen=True):
         str,
         Meta(
             extra_json_schema={
-                "enum": ["drift", "error_risen", "labels_stopped", "bound_exceeded", "damaged"]
+                "enum": ["drift", "error_risen", "labels_stopped", "bound_exceeded", "rebuilding", "damaged"]
             }
         ),
     ]

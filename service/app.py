@@ -25,11 +25,11 @@ from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenant_corrections import TenantCorrections
+from service.web.access.tenant_history import TenantHistory
 from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenants import (
     TenantAttention,
     TenantBlocks,
-    TenantHistory,
     TenantModels,
     TenantRounds,
     TenantWaitingList,

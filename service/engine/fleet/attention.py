@@ -1,4 +1,5 @@
-"""Which models need a look: the error has risen, labels stopped coming, the bound is exceeded, or one is damaged.
+"""Which models need a look: the error has risen, labels stopped coming, the bound is exceeded, one is made anew after
+corrections, or damaged.
 
 Of the models in memory, and of those that are set aside: what is neither has not been used for long.
 """
@@ -63,6 +64,7 @@ def reasons_of(live: Live, now: int) -> list[Reason]:
         ("error_risen", _risen(model)),
         ("labels_stopped", _stopped(live, now)),
         ("bound_exceeded", _exceeded(model)),
+        ("rebuilding", _rebuilding(model)),
     )
     return [Reason(kind, detail) for kind, detail in told if detail is not None]
 
@@ -97,3 +99,8 @@ def _exceeded(model: Model) -> str | None:
     if model.settings["declared_margin"] is None or model.bound is None:
         return None
     return "the declared margin is refuted" if model.bound_report()["verdict"] == "exceeded" else None
+
+
+def _rebuilding(model: Model) -> str | None:
+    amended = model.amended
+    return "it is being rebuilt after corrections" if amended is not None and amended.is_unfinished else None

@@ -40,7 +40,7 @@ from service.journal.protocol import (
     WaitingPrediction,
 )
 from service.journal.seals import Damaged
-from service.journal.sqlite import milestones, reading
+from service.journal.sqlite import listing, milestones, reading
 from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.large_snapshots import PART_BYTES, LargeSnapshots, sealed
@@ -265,10 +265,10 @@ class SqliteJournal(Unshared):
         return await self._read(reading.summary, model)
 
     async def models(self, page: Page) -> list[Listed]:
-        return await self._read(reading.models, page)
+        return await self._read(listing.models, page)
 
     async def totals(self, prefix: str) -> Totals:
-        return await self._read(reading.totals, prefix)
+        return await self._read(listing.totals, prefix)
 
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
         return await self._read(reading.events, model, after, limit)

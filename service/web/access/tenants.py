@@ -17,9 +17,6 @@ from service.engine.fleet.attention import Attention, Noticed
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
-from service.engine.history.going_back import GoingBack
-from service.engine.history.past import Past
-from service.engine.history.record import PastRound, Record, Wanted
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Round
@@ -250,33 +247,6 @@ class TenantAttention:
 
     async def find(self, now: int) -> list[Noticed]:
         return await self._attention.find(prefix(), now)
-
-
-class TenantHistory:
-    """What the caller's models were."""
-
-    def __init__(self, past: Past, going_back: GoingBack, record: Record) -> None:
-        self._past = past
-        self._going_back = going_back
-        self._record = record
-
-    async def at(self, name: str, version: int) -> Model:
-        check_known(name)
-        return await self._past.at(name, version)
-
-    async def rollback(self, name: str, to: int) -> Live:
-        check_known(name)
-        return await self._going_back.rollback(name, to)
-
-    async def fork(self, name: str, new: str, at: int | None) -> Live:
-        check_known(name)
-        check_own(new)
-        return await self._going_back.fork(name, new, at)
-
-    async def rounds(self, name: str, wanted: Wanted) -> tuple[Model, AsyncIterator[list[PastRound]]]:
-        """Their ids are as they are stored; `public_id` makes them the caller's."""
-        check_known(name)
-        return await self._record.rounds(name, wanted)
 
 
 def public_id(prediction_id: str) -> str:

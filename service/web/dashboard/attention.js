@@ -12,6 +12,7 @@ const NAMES = {
   error_risen: "error risen",
   labels_stopped: "labels stopped",
   bound_exceeded: "bound exceeded",
+  rebuilding: "rebuilding",
   damaged: "damaged",
 };
 

@@ -12,6 +12,8 @@ export const CORRECTIONS = {
     return reason ? `${change} (${reason})` : change;
   },
   voided: () => "a prediction that was never shown does not count",
+  forgotten: ({ rounds }) => `${plural(rounds, "round")} to be as if never there`,
+  purged: () => "what was forgotten is gone from the disk",
   erased: ({ rounds }) => `${plural(rounds, "round")} forgotten`,
   rebuilt: ({ since }) => `made anew from its corrected history, from version ${count(since)} on`,
 };

@@ -9,7 +9,7 @@ from service.answers import ModelInfo
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantHistory
+from service.web.access.tenant_history import TenantHistory
 from service.web.http.answers import Json
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import ModelName, describe

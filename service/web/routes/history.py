@@ -13,7 +13,7 @@ from service.errors import InvalidRequest
 from service.web.access.callers import OWNER_SEPARATOR, prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantHistory
+from service.web.access.tenant_history import TenantHistory
 from service.web.http.answers import timestamp
 from service.web.http.bodies import NDJSON
 from service.web.http.queries import KNOWN_ONLY

@@ -24,7 +24,8 @@ from service.learning.parameters import BadParameter
 from service.web.access.callers import prefix as own_prefix
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantHistory, TenantModels, public_id
+from service.web.access.tenant_history import TenantHistory
+from service.web.access.tenants import TenantModels, public_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import JSON, media_type_of
 from service.web.http.queries import KNOWN_ONLY

@@ -16,7 +16,8 @@ from service.journal.protocol import Listed, Page, Summary, Totals
 from service.turns import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantHistory, TenantModels
+from service.web.access.tenant_history import TenantHistory
+from service.web.access.tenants import TenantModels
 from service.web.http.answers import packed, timestamp
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import At, Limit, ModelName, Prefix

@@ -8,7 +8,14 @@ import pytest
 from service.engine.fleet.attention import LATE_SECONDS_MIN, RECENT_ROUNDS, reasons_of
 from service.engine.fleet.live import Live
 from service.engine.model.model import Model
-from service.events import DimensionFixed, ModelCreated, Prediction, RoundLearned
+from service.events import (
+    DimensionFixed,
+    ModelCreated,
+    ModelRebuilt,
+    Prediction,
+    RoundCorrected,
+    RoundLearned,
+)
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.holders import Holder, good, lines_of
 from tests.running import Service
@@ -37,6 +44,17 @@ def test_an_error_that_has_risen_is_told_and_one_that_was_always_high_is_not() -
     assert "error_risen" in kinds(made(400, 60), 1000)
     assert "error_risen" not in kinds(made(400, 400), 1000)
     assert "error_risen" not in kinds(made(RECENT_ROUNDS, 60), 1000)  # too few to compare with
+
+
+def test_a_model_that_is_rebuilt_after_a_correction_is_told_until_it_is_done() -> None:
+    live = made(10, 0)
+    correction = RoundCorrected("m", 2000, "c", "r", -1, 1, 5)
+    live.model.apply(correction)
+    assert kinds(live, 2000) == ["rebuilding"]
+    corrected = made(10, 1).model
+    corrected.apply(correction)
+    live.model.apply(ModelRebuilt("m", 2001, live.model.place, 1, 5, corrected.to_bytes()))
+    assert kinds(live, 2001) == []
 
 
 @pytest.mark.parametrize(
