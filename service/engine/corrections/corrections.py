@@ -60,7 +60,7 @@ class Corrections:
         try:
             found = self._waiting(prediction_id, prefix)
             if found is None:
-                found = await self._rounds.locate(prediction_id, prefix)
+                found = await self._rounds.locate(prediction_id, prefix, expected=True)
             if not isinstance(found, Recorded):
                 raise NotRevealed(f"prediction {prediction_id!r} has no label yet: reveal it")
             return await self._amend(found, label, reason)

@@ -74,7 +74,7 @@ class Appender:
             self._try_lifecycle_event(event, life, encode(event), future, None)
         else:
             body = encode(event)
-            event_id: str | None = getattr(event, "prediction_id", None)
+            event_id: str | None = getattr(event, "prediction_id", None) or None
             claims = isinstance(event, RoundLearned) and event_id is not None
             # Later events of the model wait for a slow one, so that they keep their order.
             if claims or entry.life in self._slow or not self._bodies.fits(body):

@@ -154,7 +154,7 @@ class Committer:
         """Whether nothing is left of what was erased: NEW, or REPEATED if it has to be tried again."""
         assert self._connection is not None
         try:
-            write_anew(self._connection)
+            write_anew(self._connection, Path(self._opening.path).parent)
         except sqlite3.Error:  # the group is written all the same
             return REPEATED, 0
         return NEW, 0

@@ -4,7 +4,9 @@ SQLite leaves what was deleted or replaced in the free parts of its pages and in
 page by page, from the rows that there are (VACUUM), and the log is folded into it and cut off.
 """
 
+import os
 import sqlite3
+from pathlib import Path
 
 from service.journal.sqlite.records import EraseRecord
 from service.journal.sqlite.sealing import seal_event
@@ -33,9 +35,17 @@ def erase(connection: sqlite3.Connection, record: EraseRecord) -> None:
         execute("DELETE FROM pending WHERE prediction_id = ? AND model = ?", (prediction_id, life))
 
 
-def write_anew(connection: sqlite3.Connection) -> None:
-    """Write the file anew, so that it has only what is in its rows, and empty the log; sqlite3.Error if that fails."""
-    connection.execute("VACUUM")
+def write_anew(connection: sqlite3.Connection, directory: Path) -> None:
+    """Write the file anew, so that it has only what is in its rows, and empty the log; sqlite3.Error if that fails.
+
+    `directory`: on whose disk there is room for another copy, which is as large as the file.
+    """
+    os.environ["SQLITE_TMPDIR"] = str(directory)
+    connection.execute("PRAGMA temp_store=FILE")
+    try:
+        connection.execute("VACUUM")
+    finally:
+        connection.execute("PRAGMA temp_store=MEMORY")
     (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout={READERS_MS}")
     try:

@@ -191,7 +191,7 @@ def record_of(event: AnyEvent, life: int) -> Record:
         case RoundLearned():
             return EventRecord(life, event.prediction_id, False, None, body)
         case PredictionVoided():
-            return EventRecord(life, event.prediction_id, True, None, body)
+            return EventRecord(life, event.prediction_id or None, True, None, body)
         case ModelCreated() | ModelImported():
             return BirthRecord(event.model, event.at, _encoder.encode(event.settings), body)
         case ModelDeleted():
@@ -200,4 +200,5 @@ def record_of(event: AnyEvent, life: int) -> Record:
             return EventRecord(life, None, False, Voids(event.at, event.through, event.count), body)
         case ModelReset() | ModelRolledBack():
             return EventRecord(life, None, False, Voids(event.at, event.at, 0), body)
-    return EventRecord(life, getattr(event, "prediction_id", None), False, None, body)
+    # Of what was forgotten the id is empty.
+    return EventRecord(life, getattr(event, "prediction_id", None) or None, False, None, body)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from service.engine.corrections.corrections import Corrected, Corrections
 from service.engine.corrections.forgetting import Forgetting, Forgotten
-from service.errors import PredictionExpired, UnknownPrediction
+from service.errors import PredictionExpired, PredictionUnderWay, UnknownPrediction
 from service.events import Label
 from service.web.access.callers import check_known, restricted_key
 from service.web.access.tenants import id_of_caller, public_id, with_public_ids
@@ -43,7 +43,7 @@ class TenantCorrections:
         with with_public_ids(key):
             try:
                 done = await do(chosen, prefix=key.prefix)
-            except (UnknownPrediction, PredictionExpired) as error:
+            except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
                 if chosen == prediction_id:
                     raise
                 try:

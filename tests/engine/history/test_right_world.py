@@ -99,11 +99,11 @@ class Stream:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 10**9))
 def test_a_rebuilt_model_is_to_the_bit_what_it_would_be(kind: str, seed: int) -> None:
     stream = Stream(kind, seed)
-    for _ in range(50):
+    for _ in range(40):
         stream.step()
     stream.put_right(some=False)
     stream.worlds.rebuild()
