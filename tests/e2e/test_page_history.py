@@ -147,6 +147,20 @@ def test_what_is_wrong_with_a_replay_is_told_and_a_slow_one_cancelled(
     page.complaints.clear()
 
 
+def test_features_of_words_can_be_standardized_by_a_press_of_a_button(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, features={"kind": "named", "text": ["subject"]})
+    for number in range(20):
+        service.learn(name, {"subject": "buy now" if number % 2 else "hello you"}, 1 if number % 2 else -1)
+    page = open_page(service, f"#/models/{name}")
+    shown = card(page, "What if")
+    expect(card(page, "Settings")).to_contain_text("subject")
+    shown.get_by_role("button", name="+ standardized").click()
+    shown.get_by_role("button", name="Replay the history").click()
+    expect(shown.locator("tbody tr")).to_have_count(2)
+
+
 def test_who_may_only_look_is_told_so(start: Start, name: str, open_page: Open) -> None:
     reader, writer = Holder("reader", "read"), Holder("writer", "write")
     service = start(api_keys=lines_of(reader, writer))

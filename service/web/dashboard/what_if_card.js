@@ -37,6 +37,12 @@ export function progressInWords({ progress, seconds_left: left }, many) {
   return `${progress.settings} of ${plural(many, "setting")}, ${percent(progress.share, 0)} done${time}.`;
 }
 
+/** What a replay cannot change of a model's features. */
+export function kept(features) {
+  if (!features) return {};
+  return { kind: features.kind, ...(features.text?.length ? { text: features.text } : {}) };
+}
+
 export class WhatIfCard {
   #name;
   #settings;
@@ -109,7 +115,7 @@ export class WhatIfCard {
 
   #offer() {
     const learners = LEARNERS.map((algorithm) => [algorithm, () => ({ learner: { algorithm } }), algorithm]);
-    const scaled = () => ({ features: { ...this.#kind(), standardize: true } });
+    const scaled = () => ({ features: { ...kept(this.#settings.value?.settings.features), standardize: true } });
     for (const [text, settings, algorithm] of [...learners, ["standardized", scaled, null]])
       this.#chips.append(
         h(
@@ -118,12 +124,6 @@ export class WhatIfCard {
           `+ ${text}`,
         ),
       );
-  }
-
-  /** The kind of the model's features, which a replay cannot change. */
-  #kind() {
-    const features = this.#settings.value?.settings.features;
-    return features ? { kind: features.kind } : {};
   }
 
   #add(settings) {
