@@ -275,11 +275,7 @@ def test_a_doctored_challenger_is_refused_by_its_place(service: Service, name: s
         ((*OF_AROW, "duel", 1), 10**6, "duel[1]"),
         ((*OF_AROW, "record", 0), 31, "record[0]"),
         ((*OF_AROW, "number"), 0, "contest.numbers"),
-        (
-            ("contest", "challengers", "arow", "classifier", "updates"),
-            -1,
-            "contest.challengers.arow.classifier.updates",
-        ),
+        ((*OF_AROW, "classifier", "updates"), -1, "contest.challengers.arow.classifier.updates"),
         (
             ("contest", "challengers", "arow", "features", "dimension"),
             9,
