@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from service.engine.clock import Clock
 from service.engine.fleet import large_models
 from service.engine.fleet.fleet import Fleet
@@ -15,7 +17,15 @@ from service.engine.fleet.live import Live
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.restoring import restore_live
 from service.engine.model.model import Model
-from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, RoundLearned
+from service.events import (
+    AnyEvent,
+    ModelCreated,
+    ModelDeleted,
+    ModelImported,
+    RoundLearned,
+    RoundsLearned,
+    Table,
+)
 from service.journal.protocol import Appended, Recorded, StoredModel
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
@@ -123,6 +133,19 @@ async def test_a_long_replay_of_a_small_model_is_done_in_slices() -> None:
         live = await restore_live("m", StoredModel(None, 0, tail, [], 0, 1))
     assert turns.count >= 2
     assert live.model.to_bytes() == folded(events).to_bytes() and live.seq == len(events)
+
+
+async def test_a_block_whose_rounds_are_learned_one_by_one_is_replayed_in_slices() -> None:
+    created = ModelCreated("m", 1, ModelSettings(features={"kind": "named"}).complete(LIMITS))
+    tables = [Table([f"n{at}"], 1, memoryview(np.ones(1).tobytes())) for at in range(1_500)]
+    block = RoundsLearned("m", 2, [1, -1] * 750, tables)
+    with counted_turns() as turns:
+        live = await restore_live(
+            "m", StoredModel(None, 0, [Recorded(1, created), Recorded(2, block)], [], 0, 1)
+        )
+    assert turns.count >= 2
+    assert live.model.to_bytes() == folded([created, block]).to_bytes()
+    assert (live.seq, live.since_snapshot) == (2, 1_500)
 
 
 async def test_a_large_model_is_replayed_beside_the_loop() -> None:

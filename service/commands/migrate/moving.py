@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from service.commands.console import CommandFailed
 from service.commands.migrate.source import MovedModel
-from service.engine.fleet.live import Live
+from service.engine.fleet.restoring import restored_at_once
 from service.engine.model.outcomes import OutcomeLog
 from service.events import ModelDeleted, Prediction, RoundRevealed, prediction_in
 from service.journal.jetstream.journal import JetStreamJournal
@@ -64,7 +64,7 @@ async def compare(journal: JetStreamJournal, moved: MovedModel, seqs: list[int])
     """CommandFailed unless the cluster has all that was moved, to the bit."""
     name = moved.live.model.name
     stored = await journal.load(name)
-    if stored is None or Live.from_stored(stored).model.to_bytes() != moved.live.model.to_bytes():
+    if stored is None or restored_at_once(stored).model.to_bytes() != moved.live.model.to_bytes():
         raise CommandFailed(f"{name!r} is not the same in the cluster")
     if stored.pending != moved.pending:
         raise CommandFailed(f"the waiting predictions of {name!r} are not the same in the cluster")

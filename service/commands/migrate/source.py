@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from service.commands.console import CommandFailed
-from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import DAMAGE
+from service.engine.fleet.restoring import DAMAGE, restored_at_once
 from service.engine.model.outcomes import OutcomeLog
 from service.errors import StartError
 from service.events import ModelCreated, ModelImported, Prediction
@@ -77,7 +76,7 @@ def read(connection: sqlite3.Connection, name: str) -> MovedModel:
 def _read(connection: sqlite3.Connection, name: str) -> MovedModel:
     stored = reading.load(connection, name)
     assert stored is not None
-    live = Live.from_stored(stored)
+    live = restored_at_once(stored)
     events = reading.events(connection, name, 0, -1)
     is_whole = bool(events) and isinstance(events[0].event, ModelCreated | ModelImported)
     if is_whole:

@@ -18,6 +18,7 @@ from service.events import (
     Prediction,
     PredictionsExpired,
     PredictionVoided,
+    RoundsLearned,
 )
 from service.journal.codec import encode_state
 from service.journal.protocol import Snapshot, StoredModel, Summary
@@ -113,15 +114,6 @@ class Live:
         """How many features and classes it had then, and which challengers."""
 
     @classmethod
-    def from_stored(cls, stored: StoredModel) -> "Live":
-        """The model of the newest snapshot with the events after it applied; `restoring.py` does it in slices."""
-        live = cls.at_snapshot(stored)
-        for recorded in stored.tail:
-            live.apply(recorded.seq, recorded.event)
-        live.complete(stored)
-        return live
-
-    @classmethod
     def at_snapshot(cls, stored: StoredModel) -> "Live":
         """The model of the newest snapshot, or as its first event made it; the events after that are to be applied."""
         if stored.state is not None:
@@ -139,9 +131,7 @@ class Live:
         """Apply an event unless it was applied before."""
         if seq <= self.seq:
             return None
-        began = perf_counter()
-        outcome = self.model.apply(event)
-        self.unsaved_seconds += perf_counter() - began
+        outcome = self._applied(event)
         self.seq = seq
         if isinstance(outcome, BlockOutcome):
             self.since_snapshot += len(outcome)
@@ -155,6 +145,17 @@ class Live:
         if event.prediction_id is not None:  # type: ignore[union-attr]
             self.outcomes.add(seq, outcome)
             self.pending.pop(event.prediction_id, None)  # type: ignore[union-attr]
+        return outcome
+
+    def apply_first(self, rounds: RoundsLearned) -> None:
+        """Apply the first rounds of a block; `apply` is to be called with the rest."""
+        self._applied(rounds)
+        self.since_snapshot += len(rounds.labels)
+
+    def _applied(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
+        began = perf_counter()
+        outcome = self.model.apply(event)
+        self.unsaved_seconds += perf_counter() - began
         return outcome
 
     def _apply_lifecycle_event(self, event: AnyEvent) -> None:

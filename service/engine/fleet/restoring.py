@@ -6,13 +6,18 @@ from contextlib import contextmanager
 
 from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
 from service.engine.fleet.live import Live
+from service.engine.model.block_fold import first_rounds, some_rounds
 from service.errors import ModelDamaged
+from service.events import RoundsLearned
 from service.journal.codec import NewerState
 from service.journal.protocol import Recorded, StoredModel
 from service.turns import Turns
 
 DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What decoding or applying a damaged event may raise; msgspec's errors are ValueErrors too."""
+
+ROUNDS_AT_ONCE = 256
+"""Of a block: learned one by one, as with names that are new, more take long; and learned together, fewer do."""
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +26,14 @@ async def restore_live(name: str, stored: StoredModel) -> Live:
     """The model that the journal has stored; ModelDamaged if that cannot be read or applied."""
     with as_damaged(name):
         return await _restored(stored)
+
+
+def restored_at_once(stored: StoredModel) -> Live:
+    """The same without a loop, for commands: raises what a damaged history raises."""
+    live = Live.at_snapshot(stored)
+    _apply_all(live, iter(stored.tail))
+    live.complete(stored)
+    return live
 
 
 @contextmanager
@@ -45,7 +58,12 @@ async def _restored(stored: StoredModel) -> Live:
     tail = iter(stored.tail)
     turns = Turns()
     while not is_large(live.model) and (recorded := next(tail, None)) is not None:
-        live.apply(recorded.seq, recorded.event)
+        event = recorded.event
+        while isinstance(event, RoundsLearned) and len(event.labels) > ROUNDS_AT_ONCE:
+            live.apply_first(first_rounds(event, ROUNDS_AT_ONCE))
+            event = some_rounds(event, ROUNDS_AT_ONCE, len(event.labels))
+            await turns.give()
+        live.apply(recorded.seq, event)
         await turns.give()
     if is_large(live.model):
         await beside_the_loop(_apply_all, live, tail)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from service.engine.fleet.live import model_from
-from service.engine.history.stepping import first_rounds
 from service.engine.model.amendments import Amendments, ServedAgain, with_served
+from service.engine.model.block_fold import first_rounds
 from service.engine.model.model import Model
 from service.events import (
     AnyEvent,

@@ -98,3 +98,29 @@ def _learn_vectors(
         learned.updated.tolist(),
         block.probabilities,
     )
+
+
+def first_rounds(event: RoundsLearned, count: int) -> RoundsLearned:
+    """The first so many rounds of a block."""
+    return some_rounds(event, 0, count)
+
+
+def some_rounds(event: RoundsLearned, start: int, end: int) -> RoundsLearned:
+    """The rounds of a block from one place to another.
+
+    >>> two, one = Table(None, 2, memoryview(b"aabb")), Table(["n"], 1, memoryview(b"c"))
+    >>> some = some_rounds(RoundsLearned("m", 0, [1, 2, 3], [two, one]), 1, 3)
+    >>> some.labels, [(table.names, bytes(table.values)) for table in some.features]
+    ([2, 3], [(None, b'bb'), (['n'], b'c')])
+    """
+    tables: list[Table] = []
+    begins = 0
+    for table in event.features:
+        first, last = max(0, start - begins), min(table.rounds, end - begins)
+        begins += table.rounds
+        if first < last:
+            size = table.values.nbytes // table.rounds
+            tables.append(
+                Table(table.names, last - first, table.values.cast("B")[first * size : last * size])
+            )
+    return RoundsLearned(event.model, event.at, event.labels[start:end], tables)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.engine.history.stepping import some_rounds, step
-from service.engine.model.block_fold import table_of
+from service.engine.history.stepping import step
+from service.engine.model.block_fold import some_rounds, table_of
 from service.engine.model.model import Model
 from service.events import (
     AnyEvent,

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import structs
 
 from service.engine.history.right_world import RightWorld
-from service.engine.history.stepping import first_rounds, rise_by, step
-from service.engine.model.block_fold import table_of
+from service.engine.history.stepping import rise_by, step
+from service.engine.model.block_fold import first_rounds, table_of
 from service.engine.model.model import Model
 from service.events import (
     AnyEvent,
