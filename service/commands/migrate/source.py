@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from service.commands.console import CommandFailed
+from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import DAMAGE, restored_at_once
 from service.engine.model.outcomes import OutcomeLog
 from service.errors import StartError
