@@ -92,9 +92,15 @@ def counted_turns() -> Iterator[Turns]:
 @contextmanager
 def threads_busy() -> Iterator[None]:
     """What is to be done beside the loop has to wait for the end of this."""
-    released = threading.Event()
+    taken, released = threading.Barrier(large_models.THREADS + 1), threading.Event()
+
+    def wait() -> None:
+        taken.wait()
+        released.wait()
+
     for _ in range(large_models.THREADS):
-        large_models._threads.submit(released.wait)
+        large_models._threads.submit(wait)
+    taken.wait()  # from now on what is in the queue is of somebody else
     try:
         yield
     finally:
