@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.running import NO_TLS, Service
+from tests.running import NO_TLS, Service, problem_of
 from tests.waiting import eventually
 from tests.web.routes.test_corrections import correct, label_of, lived, point, rebuilt, substance, void
 from tests.web.routes.test_forget import traces
@@ -79,6 +79,30 @@ def test_what_was_due_is_taken_up_when_the_model_is_used_again(start: Start) -> 
     service.restart()
     assert substance(service, "m") == substance(service, "twin")
     service.assert_replay_equals_live("m")
+
+
+def test_what_is_no_longer_kept_cannot_be_corrected_and_the_rest_can(start: Start) -> None:
+    service = start(snapshot_every_events=5, events_kept_max=20)
+    for number in range(80):
+        service.learn(
+            "m", point(number), -label_of(number) if number == 70 else label_of(number), id=f"m-{number}"
+        )
+        service.learn("twin", point(number), label_of(number))
+    eventually(lambda: service.get("/models/m/events?limit=1")["events"][0]["seq"] > 40)
+    refused = service.client.put("/feedback/m-3", json={"label": 1})
+    assert problem_of(refused) == (404, "unknown-prediction")
+    correct(service, "m-70", label_of(70))
+    rebuilt(service, "m")
+    assert substance(service, "m") == substance(service, "twin")
+    for number in range(80, 120):
+        for model in ("m", "twin"):
+            service.learn(model, point(number), label_of(number), id=f"{model}-{number}")
+    correct(service, "m-110", -label_of(110))
+    correct(service, "m-110", label_of(110))
+    rebuilt(service, "m")
+    assert substance(service, "m") == substance(service, "twin")
+    service.restart()
+    assert substance(service, "m") == substance(service, "twin")
 
 
 def test_a_kill_amid_a_forgetting_does_not_stop_it(start: Start) -> None:
