@@ -19,7 +19,7 @@ help: ## list the targets
 serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, with its data in ./data
 	@exec $(BIN)/novikoff serve
 
-test: check $(VENV)/.programs ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+test: check $(VENV)/.programs $(VENV)/.generator ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not alone' $(ARGS) || [ $$? = 5 ]
 	@$(BIN)/python -m pytest -q -m alone $(ARGS) || [ $$? = 5 ]  # 5: ARGS have chosen none of these
 
@@ -99,6 +99,13 @@ $(VENV)/.installed-bench: $(VENV)/.installed-dev bench/requirements.txt
 $(VENV)/.installed-audit: $(VENV)/.made
 	@echo "installing pip-audit ..."
 	@$(PIP) install --upgrade pip-audit
+	@touch $@
+
+# It wants an older typer than we do, so it lives in an environment of its own.
+$(VENV)/.generator: $(VENV)/.made tests/web/routes/generator.txt
+	@echo "installing a generator of clients ..."
+	@$(PYTHON) -m venv $(VENV)/generator
+	@$(VENV)/generator/bin/python -m pip --disable-pip-version-check --quiet install -r tests/web/routes/generator.txt
 	@touch $@
 
 # The page is tested in a real browser, the alerts by a real Prometheus, and syncs are let fail by a little C: a machine
