@@ -22,11 +22,11 @@ serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, wi
 	@exec $(BIN)/novikoff serve
 
 # The checks are made beside the tests; those tests that measure themselves come when all else is over.
-test: $(VENV)/.installed-dev $(VENV)/.programs ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+test: $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
 	@$(MAKE) --no-print-directory -j2 check together
 	@$(BIN)/python -m pytest -q -m alone $(or $(ARGS),$(ALONE)) || [ $$? = 5 ]  # 5: ARGS have chosen none of these
 
-together: $(VENV)/.installed-dev $(VENV)/.programs
+together: $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not alone' $(ARGS) || [ $$? = 5 ]
 
 check: $(VENV)/.installed-dev ## the static checks alone
@@ -108,12 +108,19 @@ $(VENV)/.installed-audit: $(VENV)/.made
 	@$(PIP) install --upgrade pip-audit
 	@touch $@
 
+# It wants an older typer than we do, so it lives in an environment of its own.
+$(VENV)/.generator: $(VENV)/.made tests/web/routes/generator.txt
+	@echo "installing a generator of clients ..."
+	@$(PYTHON) -m venv $(VENV)/generator
+	@$(VENV)/generator/bin/python -m pip --disable-pip-version-check --quiet install -r tests/web/routes/generator.txt
+	@touch $@
+
 # The page is tested in a real browser, the alerts by a real Prometheus, and syncs are let fail by a little C: a machine
 # without one of them is told, and its tests are skipped, or fail with CI=true.
 $(VENV)/.programs: $(VENV)/.made
-	@for program in chromium prometheus cc; do \
+	@for program in chromium prometheus cc haproxy nginx; do \
 	    command -v $$program >/dev/null && continue; \
-	    case $$program in cc) packages="gcc libc6-dev" ;; *) packages=$$program ;; esac; \
+	    case $$program in cc) packages="gcc libc6-dev" ;; nginx) packages=nginx-light ;; *) packages=$$program ;; esac; \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	        echo "installing $$packages ..."; apt-get update -qq >/dev/null 2>&1; \
 	        apt-get install -y -qq --no-install-recommends $$packages >/dev/null 2>&1 || true; \

@@ -18,6 +18,9 @@ from typing import Any, Literal
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request that is being answered, for every line that is written meanwhile."""
 
+trace: ContextVar[tuple[str, str] | None] = ContextVar("trace", default=None)
+"""The ids of the trace and of the span in which the client has sent that request, if it told them."""
+
 FIELD_CHARS_MAX = 4_096
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
@@ -62,6 +65,8 @@ class _Lines(logging.Formatter):
             found["sent"] = sent.decode(errors="replace")[:FIELD_CHARS_MAX]
         if "request_id" not in found and (current := request_id.get()) is not None:
             found["request_id"] = current
+        if (traced := trace.get()) is not None:
+            found["trace_id"], found["span_id"] = traced
         return found
 
     def text(self, record: logging.LogRecord) -> str:

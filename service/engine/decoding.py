@@ -11,6 +11,8 @@ UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What the decoder raises; UnicodeDecodeError for a key of an object that is not UTF-8, RecursionError for lists or
 objects within each other, hundreds deep."""
 
+NOT_FINITE = "must be a finite number"
+
 _PATH = re.compile(r"(?P<message>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
 _FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<field>.*)`", re.DOTALL)
 
@@ -42,4 +44,8 @@ def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError | RecursionEr
     else:
         field = path or "body"
         message = message[:1].lower() + message[1:].replace("`", "")
+        if (
+            message == "expected float, got null"
+        ):  # how programs write NaN and infinities that JSON does not have
+            message = NOT_FINITE
     raise InvalidRequest(f"{field}: {message}", (FieldError(field, message),)) from None

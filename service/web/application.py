@@ -18,7 +18,7 @@ from service.web.access.declarations import Body, RouteTable, access
 from service.web.access.gate import Gate
 from service.web.access.guarding import across_origins
 from service.web.access.keys import Role
-from service.web.http import request_ids
+from service.web.http import request_ids, traces
 from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, WHOLE_BODY, has_body, read_body, replay
 from service.web.http.responding import respond_with, stopped
 from service.web.http.security_headers import secured
@@ -86,7 +86,10 @@ class Application(FastAPI):
             return
         began = perf_counter()
         endpoint = self._endpoints.get(scope["path"]) if scope["method"] == "POST" else None
-        request_id = None if WHOLE_BODY in scope else request_ids.sent(scope["headers"])
+        request_id = None
+        if WHOLE_BODY not in scope:
+            request_id = request_ids.sent(scope["headers"])
+            traces.take(scope["headers"])
         if endpoint is not None:
             if request_id is not None:
                 send = request_ids.identified(send, request_id)

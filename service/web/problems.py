@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from service import logs
+from service.engine.names import NAME_PATTERN, NAME_RULE
 from service.errors import FieldError, NovikoffError
 
 log = logging.getLogger(__name__)
@@ -185,4 +186,6 @@ def _message(error: dict[str, Any]) -> str:
         return "is not known here"
     if error["type"] == "missing":
         return "is missing"
+    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == NAME_PATTERN:
+        return f"must be {NAME_RULE}"
     return str(error["msg"]).removeprefix("Value error, ")

@@ -255,6 +255,22 @@ def test_an_unforeseen_error_is_one_line_with_the_request_and_without_features(
     assert SECRET not in "".join(service.log) and "4141" not in "".join(service.log)
 
 
+def test_lines_name_the_trace_that_a_request_belongs_to(spoiled: Start) -> None:
+    service = spoiled(log_format="json")
+    trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    good = f"00-{trace_id}-{span_id}-01"
+    later = f"cc-{trace_id}-{span_id}-01-more"
+    bad = (f"00-{'0' * 32}-{span_id}-01", f"ff-{trace_id}-{span_id}-01", f"{good}-more", "no trace")
+    body = {"model": "m", "features": [1.0]}
+    for traceparent in (good, later, *bad):
+        headers = {"traceparent": traceparent}
+        assert service.client.get("/models", headers=headers).status_code == 500
+        assert service.client.post("/predict", json=body, headers=headers).status_code == 500
+    service.stop()
+    told = [(line.get("trace_id"), line.get("span_id")) for line in lines_of(service) if "exception" in line]
+    assert told == [(trace_id, span_id)] * 4 + [(None, None)] * 2 * len(bad)
+
+
 def test_what_clients_sent_is_in_the_log_only_if_asked_for(spoiled: Start) -> None:
     service = spoiled(log_features="true")
     body = {"model": "m", "features": [4141.5]}

@@ -80,12 +80,12 @@ def _expand_one(found: dict[str, float], name: str, value: Any, is_text: bool) -
             _check_word(field, word)
         _count(found, name, value)
     else:
-        raise BadFeatures(field, "must be a number, a boolean, a string or a list of strings")
+        raise BadFeatures(field, "must be a finite number, a boolean, a string or a list of strings")
 
 
 def _check_word(field: str, word: Any) -> None:
     if not isinstance(word, str):
-        raise BadFeatures(field, "must be a number, a boolean, a string or a list of strings")
+        raise BadFeatures(field, "must be a finite number, a boolean, a string or a list of strings")
     if len(word) > NAME_CHARS_MAX:
         raise BadFeatures(
             field,

@@ -22,13 +22,16 @@ WHOLE_BODY = "novikoff.whole_body"
 
 
 def is_plain(headers: list[Header]) -> bool:
-    """Whether a head says no more of a body than that it is JSON, and gives the request no id of its own.
+    """Whether a head says no more of a body than that it is JSON, and gives the request no id of its own and no trace.
 
     >>> is_plain([(b"content-type", JSON)]), is_plain([(b"content-type", JSON), (b"content-encoding", b"gzip")])
     (True, False)
     """
-    told = [field for field in headers if field[0] in (b"content-type", b"content-encoding", b"x-request-id")]
+    told = [field for field in headers if field[0] in _TOLD]
     return told == [(b"content-type", JSON)]
+
+
+_TOLD = frozenset({b"content-type", b"content-encoding", b"x-request-id", b"traceparent"})
 
 
 async def read_body(

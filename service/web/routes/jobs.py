@@ -89,9 +89,7 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
 REQUEST_BODY = {
     "required": True,
     "content": {
-        "application/json": {
-            "schema": {"type": "object", "example": {"source": "history", "passes_max": 10}}
-        },
+        "application/json": {"schema": {"type": "object"}},
         "application/x-ndjson": {"schema": {"type": "string"}},
     },
 }

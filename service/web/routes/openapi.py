@@ -11,6 +11,7 @@ from service.answers import ANSWERS
 from service.web.access.declarations import Access
 from service.web.access.keys import Role
 from service.web.problems import MEDIA_TYPE, PROBLEMS
+from service.web.routes import operations
 from service.web.routes.endpoint import Endpoint
 
 _REF = "#/components/schemas/{name}"
@@ -70,6 +71,7 @@ def document(
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
     made["paths"]["/stream"] = {"post": STREAM}
+    operations.name(made)
     _guard(made, declared, with_keys=with_keys)
     known = made["components"]["schemas"]
     known.update(components, Problem=PROBLEM_SCHEMA)
@@ -124,7 +126,16 @@ STREAM = {
     ],
     "requestBody": {
         "required": True,
-        "content": {"application/x-ndjson": _LINES, "application/vnd.apache.arrow.stream": {}},
+        "content": {
+            "application/x-ndjson": dict(_LINES),
+            "application/vnd.apache.arrow.stream": {
+                "schema": {
+                    "type": "string",
+                    "format": "binary",
+                    "description": "an Arrow IPC stream: a column a feature, or one of lists, and one of labels",
+                }
+            },
+        },
     },
     "responses": {
         "200": {
