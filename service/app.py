@@ -25,14 +25,8 @@ from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenant_jobs import TenantJobs
-from service.web.access.tenants import (
-    TenantAttention,
-    TenantBlocks,
-    TenantHistory,
-    TenantModels,
-    TenantRounds,
-    TenantWaitingList,
-)
+from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
+from service.web.access.tenants import TenantBlocks, TenantHistory, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
 from service.web.routes import (
