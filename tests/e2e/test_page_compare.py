@@ -35,6 +35,10 @@ def test_models_are_compared_in_one_chart_with_what_their_settings_differ_in(
     expect(figures.get_by_role("row", name="Rounds", exact=False).first).to_contain_text("81")
     expect(state(page)).to_have_text("Live")
 
+    chart, head = (page.locator(each).bounding_box() for each in (".compare > .card >> nth=0", ".page-head"))
+    assert chart["y"] >= head["y"] + head["height"] and chart["width"] == head["width"], (
+        "they stand below each other"
+    )
     page.reload()
     expect(page.locator(".legend li")).to_have_text(names)
     page.get_by_role("button", name=f"Leave out {names[0]}").click()

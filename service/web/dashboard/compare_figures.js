@@ -6,7 +6,7 @@ const FIGURES = [
   ["Algorithm", ({ algorithm }) => algorithm],
   ["Rounds", ({ rounds }) => count(rounds.revealed)],
   ["Error rate", (stats) => percent(stats.error_rate)],
-  ["  between", ({ error_rate_interval: interval }) => interval && `${percent(interval.low)} and ${percent(interval.high)}`],
+  ["Its chance is between", ({ error_rate_interval: interval }) => interval && `${percent(interval.low)} and ${percent(interval.high)}`],
   ["Recent error", (stats) => percent(stats.ewma_error_rate)],
   ["Error of the last 1,000 rounds", ({ windows }) => percent(windows.last_1000.error_rate)],
   ["Mistakes", ({ mistakes }) => count(mistakes)],
@@ -21,7 +21,7 @@ const FIGURES = [
 
 /** [[name, text of each model…]] */
 export function figuresOf(models) {
-  return FIGURES.map(([name, text]) => [name.trim(), ...models.map(({ stats }) => text(stats) ?? NOTHING)]);
+  return FIGURES.map(([name, text]) => [name, ...models.map(({ stats }) => text(stats) ?? NOTHING)]);
 }
 
 /** [[setting, value of each…]] of those settings that are not the same for all. */
