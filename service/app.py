@@ -27,13 +27,8 @@ from service.web.access.guarding import allowed_origins, key_ring, make_gate
 from service.web.access.tenant_corrections import TenantCorrections
 from service.web.access.tenant_history import TenantHistory
 from service.web.access.tenant_jobs import TenantJobs
-from service.web.access.tenants import (
-    TenantAttention,
-    TenantBlocks,
-    TenantModels,
-    TenantRounds,
-    TenantWaitingList,
-)
+from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
+from service.web.access.tenants import TenantBlocks, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.traffic import Traffic
 from service.web.routes import (

@@ -184,3 +184,4 @@ class Fleet(Struct, frozen=True):
     models: list[StatsLine]
     next: str | None
     unreadable: list[UnreadableModel] = []
+    previous: str | None = None

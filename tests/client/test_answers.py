@@ -50,6 +50,9 @@ NOT_ASKED_FOR = {StatsLine: set(Stats.__struct_fields__)}
 ONLY_IF_ASKED = {NamedWeight}
 """What the service sends with `?largest=`, and these clients never ask for."""
 
+NULL_IF_ASKED = {(answers.Prediction, "explanation"), (answers.Prediction, "prediction_id")}
+"""What is null only of predictions that these clients never ask for: without an explanation, or in a dry run."""
+
 READ_AS = {int: {float}, str: {datetime}, Any: {bool, int, str}}
 """What may become another type in reading. Labels are checked by a function there, by their type here."""
 
@@ -61,7 +64,7 @@ def assert_fits(schema: Any, struct: Any, where: str) -> None:
     assert server.keys() - NOT_ASKED_FOR.get(struct, set()) <= client.keys(), where
     for name in server.keys() & client.keys():
         theirs, ours = options_of(server[name]), options_of(client[name])
-        assert types.NoneType not in theirs or types.NoneType in ours or name == "explanation", (
+        assert types.NoneType not in theirs or types.NoneType in ours or (struct, name) in NULL_IF_ASKED, (
             f"{where}.{name}"
         )
         for each in theirs - ONLY_IF_ASKED - {types.NoneType, msgspec.UnsetType}:

@@ -23,6 +23,8 @@ PAGES = {
     "#/models/many": ".confusion tbody tr",
     "#/models/auto": ".experts .series",
     "#/models/contest": ".challengers tbody tr",
+    "#/new": ".new-parameter",
+    "#/compare?models=spam-filter,intent": ".series .line",
 }
 """Addresses, each with what is there when the page is complete."""
 

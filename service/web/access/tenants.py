@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import structs
 
 from service.engine.clock import made_at
-from service.engine.fleet.attention import Attention, Noticed
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
@@ -25,7 +24,6 @@ from service.engine.names import check_name
 from service.engine.rounds.blocks import Begun, Blocks, Errors
 from service.engine.rounds.explanation import Answered
 from service.engine.rounds.rounds import Rounds
-from service.engine.rounds.waiting_list import Order, Place, WaitingList, WaitingPage
 from service.engine.transfer.transfer import Imported
 from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay, UnknownPrediction
 from service.events import Label
@@ -124,18 +122,6 @@ class TenantRounds:
                 except UnknownPrediction:
                     raise error from None
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
-
-
-class TenantWaitingList:
-    """Predictions of the caller's models that wait."""
-
-    def __init__(self, waiting_list: WaitingList) -> None:
-        self._waiting_list = waiting_list
-
-    async def page(self, name: str, order: Order, after: Place | None, limit: int) -> WaitingPage:
-        """Their ids are as they are stored; `public_id` makes them the caller's."""
-        check_known(name)
-        return await self._waiting_list.page(name, order, after, limit)
 
 
 class TenantBlocks:
@@ -237,16 +223,6 @@ class TenantModels:
     ) -> tuple[list[Recorded], int | None]:
         check_known(name)
         return await self._models.events_of(name, kinds, after=after, limit=limit)
-
-
-class TenantAttention:
-    """Which of the caller's models need a look."""
-
-    def __init__(self, attention: Attention) -> None:
-        self._attention = attention
-
-    async def find(self, now: int) -> list[Noticed]:
-        return await self._attention.find(prefix(), now)
 
 
 def public_id(prediction_id: str) -> str:

@@ -1,5 +1,6 @@
 // Which view is shown, by the part of the address after #.
 
+import { openCompare } from "./compare.js";
 import { openFleet } from "./fleet.js";
 import { openInbox } from "./inbox.js";
 import { allowAsking, installKey } from "./key.js";
@@ -9,6 +10,7 @@ import { openNewModel } from "./new_model.js";
 const main = document.getElementById("main");
 
 let view = null;
+let kind = null;
 let fleetAddress = "#/";
 
 /** "#/models/spam" → the model; "#/models/spam/labels" → its inbox; "#/?sort=rounds" → the fleet, so sorted. */
@@ -16,7 +18,7 @@ function parse(hash) {
   const [path, text] = hash.replace(/^#\/?/, "").split("?");
   const [place, name, part] = path.split("/");
   const query = new URLSearchParams(text ?? "");
-  if (place === "new") return { name: "", part: "new", query };
+  if (place === "new" || place === "compare") return { name: "", part: place, query };
   return place === "models" && name ? { name: decodeName(name), part, query } : { query };
 }
 
@@ -30,7 +32,9 @@ function decodeName(name) {
 
 function show() {
   const { name, part, query } = parse(location.hash);
-  if (name === undefined && view?.follow) {
+  const before = kind;
+  kind = name === undefined ? "fleet" : (part ?? "model");
+  if (kind === before && view?.follow) {
     view.follow(query);
     return;
   }
@@ -40,6 +44,9 @@ function show() {
   if (name === undefined) {
     view = openFleet(main, query, (address) => (fleetAddress = address));
     document.title = "Novikoff";
+  } else if (part === "compare") {
+    view = openCompare(main, query);
+    document.title = "Compare · Novikoff";
   } else if (part === "new") {
     view = openNewModel(main);
     document.title = "New model · Novikoff";
@@ -57,6 +64,7 @@ function show() {
 function reopen() {
   view?.close();
   view = null;
+  kind = null;
   show();
 }
 

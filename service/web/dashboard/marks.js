@@ -33,7 +33,8 @@ export class Marks {
     if (seen === this.#seen) return;
     if (this.#seen !== null && JSON.parse(this.#seen)[0] !== created) this.#cursor = 0;
     this.#seen = seen;
-    this.#read.ask();
+    if (drift.count || challengers?.promotions) this.#read.ask();
+    else this.#found = []; // the trail has nothing to tell
   }
 
   /** [{x, text}] of a chart with so many rounds. A drift that the trail has not yet is among them. */

@@ -4,6 +4,7 @@ import { getJson, modelPath } from "./api.js";
 import { BoundCard } from "./bound_card.js";
 import { AskCard, SetsCard } from "./certainty_cards.js";
 import { ChallengersCard } from "./challengers_card.js";
+import { compareLink } from "./compare.js";
 import { ConfusionCard } from "./confusion_card.js";
 import { h, setText } from "./dom.js";
 import { ErrorCard } from "./error_card.js";
@@ -199,7 +200,7 @@ class Header {
       { class: "page-head" },
       h("p", { class: "crumb" }, h("a", { href: back() }, "All models")),
       h("h1", { tabindex: "-1" }, name),
-      h("p", { class: "about" }, this.#badge, this.#about, this.#changed, " · ", this.#inbox),
+      h("p", { class: "about" }, this.#badge, this.#about, this.#changed, " · ", this.#inbox, " · ", compareLink(name)),
     );
   }
 

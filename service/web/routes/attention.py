@@ -6,7 +6,7 @@ from service.answers import AttentionPage
 from service.engine.clock import Clock
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantAttention
+from service.web.access.tenant_lists import TenantAttention
 from service.web.http.answers import Json
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import Limit

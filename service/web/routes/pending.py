@@ -14,7 +14,8 @@ from service.errors import InvalidRequest
 from service.events import Prediction
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantWaitingList, public_id
+from service.web.access.tenant_lists import TenantWaitingList
+from service.web.access.tenants import public_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import Limit, ModelName
