@@ -8,7 +8,7 @@ A call that was cut off is repeated where that is safe, so a restart of the serv
 counts once however often it is sent, and predictions and whole rounds carry an id for the same reason.
 """
 
-from service.answers import Correction, Forgotten, ModelInfo, Stats
+from service.answers import AttentionPage, Caller, Correction, Forgotten, ModelInfo, PendingPrediction, Stats
 from service.client.answers import (
     Event,
     Fleet,
@@ -30,7 +30,9 @@ from service.errors import NovikoffError
 
 __all__ = [
     "AsyncClient",
+    "AttentionPage",
     "BadOption",
+    "Caller",
     "Client",
     "Correction",
     "Ended",
@@ -46,6 +48,7 @@ __all__ = [
     "NovikoffError",
     "Outcome",
     "PastRound",
+    "PendingPrediction",
     "Prediction",
     "Refused",
     "RemoteModel",

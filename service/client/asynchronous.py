@@ -1,3 +1,4 @@
+# long: every call of the API in one place, as in sync.py
 """The asynchronous client. `Client` in sync.py documents each call."""
 
 import asyncio
@@ -6,7 +7,17 @@ from typing import Any, Self
 
 import httpx
 
-from service.answers import Correction, Forgotten, Label, ModelInfo, ModelLine, Stats
+from service.answers import (
+    AttentionPage,
+    Caller,
+    Correction,
+    Forgotten,
+    Label,
+    ModelInfo,
+    ModelLine,
+    PendingPrediction,
+    Stats,
+)
 from service.client import calls, correction_calls, job_calls, read_calls, tables
 from service.client.answers import (
     Event,
@@ -169,6 +180,9 @@ class AsyncClient:
     async def add_challenger(self, model: str, name: str, **settings: Any) -> ModelInfo:
         return await self._send(calls.add_challenger(model, name, settings))
 
+    async def add_warm_challenger(self, model: str, name: str, **settings: Any) -> Job:
+        return await self._send(job_calls.add_warm_challenger(model, name, settings))
+
     async def remove_challenger(self, model: str, name: str) -> None:
         await self._send(calls.remove_challenger(model, name))
 
@@ -195,6 +209,23 @@ class AsyncClient:
 
     async def stats_fields(self, model: str, *fields: str, at: int | None = None) -> dict[str, Any]:
         return await self._send(calls.stats_fields(model, fields, at))
+
+    async def attention(self) -> AttentionPage:
+        return await self._send(calls.attention())
+
+    async def whoami(self) -> Caller:
+        return await self._send(calls.whoami())
+
+    async def pending(
+        self, model: str, *, order: str = "newest", page: int = 100
+    ) -> AsyncIterator[PendingPrediction]:
+        cursor: str | None = None
+        while True:
+            found = await self._send(calls.pending(model, order, cursor, page))
+            for waiting in found.pending:
+                yield waiting
+            if (cursor := found.next) is None:
+                return
 
     async def events(self, model: str, *, after: int = 0, page: int = 1000) -> AsyncIterator[Event]:
         cursor: int | None = after

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from service.answers import Label, ModelInfo, Stats, StatsLine
+from service.answers import AttentionPage, Caller, Label, ModelInfo, PendingPage, Stats, StatsLine
 from service.client.answers import (
     EventPage,
     Fleet,
@@ -246,11 +246,24 @@ def largest_weights(model: str, count: int, at: int | None) -> Call[LargestWeigh
     return Call("GET", f"{model_path(model)}/weights", LargestWeights, params=params)
 
 
+def pending(model: str, order: str, cursor: str | None, limit: int) -> Call[PendingPage]:
+    params = params_of(order=order, cursor=cursor, limit=limit)
+    return Call("GET", f"{model_path(model)}/pending", PendingPage, params=params)
+
+
 def events(model: str, cursor: int, limit: int) -> Call[EventPage]:
     return Call("GET", f"{model_path(model)}/events", EventPage, params=params_of(cursor=cursor, limit=limit))
 
 
 # Statistics
+
+
+def attention() -> Call[AttentionPage]:
+    return Call("GET", "/attention", AttentionPage)
+
+
+def whoami() -> Call[Caller]:
+    return Call("GET", "/whoami", Caller)
 
 
 def stats(model: str, at: int | None) -> Call[Stats]:

@@ -29,6 +29,11 @@ def what_if(
     return post(f"{model_path(model)}/replay", body, Job, repeatable=False)
 
 
+def add_warm_challenger(model: str, name: str, settings: Mapping[str, Any]) -> Call[Job]:
+    body = {"name": name, **settings, "start": "history"}
+    return post(f"{model_path(model)}/challengers", body, Job, repeatable=False)
+
+
 def get_job(id: str) -> Call[Job]:
     return Call("GET", _path(id), Job)
 

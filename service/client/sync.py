@@ -7,7 +7,17 @@ from typing import Any, Self
 
 import httpx
 
-from service.answers import Correction, Forgotten, Label, ModelInfo, ModelLine, Stats
+from service.answers import (
+    AttentionPage,
+    Caller,
+    Correction,
+    Forgotten,
+    Label,
+    ModelInfo,
+    ModelLine,
+    PendingPrediction,
+    Stats,
+)
 from service.client import calls, correction_calls, job_calls, read_calls, tables
 from service.client.answers import (
     Event,
@@ -207,6 +217,10 @@ class Client:
         """One more learner, which starts cold and predicts in shadow; what is not set is as the champion has it."""
         return self._send(calls.add_challenger(model, name, settings))
 
+    def add_warm_challenger(self, model: str, name: str, **settings: Any) -> Job:
+        """The same, but a job lets it learn the model's history before it enters: see `wait_for`."""
+        return self._send(job_calls.add_warm_challenger(model, name, settings))
+
     def remove_challenger(self, model: str, name: str) -> None:
         self._send(calls.remove_challenger(model, name))
 
@@ -241,6 +255,24 @@ class Client:
     def stats_fields(self, model: str, *fields: str, at: int | None = None) -> dict[str, Any]:
         """Some statistics only, which a service computes faster than all: `stats_fields("spam", "error_rate")`."""
         return self._send(calls.stats_fields(model, fields, at))
+
+    def attention(self) -> AttentionPage:
+        """Which models need a look, and why."""
+        return self._send(calls.attention())
+
+    def whoami(self) -> Caller:
+        """What the key of this client may do."""
+        return self._send(calls.whoami())
+
+    def pending(self, model: str, *, order: str = "newest", page: int = 100) -> Iterator[PendingPrediction]:
+        """The predictions that wait for their labels: the newest first, or with `least_sure` those that a label would
+        tell most about."""
+        cursor: str | None = None
+        while True:
+            found = self._send(calls.pending(model, order, cursor, page))
+            yield from found.pending
+            if (cursor := found.next) is None:
+                return
 
     def events(self, model: str, *, after: int = 0, page: int = 1000) -> Iterator[Event]:
         """What has happened to the model, oldest first, as far as it is kept; `after` is the `seq` of one."""

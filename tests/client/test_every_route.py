@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from service.client import AsyncClient, Client, Refused, calls, job_calls, read_calls
+from service.client import AsyncClient, Client, Refused, calls, correction_calls, job_calls, read_calls
 from tests.running import Service
 
 FOR_MACHINES = {"GET /metrics", "GET /livez", "GET /readyz"}
@@ -17,7 +17,8 @@ FEATURES = [1.0, 2.0]
 def known() -> set[str]:
     """Every request that the clients can make."""
     one_of_each = [
-        calls.predict("m", FEATURES, None, 0, 0), calls.feedback("p", 1, 1.0), calls.learn("m", FEATURES, 1, None, 1.0),
+        calls.predict("m", FEATURES, None, 0, 0, None), calls.feedback("p", 1, 1.0),
+        calls.learn("m", FEATURES, 1, None, 1.0, None),
         calls.stream([], None), calls.create_model("m", {}), calls.get_model("m"), calls.list_models("", None, 1),
         calls.reset_model("m"), calls.delete_model("m"), calls.add_challenger("m", "c", {}),
         calls.remove_challenger("m", "c"), calls.promote("m", "c"), calls.rule_promotion("m", None),
@@ -25,13 +26,15 @@ def known() -> set[str]:
         calls.import_model("m", b""), calls.weights("m", None), calls.events("m", 0, 1), calls.stats("m", None),
         calls.fleet("", "name", 1, None), read_calls.history("m", "ndjson", None, None, None, None),
         read_calls.feed(None), job_calls.fit("m", None, {}), job_calls.what_if("m", {}, None, None),
-        job_calls.get_job("j"), job_calls.cancel_job("j"),
+        job_calls.get_job("j"), job_calls.cancel_job("j"), correction_calls.correct("p", 1, None),
+        correction_calls.void("p"), correction_calls.forget("m", "t"), calls.pending("m", "newest", None, 1),
+        calls.attention(), calls.whoami(),
     ]  # fmt: skip
     return {f"{call.method} {call.path}" for call in one_of_each}
 
 
 def test_there_is_a_call_for_every_route(service: Service) -> None:
-    filled = {"{model}": "m", "{challenger}": "c", "{job_id}": "j"}
+    filled = {"{model}": "m", "{challenger}": "c", "{job_id}": "j", "{prediction_id}": "p"}
     routes = set()
     for path, item in service.get("/openapi.json")["paths"].items():
         for name, value in filled.items():
@@ -71,6 +74,23 @@ def test_the_past_is_played_through_other_settings(service: Service, name: str) 
         job = client.wait_for(started, every_seconds=0.02)
         assert job.state == "done" and job.result is not None
         assert client.get_model(f"{name}.best").settings["learner"]["algorithm"] in ("pa1", "arow")
+
+
+def test_what_waits_for_a_label_comes_page_by_page_in_either_order(client: Any, name: str) -> None:
+    ids = [client.predict(name, FEATURES, id=f"{name}-{at}").prediction_id for at in range(5)]
+    assert [waiting.prediction_id for waiting in client.pending(name, page=2)] == ids[::-1]
+    assert {waiting.prediction_id for waiting in client.pending(name, order="least_sure", page=2)} == {*ids}
+    assert client.attention().count == 0 and client.whoami().role == "admin"
+
+
+def test_a_challenger_that_has_learned_the_history_enters_by_a_job(client: Any, name: str) -> None:
+    for label in (1, -1, 1):
+        client.learn(name, FEATURES, label)
+    job = client.wait_for(
+        client.add_warm_challenger(name, "c", learner={"algorithm": "arow"}), every_seconds=0.02
+    )
+    assert (job.state, job.kind) == ("done", "challenger")
+    assert client.stats(name).challengers.entered == 1
 
 
 def test_events_come_page_by_page_with_what_they_tell(client: Any, name: str) -> None:

@@ -30,6 +30,22 @@ OPERATIONS = {
     "POST /stream": Operation(
         "stream", '{"features": [1.0, 0.5], "label": -1}\n{"features": [0.0, 2.0], "label": 1}\n'
     ),
+    "PUT /feedback/{prediction_id}": Operation("correct", {"label": 1, "reason": "the customer wrote again"}),
+    "DELETE /predictions/{prediction_id}": Operation(
+        "void",
+        {
+            "prediction_id": "mail-17",
+            "model": "spam",
+            "label": None,
+            "former": -1,
+            "reason": None,
+            "rebuilding": True,
+        },
+    ),
+    "POST /models/{model}/forget": Operation("forget", {"tag": "customer-4711"}),
+    "GET /models/{model}/pending": Operation("list_pending", {"pending": [], "next": None}),
+    "GET /attention": Operation("get_attention", {"count": 0, "models": []}),
+    "GET /whoami": Operation("whoami", {"role": "admin", "prefix": ""}),
     "POST /models": Operation("create_model", {"model": "spam", "learner": {"algorithm": "pa1"}}),
     "GET /models": Operation(
         "list_models",
