@@ -66,6 +66,17 @@ def test_the_least_sure_come_first_if_so_wished_and_the_link_says_so(
     expect(features(page)).to_have_text("0.02")
 
 
+def test_what_was_never_shown_does_not_count(service: Service, name: str, open_page: Open) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    page.get_by_role("button", name="Does not count").click()
+    expect(page.locator(".inbox-said")).to_have_text("The one before does not count.")
+    expect(features(page)).to_have_text("-1")
+    assert service.stats(name)["corrections"]["voided"] == 1
+    assert service.stats(name)["rounds"]["pending"] == 3
+
+
 def test_what_is_revealed_elsewhere_goes_by_itself(service: Service, name: str, open_page: Open) -> None:
     made_with_four_waiting(service, name)
     page = opened(service, name, open_page)

@@ -1,6 +1,6 @@
 // The labels inbox: predictions that wait, one at a time; one key or one click reveals the label.
 
-import { getJson, modelPath, postJson } from "./api.js";
+import { getJson, modelPath, postJson, request } from "./api.js";
 import { h, setText } from "./dom.js";
 import { Feed } from "./feed.js";
 import { labelText, plural } from "./format.js";
@@ -40,6 +40,7 @@ class Inbox {
   #item = new InboxItem({
     reveal: (label) => this.#reveal(label),
     skip: () => this.#skip(),
+    drop: () => this.#drop(),
   });
   #order = h(
     "select",
@@ -159,15 +160,30 @@ class Inbox {
     if (!this.#queue.current) this.#read.ask();
   }
 
-  async #reveal(label) {
+  #reveal(label) {
+    return this.#settle(async (id) => {
+      const outcome = await postJson("feedback", { prediction_id: id, label });
+      this.#revealed += 1;
+      const served = outcome.mistake ? `${labelText(outcome.predicted)} was served, a mistake` : "as it was served";
+      this.#say(`${labelText(label)}: ${served}. ${plural(this.#revealed, "label")} by you.`, outcome.mistake);
+    });
+  }
+
+  /** It was never shown to anybody: it does not count. */
+  #drop() {
+    return this.#settle(async (id) => {
+      await request(`predictions/${encodeURIComponent(id)}`, { method: "DELETE" });
+      this.#say("The one before does not count.");
+    });
+  }
+
+  /** Do something by which the current prediction waits no longer. */
+  async #settle(act) {
     const prediction = this.#queue.current;
     if (this.#busy || !prediction) return;
     this.#busy = true;
     try {
-      const outcome = await postJson("feedback", { prediction_id: prediction.prediction_id, label });
-      this.#revealed += 1;
-      const served = outcome.mistake ? `${labelText(outcome.predicted)} was served, a mistake` : "as it was served";
-      this.#say(`${labelText(label)}: ${served}. ${plural(this.#revealed, "label")} by you.`, outcome.mistake);
+      await act(prediction.prediction_id);
       this.#queue.done();
     } catch (error) {
       const isOver = [404, 409, 410].includes(error.status);

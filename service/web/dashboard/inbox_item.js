@@ -21,10 +21,15 @@ export class InboxItem {
   #buttons = h("div", { class: "reveals", role: "group", "aria-label": "True label" });
   element;
 
-  /** `does` has `reveal(label)` and `skip()`. */
+  /** `does` has `reveal(label)`, `skip()` and `drop()`. */
   constructor(does) {
     this.#does = does;
     const skip = h("button", { type: "button", class: "quiet", onclick: () => does.skip() }, "Skip ", key("S"));
+    const drop = h(
+      "button",
+      { type: "button", class: "quiet", title: "It was never shown to anybody", onclick: () => does.drop() },
+      "Does not count",
+    );
     this.element = h(
       "section",
       { class: "card inbox-item", "aria-label": "A prediction that waits" },
@@ -34,7 +39,7 @@ export class InboxItem {
       this.#more,
       h("p", { class: "ask" }, "What was it really?"),
       this.#buttons,
-      h("div", { class: "actions" }, skip),
+      h("div", { class: "actions" }, skip, drop),
     );
   }
 
