@@ -99,7 +99,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**9))
 @example(
     seed=790231092
