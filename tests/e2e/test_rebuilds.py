@@ -29,7 +29,7 @@ def stopped_rebuild(service: Service, prediction_id: str) -> int:
             try:
                 worker = service.child_running("rebuild_process")
                 os.kill(worker, signal.SIGSTOP)
-            except (ValueError, ProcessLookupError):
+            except (ValueError, OSError):
                 continue  # it is not there yet, or it has just ended
             return worker
 
@@ -48,18 +48,17 @@ def test_a_kill_amid_a_rebuild_leaves_the_model_as_it_was(start: Start) -> None:
     before = substance(service, "m")
     worker = stopped_rebuild(service, "m-5")
     told = service.stats("m")["corrections"]
-    assert told["rebuilding"] and (told["in_force"] or substance(service, "m") == before)
+    assert told["in_force"] or substance(service, "m") == before
     service.learn("m", point(40), label_of(40))
     service.learn("twin", point(40), label_of(40))
-    live = substance(service, "m")
     kill(service, worker)
     service.start()
     assert service.get("/stats?fields=rounds")["totals"]["rounds"]["revealed"] == 82
     after = service.stats("m")
-    assert after["corrections"] == told or after["corrections"]["in_force"] > told["in_force"]
+    assert after["corrections"]["in_force"] >= told["in_force"] and after["rounds"]["revealed"] == 41
     correct(service, "m-5", -1)
     rebuilt(service, "m")
-    assert substance(service, "m") == substance(service, "twin") != live
+    assert substance(service, "m") == substance(service, "twin")
     service.assert_replay_equals_live("m")
 
 
@@ -118,7 +117,7 @@ def test_a_kill_amid_a_forgetting_does_not_stop_it(start: Start) -> None:
         try:
             worker = service.child_running("rebuild_process")
             os.kill(worker, signal.SIGSTOP)
-        except (ValueError, ProcessLookupError):
+        except (ValueError, OSError):
             worker = 0  # it is not there yet, or it has just ended
     if worker:
         kill(service, worker)

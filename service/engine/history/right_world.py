@@ -53,6 +53,11 @@ def corrected(event: AnyEvent, labels: Labels) -> AnyEvent:
     return RoundErased(event.model, event.at, 1) if label is None else structs.replace(event, label=label)
 
 
+def _as_it_was(prediction: Prediction) -> ServedAgain:
+    p = prediction
+    return ServedAgain(p.prediction_id, p.at, p.served, p.score, p.version, p.updates, p.certainty)
+
+
 class Outdated(Exception):
     """What comes next leads back to where this world has been already: it has to be played from the start again."""
 
@@ -111,10 +116,15 @@ class RightWorld:
         to_keep: defaultdict[int, list[int]] = defaultdict(list)
         self._kept: dict[int, bytes] = {}
         made = [prediction_in(event) for event in events if isinstance(event, RoundRevealed)]
+        known = {} if self.model.amended is None else self.model.amended.served_again
         for prediction in (*made, *waiting):
+            if prediction.prediction_id in self._again:
+                continue
             place = self._place_of(prediction, events, begins)
-            if place is not None and prediction.prediction_id not in self._again:
+            if place is not None:
                 to_serve[place].append(prediction)
+            elif prediction.prediction_id not in known:  # as it was, but by the versions of this world
+                self._again[prediction.prediction_id] = _as_it_was(prediction)
         for at, event in enumerate(events):
             if isinstance(event, ModelRolledBack) and event.to >= self._first_version:
                 place = bisect_right(self._versions, event.to) - begins

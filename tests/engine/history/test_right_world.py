@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.engine.model.challenger_settings import complete_new
@@ -99,8 +99,12 @@ class Stream:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**9))
+@example(
+    seed=790231092
+)  # predictions from before the start wait, and rounds between them and a rebuild are void
+@example(seed=890717645)
 def test_a_rebuilt_model_is_to_the_bit_what_it_would_be(kind: str, seed: int) -> None:
     stream = Stream(kind, seed)
     for _ in range(40):
