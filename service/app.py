@@ -42,6 +42,7 @@ from service.web.routes import (
     history,
     jobs,
     metrics,
+    model_paths,
     models,
     pending,
     rounds,
@@ -164,13 +165,14 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         inflated_bytes_max=settings.inflated_bytes_max,
         answers_room=answers_room,
     )
+    bodies = {
+        "body_bytes_max": settings.body_bytes_max,
+        "inflated_ratio_max": settings.inflated_ratio_max,
+        "items_max": settings.items_max,
+    }
+    endpoints = rounds.endpoints(rounds_seen, **bodies)
     app = Application(
-        rounds.endpoints(
-            rounds_seen,
-            body_bytes_max=settings.body_bytes_max,
-            inflated_ratio_max=settings.inflated_ratio_max,
-            items_max=settings.items_max,
-        ),
+        endpoints | model_paths.endpoints(rounds_seen, endpoints, **bodies),
         streaming,
         traffic=traffic,
         gate=gate,

@@ -24,7 +24,7 @@ from service.web.http.door import PROBE_CONNECTIONS, Door
 from service.web.http.held_bytes import HeldBytes
 from service.web.http.protocol import protocol
 from service.web.http.slow_clients import SWEEP_SECONDS, SlowClients
-from service.web.routes.rounds import QUICK_PATHS
+from service.web.routes.model_paths import QuickPaths
 
 TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""
@@ -84,7 +84,7 @@ class Server(uvicorn.Server):
                         connections_bytes_max=settings.connections_bytes_max,
                     ),
                     head_bytes_max=settings.head_bytes_max,
-                    quick_paths=QUICK_PATHS,
+                    quick_paths=QuickPaths(),
                 ),
                 ws="none",
                 log_config=None,  # service.logs has seen to it

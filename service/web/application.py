@@ -23,9 +23,11 @@ from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, WHOLE_BODY, has_bo
 from service.web.http.responding import respond_with, stopped
 from service.web.http.security_headers import secured
 from service.web.http.traffic import Traffic, Watched
-from service.web.routes import openapi
+from service.web.routes import model_paths, openapi
 from service.web.routes.endpoint import Endpoint
 from service.web.stream import endpoint as stream
+
+Fast = Endpoint[Any] | stream.StreamEndpoint
 
 
 class Application(FastAPI):
@@ -50,14 +52,19 @@ class Application(FastAPI):
         **options: Any,
     ) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
-        fast: dict[str, Endpoint[Any] | stream.StreamEndpoint] = {**endpoints, "/stream": streaming}
+        fast: dict[str, Fast] = {
+            **endpoints,
+            "/stream": streaming,
+            f"{model_paths.PREFIX}/stream": streaming,
+        }
         routes = (Route(path, endpoint, methods=["POST"]) for path, endpoint in fast.items())
         super().__init__(routes=list[BaseRoute](routes), **options)
         for route in self.routes:
             if isinstance(route, Route) and route.path == self.openapi_url:  # FastAPI has made it
                 access(Role.OPEN)(route.endpoint)
         self._described = endpoints
-        self._endpoints = fast
+        self._endpoints = {path: endpoint for path, endpoint in fast.items() if "{" not in path}
+        self._of_models = {path: endpoint for path, endpoint in fast.items() if "{" in path}
         self._traffic = traffic
         self._gate = gate
         self._with_keys = with_keys
@@ -85,7 +92,11 @@ class Application(FastAPI):
             await super().__call__(scope, receive, self._without_traceback(send))
             return
         began = perf_counter()
-        endpoint = self._endpoints.get(scope["path"]) if scope["method"] == "POST" else None
+        endpoint, path = None, scope["path"]
+        if scope["method"] == "POST":
+            endpoint = self._endpoints.get(path)
+            if endpoint is None:
+                endpoint, path = self._find_in_model(scope)
         request_id = None
         if WHOLE_BODY not in scope:
             request_id = request_ids.sent(scope["headers"])
@@ -99,12 +110,21 @@ class Application(FastAPI):
                 status = await endpoint(scope, receive, send)
             except NovikoffError as error:
                 status = await respond_with(send, error)
-            self._traffic.observe("POST", scope["path"], status, perf_counter() - began)
+            self._traffic.observe("POST", path, status, perf_counter() - began)
             return
         identified = request_ids.identified(send, request_id or logs.new_request_id().encode())
         watched = Watched(secured(identified))
         route = await self._call_slowly(scope, receive, watched)
         self._traffic.observe(scope["method"], route, watched.status, perf_counter() - began)
+
+    def _find_in_model(self, scope: Scope) -> tuple[Fast | None, str]:
+        """The endpoint of a path with a model in it, and the path as documents write it, if it is such a path."""
+        found = model_paths.MODEL_PATH.fullmatch(scope["path"])
+        if found is None:
+            return None, ""
+        scope["path_params"] = {"model": found[1]}
+        path = f"{model_paths.PREFIX}/{found[2]}"
+        return self._of_models[path], path
 
     def _without_traceback(self, send: Send) -> Send:
         """Leave a StartError to whoever has started the app: it is one line."""

@@ -31,7 +31,7 @@ def lines_of(service: Service, content: bytes, query: str = "") -> list[dict[str
 # What is sent
 
 
-@pytest.mark.parametrize("path", ["/predict", "/learn", "/models"])
+@pytest.mark.parametrize("path", ["/predict", "/learn", "/models", "/models/m/predict"])
 def test_a_body(start: Start, path: str) -> None:
     service = start(body_bytes_max=1_000)
     body: dict[str, Any] = {"model": "m"}

@@ -155,24 +155,32 @@ class Rounds:
         await self._fleet.reach(name, version)
 
     async def reveal(
-        self, prediction_id: str, label: Label, weight: float = 1.0, *, prefix: str = ""
+        self,
+        prediction_id: str,
+        label: Label,
+        weight: float = 1.0,
+        *,
+        prefix: str = "",
+        model: str | None = None,
     ) -> Round:
-        """Learn the true label of a prediction, once; only of models whose names begin with `prefix`."""
+        """Learn the true label of a prediction, once; only of this model, or of those that begin with `prefix`."""
         if weight != 1.0:
             self._check_weight(weight)
         if not self.locks.try_acquire(prediction_id):
             await self.locks.acquire(prediction_id)
         try:
-            return await self._reveal(prediction_id, label, weight, prefix)
+            return await self._reveal(prediction_id, label, weight, prefix, model)
         finally:
             self.locks.release(prediction_id)
 
-    async def _reveal(self, prediction_id: str, label: Label, weight: float, prefix: str) -> Round:
+    async def _reveal(
+        self, prediction_id: str, label: Label, weight: float, prefix: str, model: str | None
+    ) -> Round:
         live = self._fleet.waiting.get(prediction_id)
-        if live is not None and live.model.name.startswith(prefix):
+        if live is not None and live.model.name.startswith(prefix) and model in (None, live.model.name):
             prediction = live.pending[prediction_id]
         else:
-            found = await self.locate(prediction_id, prefix, expected=True)
+            found = await self.locate(prediction_id, prefix, model, expected=True)
             if isinstance(found, Recorded):
                 return await self.replays.answer_again(found, label, weight)
             live, prediction = found
@@ -262,23 +270,23 @@ class Rounds:
         return is_kept
 
     async def _find(
-        self, prediction_id: str, prefix: str = "", *, expected: bool = False
+        self, prediction_id: str, prefix: str, model: str | None, *, expected: bool = False
     ) -> WaitingPrediction | Recorded | None:
-        """What the journal has under an id, if it is a round of a model whose name begins with `prefix`."""
+        """What the journal has under an id, if it is a round of this model, and of one that begins with `prefix`."""
         found = await self._journal.find(prediction_id, expected=expected)
         of = found.event if isinstance(found, Recorded) else found.prediction if found is not None else None
-        if isinstance(of, KNOWN) and of.model.startswith(prefix):
+        if isinstance(of, KNOWN) and of.model.startswith(prefix) and model in (None, of.model):
             return found
         return None
 
     async def locate(
-        self, prediction_id: str, prefix: str = "", *, expected: bool = False
+        self, prediction_id: str, prefix: str = "", model: str | None = None, *, expected: bool = False
     ) -> tuple[Live, Prediction] | Recorded:
         """A prediction that no loaded model has: the event that revealed or voided it, or the prediction and its model.
 
         PredictionExpired or UnknownPrediction if it is neither; PredictionUnderWay if another replica may have it.
         """
-        found = await self._find(prediction_id, prefix, expected=expected)
+        found = await self._find(prediction_id, prefix, model, expected=expected)
         if isinstance(found, WaitingPrediction):
             prediction = found.prediction
             live = await self._fleet.get(prediction.model)
@@ -286,7 +294,8 @@ class Rounds:
                 return live, live.pending[prediction_id]
             if self._journal.is_shared and live.life == found.life and live.may_reveal(prediction):
                 return live, prediction  # another replica has served it
-            found = await self._find(prediction_id, prefix)  # it was revealed a moment ago, or has expired
+            # It was revealed a moment ago, or has expired.
+            found = await self._find(prediction_id, prefix, model)
         if isinstance(found, Recorded):
             return found
         made, now = made_at(prediction_id), self._clock.now()

@@ -38,7 +38,7 @@ class Access(NamedTuple):
 
 
 ROUND = Access(Role.WRITE, tenants=True, body=Body.UNREAD)
-"""The same for /predict, /feedback, /learn and /stream."""
+"""The same for /predict, /feedback, /learn and /stream, also with a model in the path."""
 
 
 def access(role: Role, *, tenants: bool = False, body: Body = Body.NONE) -> Callable[[Function], Function]:

@@ -63,11 +63,14 @@ class TenantRounds:
             check_own(name)
         return self._rounds.reach(name, version)
 
-    def reveal(self, prediction_id: str, label: Label, weight: float = 1.0) -> Coroutine[Any, Any, Round]:
+    def reveal(
+        self, prediction_id: str, label: Label, weight: float = 1.0, model: str | None = None
+    ) -> Coroutine[Any, Any, Round]:
+        """With a `model`, predictions of any other are unknown."""
         key = restricted_key()
         if key is None:
-            return self._rounds.reveal(prediction_id, label, weight)
-        return self._reveal(key, prediction_id, label, weight)
+            return self._rounds.reveal(prediction_id, label, weight, model=model)
+        return self._reveal(key, prediction_id, label, weight, model)
 
     def learn(
         self,
@@ -108,17 +111,21 @@ class TenantRounds:
             done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight, tag)
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
-    async def _reveal(self, key: Key, prediction_id: str, label: Label, weight: float) -> Round:
+    async def _reveal(
+        self, key: Key, prediction_id: str, label: Label, weight: float, model: str | None
+    ) -> Round:
         """The id may be chosen by the caller, made by the service, or chosen by a caller with an unrestricted key."""
         chosen = id_of_caller(key, prediction_id)
         with with_public_ids(key):
             try:
-                done = await self._rounds.reveal(chosen, label, weight, prefix=key.prefix)
+                done = await self._rounds.reveal(chosen, label, weight, prefix=key.prefix, model=model)
             except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
                 if chosen == prediction_id:
                     raise
                 try:
-                    done = await self._rounds.reveal(prediction_id, label, weight, prefix=key.prefix)
+                    done = await self._rounds.reveal(
+                        prediction_id, label, weight, prefix=key.prefix, model=model
+                    )
                 except UnknownPrediction:
                     raise error from None
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))

@@ -4,6 +4,7 @@ The size of a head is bounded, and a request that is not HTTP gets a problem doc
 """
 
 import logging
+from collections.abc import Container
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +47,7 @@ class Protocol(HttpToolsProtocol):
     """
 
     head_bytes_max: int
-    quick_paths: frozenset[str]
+    quick_paths: Container[str]
     outbox: Outbox
     door: Door
     held: HeldBytes
@@ -287,14 +288,8 @@ class Protocol(HttpToolsProtocol):
 
 
 def protocol(
-    *, door: Door, held: HeldBytes, head_bytes_max: int, quick_paths: frozenset[str] = frozenset()
+    *, door: Door, held: HeldBytes, head_bytes_max: int, quick_paths: Container[str] = frozenset()
 ) -> type[Protocol]:
     """`quick_paths`: requests to them that come in one piece are read without the parser."""
-    own = {
-        "door": door,
-        "held": held,
-        "head_bytes_max": head_bytes_max,
-        "quick_paths": quick_paths,
-        "outbox": Outbox(),
-    }
-    return type("OwnProtocol", (Protocol,), own)
+    own = {"door": door, "held": held, "head_bytes_max": head_bytes_max, "quick_paths": quick_paths}
+    return type("OwnProtocol", (Protocol,), own | {"outbox": Outbox()})

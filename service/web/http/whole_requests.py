@@ -5,6 +5,7 @@ line, then it is cached for this connection. Only plain heads are: anything unus
 """
 
 import re
+from collections.abc import Container
 
 from service.web.http.bodies import Header, is_plain
 from service.web.http.heads import framing_of
@@ -27,7 +28,7 @@ Head = tuple[str, list[Header], bool]
 class RequestHeads:
     """Request heads cached for one connection, and only while it lasts: there may be keys in them."""
 
-    def __init__(self, paths: frozenset[str], bytes_max: int = HEAD_BYTES_MAX) -> None:
+    def __init__(self, paths: Container[str], bytes_max: int = HEAD_BYTES_MAX) -> None:
         """`paths`: only requests that POST to one of these, without a query, are read here."""
         self._paths = paths
         self._bytes_max = min(bytes_max, HEAD_BYTES_MAX)

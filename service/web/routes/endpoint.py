@@ -57,7 +57,7 @@ class Endpoint(Generic[Body]):
         self._decode = msgspec.json.Decoder(body).decode
         self._items_max = items_max
         self._encode = msgspec.json.Encoder().encode
-        self._handle = handle
+        self.handle = handle
         self._body_bytes_max = body_bytes_max
         self._inflated_ratio_max = inflated_ratio_max
 
@@ -80,7 +80,7 @@ class Endpoint(Generic[Body]):
                     raise_problem(error)
                 answer, more = await self._many(body), NO_HEADERS
             else:
-                answer, more = await self._handle(request)
+                answer, more = await self.handle(request)
             content = self._encode(answer)
             headers = (JSON, *more)
         except Exception as error:
@@ -116,7 +116,7 @@ class Endpoint(Generic[Body]):
 
     async def _one_of_many(self, request: Body, item: msgspec.Raw) -> object:
         try:
-            answer, _ = await self._handle(request)
+            answer, _ = await self.handle(request)
         except Exception as error:
             return await _failed(error, item)
         return answer

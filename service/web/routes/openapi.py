@@ -1,6 +1,7 @@
 """The OpenAPI document: FastAPI's own routes, and the plain ASGI endpoints beside them."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -8,11 +9,13 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from service.answers import ANSWERS
+from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.web.access.declarations import Access
 from service.web.access.keys import Role
 from service.web.problems import MEDIA_TYPE, PROBLEMS
 from service.web.routes import operations
 from service.web.routes.endpoint import Endpoint
+from service.web.routes.model_paths import PREFIX
 
 _REF = "#/components/schemas/{name}"
 
@@ -71,6 +74,7 @@ def document(
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
     made["paths"]["/stream"] = {"post": STREAM}
+    made["paths"][f"{PREFIX}/stream"] = {"post": STREAM_OF_MODEL}
     operations.name(made)
     _guard(made, declared, with_keys=with_keys)
     known = made["components"]["schemas"]
@@ -100,7 +104,15 @@ KEY_SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
 
-STREAM = {
+MODEL_IN_PATH = {
+    "name": "model",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": NAME_PATTERN, "maxLength": NAME_CHARS_MAX},
+    "description": NAME_RULE,
+}
+
+STREAM: dict[str, Any] = {
     "tags": ["rounds"],
     "summary": "Rounds as lines of JSON, answered line by line.",
     "description": "Each line is `features` (predict), `prediction_id` and `label` (reveal), or `features` and "
@@ -146,6 +158,13 @@ STREAM = {
     },
 }
 
+STREAM_OF_MODEL = deepcopy(STREAM) | {
+    "summary": "Rounds as lines of JSON, with their model in the path.",
+    "description": "For proxies that route by it. A line of another model gets an error, and a prediction of another "
+    "model is unknown here; all else is as with /stream.",
+    "parameters": [MODEL_IN_PATH, *(each for each in STREAM["parameters"] if each["name"] != "model")],
+}
+
 
 def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> dict[str, Any]:
     summary, _, description = (endpoint.help or "").partition("\n")
@@ -165,6 +184,7 @@ def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> di
         "summary": summary,
         "description": description.strip(),
         "operationId": path.strip("/"),
+        **({"parameters": [MODEL_IN_PATH]} if path.startswith(PREFIX) else {}),
         "requestBody": {"required": True, "content": {"application/json": {"schema": _or_many(body)}}},
         "responses": {
             "200": success,

@@ -30,6 +30,12 @@ OPERATIONS = {
     "POST /stream": Operation(
         "stream", '{"features": [1.0, 0.5], "label": -1}\n{"features": [0.0, 2.0], "label": 1}\n'
     ),
+    "POST /models/{model}/predict": Operation("predict_in_model", {"features": [1.0, 0.5]}),
+    "POST /models/{model}/feedback": Operation("reveal_in_model", {"prediction_id": "mail-17", "label": -1}),
+    "POST /models/{model}/learn": Operation("learn_in_model", {"features": [1.0, 0.5], "label": -1}),
+    "POST /models/{model}/stream": Operation(
+        "stream_in_model", '{"features": [1.0, 0.5], "label": -1}\n{"features": [0.0, 2.0], "label": 1}\n'
+    ),
     "PUT /feedback/{prediction_id}": Operation("correct", {"label": 1, "reason": "the customer wrote again"}),
     "DELETE /predictions/{prediction_id}": Operation(
         "void",

@@ -33,6 +33,7 @@ from service.journal.protocol import Appended
 from service.turns import Turns, gather_in_turns
 from service.web.access.tenants import TenantBlocks, TenantRounds
 from service.web.http.inflating import TooInflated
+from service.web.routes.model_paths import model_of_path
 from service.web.routes.rounds import (
     block_answers,
     check_label,
@@ -69,11 +70,12 @@ class StreamAnswers:
         blocks: TenantBlocks,
         *,
         model: str | None,
+        only: bool,
         wanted: bool,
         ahead: bool,
         errors_max: int,
     ) -> None:
-        """`model` is that of lines without one; without answers `wanted`, there is only the tally.
+        """`model` is that of lines without one, or of all that are taken; without answers `wanted`, there is a tally.
 
         With `ahead`, a chunk may be handed to the journal while the one before is on its way to the disk. Past
         `errors_max` bad lines, those that stand together in a chunk get one answer.
@@ -81,6 +83,7 @@ class StreamAnswers:
         self._rounds = rounds
         self._blocks = blocks
         self._model = model
+        self._only = model if only else None
         self._wanted = wanted
         self._ahead = ahead
         self._errors_max = errors_max
@@ -115,7 +118,7 @@ class StreamAnswers:
 
     def _begin(self, lines: Part) -> UnderWay | None:
         """Start to learn a chunk that is one run; None if it has to wait until those before it are learned."""
-        whole = as_one_run(lines, self._model)
+        whole = as_one_run(lines, self._model, self._only)
         if whole is None:
             return None
         model, run = whole
@@ -126,7 +129,7 @@ class StreamAnswers:
         return UnderWay(model, run, begun) if begun is not None else None
 
     async def _answer_now(self, lines: Part) -> None:
-        whole = as_one_run(lines, self._model)
+        whole = as_one_run(lines, self._model, self._only)
         if whole is not None:
             await self._learn_all(dict([whole]))
         else:
@@ -170,6 +173,8 @@ class StreamAnswers:
                     self._wrong[at] = line
                     continue
                 model = line.model or self._model
+                if self._only is not None:
+                    model_of_path(self._only, model)
                 own = line.id or line.prediction_id or (line.weight, line.tag) != (None, None)
                 if line.features is None or line.label is None or own:
                     await self._learn_all(runs)
@@ -199,7 +204,7 @@ class StreamAnswers:
         if line.prediction_id is not None:
             if line.label is None or line.features is not None or line.id is not None or line.tag is not None:
                 raise InvalidRequest.at("prediction_id", "goes with a label, and with nothing else")
-            done = await self._rounds.reveal(line.prediction_id, check_label(line.label), weight)
+            done = await self._rounds.reveal(line.prediction_id, check_label(line.label), weight, self._only)
             self.tally.add_rounds(1, done.outcome.mistake)
             return feedback_answer(done)
         if line.features is None:

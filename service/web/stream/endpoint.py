@@ -1,4 +1,4 @@
-"""POST /stream: rounds as lines of JSON, answered line by line while they come.
+"""POST /stream and /models/{model}/stream: rounds as lines of JSON, answered line by line while they come.
 
 Lines are taken as they arrive, in chunks; while one is being learned, the next is read and decoded.
 """
@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from service.engine.fleet.shares import Shares, Tenants
+from service.engine.names import check_name
 from service.errors import InvalidRequest, NovikoffError, Overloaded, Unauthorized
 from service.web.access.callers import NO_LONGER_VALID, prefix, told_of_revocation
 from service.web.access.declarations import ROUND
@@ -21,6 +22,7 @@ from service.web.http.inflating import inflating_of
 from service.web.http.responding import JSON, document_of, respond, respond_with, stopped
 from service.web.http.security_headers import NOSNIFF
 from service.web.problems import HttpError
+from service.web.routes.model_paths import model_of_path
 from service.web.stream.answers import StreamAnswers
 from service.web.stream.arrow import ARROW, batches
 from service.web.stream.held_answers import DiskRoom, HeldAnswers
@@ -31,11 +33,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Query(NamedTuple):
-    """The default model, which answers are wanted, and the column of the label in Arrow streams."""
+    """The default model, which answers are wanted, and the column of the label in Arrow streams.
+
+    `only`: the model stands in the path, and lines of others are refused.
+    """
 
     model: str | None
     answers: str
     label: str
+    only: bool
+
+
+QUERY = frozenset({"model", "answers", "label"})
 
 
 class StreamEndpoint:
@@ -110,6 +119,7 @@ class StreamEndpoint:
             self._rounds,
             self._blocks,
             model=query.model,
+            only=query.only,
             wanted=not summary,
             ahead=not is_paced(),
             errors_max=self._errors_max,
@@ -210,11 +220,15 @@ def _last_line(error: NovikoffError) -> bytes:
 
 def _query(scope: Scope) -> Query:
     given = parse_qs(scope["query_string"].decode("ascii", "replace"))
-    unknown = sorted(given.keys() - set(Query._fields))
+    unknown = sorted(given.keys() - QUERY)
     if unknown:
         raise InvalidRequest.at(unknown[0][:200], "is not known here")
     answers = given.get("answers", ["all"])[0]
     if answers not in ("all", "summary"):
         raise InvalidRequest.at("answers", "must be all or summary")
     model = given["model"][0] if "model" in given else None
-    return Query(model, answers, given.get("label", ["label"])[0])
+    named = scope.get("path_params", {}).get("model")
+    if named is not None:
+        check_name("model", named)
+        model = model_of_path(named, model)
+    return Query(model, answers, given.get("label", ["label"])[0], named is not None)

@@ -19,8 +19,8 @@ class Run(NamedTuple):
     labels: list[Label]
 
 
-def as_one_run(lines: Part, stream_model: str | None) -> tuple[str, Run] | None:
-    """A model and the lines as its whole rounds, if that is what all of them are."""
+def as_one_run(lines: Part, stream_model: str | None, only: str | None = None) -> tuple[str, Run] | None:
+    """A model, this one if there is `only` one, and the lines as its whole rounds, if that is what all of them are."""
     model: str | None
     features: list[FeaturesSent] | Rows
     labels: list[Any]
@@ -39,7 +39,7 @@ def as_one_run(lines: Part, stream_model: str | None) -> tuple[str, Run] | None:
             return None
         model, labels = models.pop(), [line.label for line in given]
     model = model or stream_model
-    if model is None or not _are_plain(labels):
+    if model is None or only not in (None, model) or not _are_plain(labels):
         return None
     return model, Run(range(len(labels)), features, labels)
 

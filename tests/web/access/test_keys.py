@@ -33,6 +33,7 @@ FILLED = {
     "{model}": "m",
     "{challenger}": "c",
     "{job_id}": "j",
+    "{prediction_id}": "p",
     "{name}": "app.js",
     "{asset}": "swagger-ui.css",
 }
@@ -156,6 +157,8 @@ def test_a_spelling_that_the_router_takes_needs_the_same_role(guarded: Guarded) 
     read = guarded.holders["read"]
     assert refusal(read.post("/%6dodels", {"model": "x"})) == (403, "forbidden")
     assert refusal(read.post("/%70redict", {"model": "m", "features": [1.0]})) == (403, "forbidden")
+    assert refusal(read.post("/models/m/%70redict", {"features": [1.0]})) == (403, "forbidden")
+    assert refusal(read.post("/models/%20/predict", {"features": [1.0]})) == (403, "forbidden")
     assert refusal(read.client.request("DELETE", "/models/%6d")) == (403, "forbidden")
 
 
@@ -213,7 +216,7 @@ def test_what_is_not_a_key_is_401_and_says_how_without_quoting_it(guarded: Guard
 
 def test_a_body_is_not_read_before_the_key(guarded: Guarded) -> None:
     """Whoever has no key learns nothing about their body, and costs no more than their head."""
-    for path in ("/predict", "/stream", "/models", "/models/m/fit"):
+    for path in ("/predict", "/stream", "/models", "/models/m/fit", "/models/m/predict", "/models/m/stream"):
         answer = httpx.post(f"{guarded.service.url}{path}", content=b"{" * 100_000)
         assert refusal(answer) == (401, "unauthorized")
 

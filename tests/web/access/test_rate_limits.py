@@ -31,12 +31,12 @@ def test_without_a_limit_nobody_is_told_of_one(service: Service) -> None:
         assert "ratelimit" not in service.client.get(path).headers
 
 
-@pytest.mark.parametrize("path", ["/stats", "/predict", "/nothing"])
+@pytest.mark.parametrize("path", ["/stats", "/predict", "/models/m/predict", "/nothing"])
 def test_after_the_burst_there_is_429_with_when_to_come_again(start: Start, path: str) -> None:
     service = start(**SLOW)
 
     def ask() -> httpx.Response:
-        if path == "/predict":
+        if path.endswith("/predict"):
             return service.client.post(path, json={"model": "m", "features": [1.0]})
         return service.client.get(path)
 

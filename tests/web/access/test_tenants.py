@@ -420,6 +420,31 @@ def test_items_and_lines_are_told_apart_one_by_one(town: Town) -> None:
     assert good(summary)["errors"] == 1
 
 
+def test_the_model_in_the_path_opens_no_way_to_others(town: Town) -> None:
+    zeta = town.zeta
+    for route, body in {
+        "predict": {"features": [1.0, 2.0]},
+        "learn": {"features": [1.0, 2.0], "label": 1},
+    }.items():
+        theirs, nobody = (zeta.post(f"/models/{model}/{route}", body) for model in (SECRET, ABSENT))
+        assert refusal(theirs) == (403, "forbidden") and same_but_for_the_name(theirs, nobody)
+    for model in (SECRET, ABSENT, "zeta-own"):
+        for theirs in (town.waiting, town.revealed, "order-16", "nobody-s"):
+            answer = zeta.post(f"/models/{model}/feedback", {"prediction_id": theirs, "label": 1})
+            assert refusal(answer) == (404, "unknown-prediction")
+    lines = [{"features": [1.0, 2.0], "label": 1}, {"prediction_id": town.waiting, "label": 1}]
+    headers = {"content-type": "application/x-ndjson"}
+    content = "\n".join(map(json.dumps, lines))
+    answer = zeta.client.post(f"/models/{SECRET}/stream", content=content, headers=headers)
+    told = [json.loads(line)["error"]["code"] for line in answer.text.splitlines()]
+    assert told == ["forbidden", "unknown-prediction"]
+    own = {"features": [1.0], "id": "visit-by-path"}
+    assert good(zeta.post("/models/zeta-path/predict", own))["prediction_id"] == "visit-by-path"
+    reveal = {"prediction_id": "visit-by-path", "label": 1}
+    assert refusal(zeta.post("/models/zeta-own/feedback", reveal)) == (404, "unknown-prediction")
+    assert good(zeta.post("/models/zeta-path/feedback", reveal))["prediction_id"] == "visit-by-path"
+
+
 def test_arrow_streams_go_to_one_s_own_models_only(town: Town) -> None:
     batch = pa.record_batch({"a": [1.0, 2.0], "b": [0.0, 1.0], "label": [1, -1]})
     sink = io.BytesIO()
