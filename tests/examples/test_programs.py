@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.nats_servers import NatsServer
 from tests.running import Service
 
 PROGRAMS = Path(__file__).parents[2] / "examples"
 
 
-def output_of(program: str, service: Service) -> str:
+def output_of(program: str, service: Service, *more: str) -> str:
     done = subprocess.run(
-        [sys.executable, PROGRAMS / program, "--url", service.url],
+        [sys.executable, PROGRAMS / program, "--url", service.url, *more],
         capture_output=True,
         text=True,
         timeout=100,
@@ -73,3 +74,12 @@ def test_asking_saves_labels_and_costs_little(service: Service) -> None:
     stats = service.stats("example-labelling-asking")
     assert stats["ask"]["asked"] == stats["rounds"]["revealed"] == labels
     assert stats["rounds"]["predicted"] == 5000 and stats["ask"]["predictions"] == 5000
+
+
+def test_consumers_that_are_killed_learn_each_message_once(service: Service, nats_server: NatsServer) -> None:
+    said = output_of("consumer_loop.py", service, "--nats", nats_server.url)
+    assert said.count("was killed") == 2 and "consumer 3 ended with 0" in said
+    assert number(r"consumer 1 was killed, (\d+) rounds", said) <= 50
+    assert number(r"delivered (\d+) times", said) > 120 == number(r"learned (\d+) times", said)
+    stats = service.stats("example-consumer-loop")
+    assert stats["rounds"] == {"predicted": 120, "revealed": 120, "pending": 0, "expired": 0}
