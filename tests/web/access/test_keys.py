@@ -33,6 +33,7 @@ FILLED = {
     "{model}": "m",
     "{challenger}": "c",
     "{job_id}": "j",
+    "{prediction_id}": "p",
     "{name}": "app.js",
     "{asset}": "swagger-ui.css",
 }
