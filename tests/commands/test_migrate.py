@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import failed, worked
+from tests.e2e.test_forgetting_on_a_cluster import files_with
 from tests.nats_servers import NatsServer
 from tests.running import Service
+from tests.waiting import eventually
+from tests.web.routes.test_corrections import rebuilt, substance
 
 
 @pytest.fixture
@@ -94,3 +97,37 @@ def test_what_cannot_be_moved_is_told(tmp_path: Path, start: Callable[..., Servi
     running = start()
     said = failed("migrate", "--from", f"sqlite:{running.data}", "--to", "nats://127.0.0.1:1")
     assert f"in use by process {running.process.pid}" in said
+
+
+def test_what_was_forgotten_does_not_come_along_and_what_is_yet_to_be_forgotten_waits(
+    start: Callable[..., Service], replica: Service, cluster: dict[str, object], nats_server: NatsServer
+) -> None:
+    before = start(fit_seconds_max=1e-6)  # so that no rebuild succeeds
+    tag = f"of-{os.urandom(8).hex()}"
+    for number in range(20):
+        features = [float(number % 5), 1.0]
+        if number % 6 == 4:
+            before.learn("m", features, 1, tag=tag)
+        else:
+            for model in ("m", "twin"):
+                before.learn(model, features, 1 if number % 2 else -1, id=f"{model}-{number}")
+    before.post("/models/m/forget", {"tag": tag})
+    before.stop()
+    move = ("migrate", "--from", f"sqlite:{before.data}", "--to", cluster["journal"])
+    assert "'m' is yet to forget" in failed(*move)
+    del before.settings["fit_seconds_max"]
+    before.start()
+    rebuilt(before, "m")
+    before.stop()
+    assert "the same to the bit" in worked(*move)
+
+    after = replica.start()
+    assert substance(after, "m") == substance(after, "twin")
+    eventually(lambda: not files_with(nats_server.directory, tag), not_yet=OSError)
+    correction = after.client.put("/feedback/m-7", json={"label": -1})
+    assert correction.status_code == 202, correction.text
+    rebuilt(after, "m")
+    after.client.put("/feedback/twin-7", json={"label": -1})
+    rebuilt(after, "twin")
+    assert substance(after, "m") == substance(after, "twin")
+    after.assert_replay_equals_live("m")

@@ -74,6 +74,8 @@ def test_a_model_is_reset_or_deleted_by_typing_its_name(service: Service, name: 
     delete.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("This model was deleted")
     assert service.client.get(f"/models/{name}").status_code == 404
+    assert all("404" in said for said in page.complaints)  # cards may have been reading
+    page.complaints.clear()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from service.commands.console import CommandFailed, err, out, report_failures
-from service.commands.migrate.source import models_in, opened, read
+from service.commands.migrate.source import check_forgotten, models_in, opened, read
 from service.errors import NovikoffError, StartError
 from service.journals import make_journal
 from service.settings import Settings, load_settings
@@ -42,6 +42,8 @@ def migrate(
             raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
         settings = load_settings(journal=target)
         with opened(Path(directory)) as connection:
+            for name in models_in(connection):
+                check_forgotten(connection, name)
             try:
                 asyncio.run(_move(connection, settings))
             except CommandFailed:

@@ -74,6 +74,21 @@ def read(connection: sqlite3.Connection, name: str) -> MovedModel:
         ) from error
 
 
+def check_forgotten(connection: sqlite3.Connection, name: str) -> None:
+    """CommandFailed if a model is yet to forget something: a cluster could not, and its events have other numbers."""
+    try:
+        stored = reading.load(connection, name)
+        assert stored is not None
+        amended = restored_at_once(stored).model.amended
+    except DAMAGE:
+        return  # `read` says it
+    if amended is not None and amended.erasing is not None:
+        raise CommandFailed(
+            f"{name!r} is yet to forget what it was asked to, which only the file can: start the service on it again"
+            " and wait until /stats no longer says rebuilding"
+        )
+
+
 def _read(connection: sqlite3.Connection, name: str) -> MovedModel:
     stored = reading.load(connection, name)
     assert stored is not None

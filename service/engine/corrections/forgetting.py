@@ -68,7 +68,9 @@ class Forgetting:
         check_text("tag", tag, TAG_CHARS_MAX)
         live = await self._fleet.get(name)
         if not self._journal.can_erase:
-            raise ForgetUnsupported("a journal on a cluster cannot forget: delete the model, or make it anew")
+            raise ForgetUnsupported(
+                "a journal on a cluster cannot forget: void the rounds, and see docs/scaling.md for their bytes"
+            )
         await self._locks.acquire(name)
         live.pins += 1
         try:

@@ -337,7 +337,8 @@ class JetStreamJournal:
         entry = self._catalogue.get_life(milestone.life)
         return await self._loader.history(entry, after=after, limit=limit) if entry is not None else None
 
-    # Not yet: a message of a stream can be deleted for good, but not replaced.
+    # A server overwrites only what is deleted by number, which the log refuses for good; what was purged, replaced or
+    # grown old stays in its files, and all of it in those by which servers replicate. See docs/scaling.md.
 
     can_erase = False
 
