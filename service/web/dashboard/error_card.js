@@ -1,9 +1,11 @@
 // The share of wrong labels over the rounds: recent, since the start with its interval, and the most that theory allows.
 
 import { Chart, Legend } from "./chart.js";
-import { EMPTY_ROUNDS, boundRate, cumulativeRate, topOf, trailingRate, windowOf } from "./curve.js";
+import { ROUNDS } from "./chart_axes.js";
+import { ChartRange } from "./chart_range.js";
+import { EMPTY_ROUNDS, between, boundRate, cumulativeRate, strideOf, topOf, trailingRate, windowOf } from "./curve.js";
 import { card, h, setText } from "./dom.js";
-import { count, percent, percentTick, plural, shortCount, wholePercent } from "./format.js";
+import { count, percent, percentTick, plural, wholePercent } from "./format.js";
 import { band } from "./interval.js";
 import { Marks } from "./marks.js";
 
@@ -19,16 +21,29 @@ export function intervalInWords({ error_rate_interval: interval, rounds }) {
   ].join(" ");
 }
 
+const LEAST_ROUNDS = 10;
+const LEAST_POINTS = 4;
+
 export class ErrorCard {
-  #chart = new Chart();
+  #axis = ROUNDS;
+  #range = new ChartRange(() => this.#draw(this.#stats));
+  #chart = new Chart((from, to) => this.#range.choose(from, to));
   #legend = new Legend();
   #words = h("p", { class: "words" });
   #marks;
   #stats = null;
-  element = card("Error over rounds", "wide", this.#legend.element, this.#chart.element, this.#words);
+  element = card(
+    "Error over rounds",
+    "wide",
+    this.#legend.element,
+    this.#range.element,
+    this.#chart.element,
+    this.#words,
+  );
 
   constructor(name) {
     this.#marks = new Marks(name, () => this.#stats && this.#draw(this.#stats));
+    this.#range.follow(this.#axis);
   }
 
   close() {
@@ -43,41 +58,51 @@ export class ErrorCard {
 
   #draw(stats) {
     const rounds = stats.rounds.revealed;
-    const window = windowOf(rounds);
-    const recent = trailingRate(stats.curve, window);
-    const isShown = ([round]) => round >= rounds / 100;
-    const cumulative = cumulativeRate(stats.curve).filter(isShown);
-    const interval = band(stats.curve, stats.error_rate_interval).filter(isShown);
-    const limit = stats.bound.verdict === "within" ? stats.bound.mistake_bound : null;
-    const yMax = topOf([recent, cumulative], rounds, limit);
-    const series = [
-      { name: `Last ${count(window)} rounds`, kind: "recent", points: recent },
-      { name: "All rounds", kind: "cumulative", points: cumulative },
-      {
-        name: `Where that is, ${wholePercent(stats.error_rate_interval?.confidence)} sure`,
-        kind: "band",
-        points: interval,
-      },
-      {
-        name: "The most the bound allows",
-        kind: "bound",
-        points: boundRate(limit, rounds, yMax),
-      },
-    ];
+    const stride = strideOf(stats.curve);
+    const { from, to } = this.#range.of(0, rounds || EMPTY_ROUNDS, Math.max(LEAST_ROUNDS, LEAST_POINTS * stride));
+    const { series, yMax } = seriesOf(stats, from, to);
     setText(this.#words, intervalInWords(stats));
     this.#legend.show(series);
     this.#chart.draw({
       series,
-      marks: this.#marks.of(stats),
-      xMax: rounds || EMPTY_ROUNDS,
+      marks: this.#marks.of(stats).filter(({ x }) => x >= from && x <= to),
+      xMin: from,
+      xMax: to,
       yMax,
-      nameX: "Round",
-      formatX: shortCount,
+      nameX: this.#axis.name,
+      formatX: this.#axis.format,
       formatY: percentTick,
       leastX: 1,
-      formatValue: { x: count, y: percent },
-      title: "Error over rounds",
+      formatValue: { x: this.#axis.formatValue, y: percent },
+      title: this.#axis.title,
       text: `Wrong in ${percent(stats.error_rate)} of ${plural(rounds, "round")}, ${percent(stats.ewma_error_rate)} recently.`,
     });
   }
+}
+
+/** The lines from one round to another, and the top of their axis. */
+function seriesOf(stats, from, to) {
+  const rounds = stats.rounds.revealed;
+  const window = windowOf(to - from, strideOf(stats.curve));
+  const isShown = ([round]) => round >= (to - from) / 100;
+  const part = (points) => between(points, from, to);
+  const recent = part(trailingRate(stats.curve, window));
+  const cumulative = part(cumulativeRate(stats.curve).filter(isShown));
+  const limit = stats.bound.verdict === "within" ? stats.bound.mistake_bound : null;
+  const yMax = topOf([recent, cumulative], Math.min(rounds, to), limit);
+  const series = [
+    { name: `Last ${count(window)} rounds`, kind: "recent", points: recent },
+    { name: "All rounds", kind: "cumulative", points: cumulative },
+    {
+      name: `Where that is, ${wholePercent(stats.error_rate_interval?.confidence)} sure`,
+      kind: "band",
+      points: part(band(stats.curve, stats.error_rate_interval).filter(isShown)),
+    },
+    {
+      name: "The most the bound allows",
+      kind: "bound",
+      points: boundRate(limit, Math.min(rounds, to), yMax, from),
+    },
+  ];
+  return { series, yMax };
 }
