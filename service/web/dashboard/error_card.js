@@ -65,7 +65,7 @@ export class ErrorCard {
     this.#legend.show(series);
     this.#chart.draw({
       series,
-      marks: this.#marks.of(stats).filter(({ x }) => x >= from && x <= to),
+      marks: this.#marksBetween(from, to),
       xMin: from,
       xMax: to,
       yMax,
@@ -77,6 +77,14 @@ export class ErrorCard {
       title: this.#axis.title,
       text: `Wrong in ${percent(stats.error_rate)} of ${plural(rounds, "round")}, ${percent(stats.ewma_error_rate)} recently.`,
     });
+  }
+
+  #marksBetween(from, to) {
+    return this.#marks
+      .of(this.#stats)
+      .map((mark) => ({ ...mark, x: mark.round }))
+      .filter(({ x }) => x !== null && x >= from && x <= to)
+      .sort((a, b) => a.x - b.x);
   }
 }
 
