@@ -1,6 +1,7 @@
-"""The chart of a model's error: a part of it, in the link."""
+"""The chart of a model's error: over rounds or time, and a part of it, in the link."""
 
 import random
+import re
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.e2e.pages import Open, card, expect
 from tests.running import Service
+from tests.waiting import eventually
 
 ROUNDS = 1000
 
@@ -109,3 +111,41 @@ def test_a_link_to_what_is_not_there_shows_all(service: Service, model: str, ope
     page.get_by_role("button", name="Back to now").click()
     expect(shown).to_contain_text("Rounds 200 to 400")
     assert asked(page) == {"from": "200", "to": "400"}
+
+
+def test_the_chart_goes_over_time_too_with_marks_where_things_happened(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name)
+    service.learn(name, [1.0, 1.0], 1)
+    service.post(f"/models/{name}/reset", {})
+    times: list[int] = [0, 0]
+    while times[-1] - times[0] < 100:  # points that an eye can tell apart
+        service.learn(name, [1.0, -1.0], 1 if len(times) % 3 else -1)
+        times = service.stats(name)["curve"]["times"]
+    assert times == sorted(times) and len(times) == service.stats(name)["rounds"]["revealed"] + 1
+    examples = [{"features": [1.0, 1.0], "label": 1}, {"features": [-1.0, 1.0], "label": -1}]
+    job = service.post(f"/models/{name}/fit", {"examples": examples})["id"]
+    eventually(lambda: service.get(f"/jobs/{job}")["state"] == "done")
+    page = open_page(service, f"#/models/{name}", timezone_id="Asia/Tokyo")
+    shown = card(page, "Error over rounds")
+    chart, marks = shown.locator(".chart"), shown.locator(".mark title")
+    expect(marks).to_have_text(["reset, 0"])
+    shown.get_by_role("button", name="Time").press("Enter")
+    words = shown.get_by_role("group", name="Part of the chart").get_by_role("status")
+    one = r"\d+ \w+ \d{4}, \d\d:\d\d:\d\d GMT\+9"
+    expect(words).to_have_text(re.compile(f"^{one} to {one}$"))
+    expect(marks).to_have_text([re.compile(f"^fit, {one}$"), re.compile(f"^reset, 0, {one}$")])
+    assert asked(page) == {"axis": "time"}
+    chart.press("ArrowRight")
+    expect(chart.locator(".tip strong")).to_have_text(re.compile(one))
+    shown.get_by_role("button", name="Zoom in").press("Enter")
+    found = asked(page)
+    assert set(found) == {"axis", "from", "to"} and found["from"] < found["to"]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found[end]) for end in ("from", "to"))
+    page.reload()
+    expect(marks).to_have_count(0)
+    expect(shown.get_by_role("button", name="Show all")).to_be_enabled()
+    shown.get_by_role("button", name="Rounds").press("Enter")
+    expect(marks).to_have_text(["reset, 0"])
+    assert asked(page) == {}

@@ -279,7 +279,8 @@ class Fleet:
                 self._versions.changed(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
         # A rollback or a rebuild may bring back statistics that have found more: these drifts are told already.
-        if live.model.statistics.drift_count > known and not isinstance(event, ModelRebuilt | ModelRolledBack):
+        is_told = isinstance(event, ModelRebuilt | ModelRolledBack)
+        if live.model.statistics.drift_count > known and not is_told:
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
                 report_drift(self._journal, live, event.at, number, count)

@@ -28,9 +28,10 @@ export function path(points) {
 }
 
 /** A chart that fills its place. `draw` takes:
- * xMin (0 if it is not given), xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text}];
+ * xMin (0 if it is not given), xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text, title}];
  * formatX, formatY: texts for ticks, by their value and how far apart they are, such that the text is the value;
  * leastX, leastY: how far apart they are at least; formatValue: {x, y}; nameX; title, text.
+ * ticks(from, to, about): {values, step} of an axis whose ticks are not round numbers.
  * `onSelect(from, to)`, if there is one, gets the part that somebody has dragged over. */
 export class Chart {
   #plot = s("svg", { role: "img" });
@@ -99,15 +100,18 @@ function axes(spec, { inner, x, y }) {
       s("text", { x: inner.left - 8, y: y(value), dy: "0.32em", "text-anchor": "end" }, spec.formatY(value, stepY)),
     );
   }
-  const xMin = spec.xMin ?? 0;
-  const stepX = stepOf(spec.xMax - xMin, Math.max(2, Math.floor((inner.right - inner.left) / 110)), spec.leastX);
-  for (const value of ticks(spec.xMax, stepX, xMin)) {
+  const { values, step } = ticksX(spec, Math.max(2, Math.floor((inner.right - inner.left) / 110)));
+  for (const value of values) {
     const anchor = value === 0 ? "start" : x(value) > inner.right - 24 ? "end" : "middle";
-    group.append(
-      s("text", { x: x(value), y: inner.bottom + 18, "text-anchor": anchor }, spec.formatX(value, stepX)),
-    );
+    group.append(s("text", { x: x(value), y: inner.bottom + 18, "text-anchor": anchor }, spec.formatX(value, step)));
   }
   return group;
+}
+
+function ticksX({ xMin = 0, xMax, leastX, ticks: ownTicks }, about) {
+  if (ownTicks) return ownTicks(xMin, xMax, about);
+  const step = stepOf(xMax - xMin, about, leastX);
+  return { values: ticks(xMax, step, xMin), step };
 }
 
 /** What is above the top, or beside the part that is shown, is cut off there. */
@@ -155,13 +159,13 @@ function marksAt(marks, scale) {
     });
 }
 
-function markAt({ x: value, text }, { x, inner }, hasText) {
+function markAt({ x: value, text, title = text }, { x, inner }, hasText) {
   const at = x(value);
   const near = at > (inner.left + inner.right) / 2;
   return s(
     "g",
     { class: "mark" },
-    s("title", {}, text),
+    s("title", {}, title),
     s("line", { x1: at, x2: at, y1: inner.top, y2: inner.bottom }),
     hasText
       ? s(

@@ -66,7 +66,7 @@ export class ChartCursor {
     if (round === undefined) return;
     const place = x(round);
     this.#group.append(s("line", { x1: place, x2: place, y1: inner.top, y2: inner.bottom }));
-    this.#tip.append(h("strong", {}, `${nameX} ${formatValue.x(round)}`));
+    this.#tip.append(h("strong", {}, `${nameX} ${formatValue.x(round)}`.trim()));
     for (const { kind, name, point } of found) {
       const [at, ...values] = point;
       if (kind !== "band")

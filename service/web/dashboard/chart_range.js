@@ -32,8 +32,9 @@ export class ChartRange {
     this.#onChange = onChange;
   }
 
-  /** Take what the link says, for this axis. */
+  /** Take what the link says, if this is another axis. */
   follow(axis) {
+    if (axis === this.#axis) return;
     const asked = askedIn(location.hash);
     this.#axis = axis;
     [this.#from, this.#to] = ["from", "to"].map((end) => axis.parse(asked.get(end) ?? ""));

@@ -1,9 +1,9 @@
 // The share of wrong labels over the rounds: recent, since the start with its interval, and the most that theory allows.
 
 import { Chart, Legend } from "./chart.js";
-import { ROUNDS } from "./chart_axes.js";
+import { AxisSwitch } from "./chart_axes.js";
 import { ChartRange } from "./chart_range.js";
-import { EMPTY_ROUNDS, between, boundRate, cumulativeRate, strideOf, topOf, trailingRate, windowOf } from "./curve.js";
+import { between, boundRate, cumulativeRate, strideOf, topOf, trailingRate, windowOf } from "./curve.js";
 import { card, h, setText } from "./dom.js";
 import { count, percent, percentTick, plural, wholePercent } from "./format.js";
 import { band } from "./interval.js";
@@ -21,11 +21,8 @@ export function intervalInWords({ error_rate_interval: interval, rounds }) {
   ].join(" ");
 }
 
-const LEAST_ROUNDS = 10;
-const LEAST_POINTS = 4;
-
 export class ErrorCard {
-  #axis = ROUNDS;
+  #switch = new AxisSwitch(() => this.#draw(this.#stats));
   #range = new ChartRange(() => this.#draw(this.#stats));
   #chart = new Chart((from, to) => this.#range.choose(from, to));
   #legend = new Legend();
@@ -36,14 +33,13 @@ export class ErrorCard {
     "Error over rounds",
     "wide",
     this.#legend.element,
-    this.#range.element,
+    h("div", { class: "chart-tools" }, this.#switch.element, this.#range.element),
     this.#chart.element,
     this.#words,
   );
 
   constructor(name) {
     this.#marks = new Marks(name, () => this.#stats && this.#draw(this.#stats));
-    this.#range.follow(this.#axis);
   }
 
   close() {
@@ -57,35 +53,39 @@ export class ErrorCard {
   }
 
   #draw(stats) {
-    const rounds = stats.rounds.revealed;
-    const stride = strideOf(stats.curve);
-    const { from, to } = this.#range.of(0, rounds || EMPTY_ROUNDS, Math.max(LEAST_ROUNDS, LEAST_POINTS * stride));
-    const { series, yMax } = seriesOf(stats, from, to);
+    const axis = this.#switch.of(stats);
+    const marks = this.#marks.of(stats);
+    const { first, last, least, place, rounds, markAt } = axis.of(stats, marks);
+    this.#range.follow(axis);
+    const { from, to } = this.#range.of(first, last, least);
+    const { series, yMax } = seriesOf(stats, ...rounds(from, to));
+    const isSeen = ({ x }) => x !== null && x >= from && x <= to;
     setText(this.#words, intervalInWords(stats));
     this.#legend.show(series);
     this.#chart.draw({
-      series,
-      marks: this.#marksBetween(from, to),
+      series: series.map((each) => ({ ...each, points: placed(each.points, place) })),
+      marks: marks
+        .map((mark) => ({ x: markAt(mark), text: mark.text, title: axis.markText(mark) }))
+        .filter(isSeen)
+        .sort((a, b) => a.x - b.x),
       xMin: from,
       xMax: to,
       yMax,
-      nameX: this.#axis.name,
-      formatX: this.#axis.format,
+      nameX: axis.name,
+      ticks: axis.ticks,
+      formatX: axis.format,
       formatY: percentTick,
-      leastX: 1,
-      formatValue: { x: this.#axis.formatValue, y: percent },
-      title: this.#axis.title,
-      text: `Wrong in ${percent(stats.error_rate)} of ${plural(rounds, "round")}, ${percent(stats.ewma_error_rate)} recently.`,
+      leastX: axis.leastStep,
+      formatValue: { x: axis.formatValue, y: percent },
+      title: axis.title,
+      text: `Wrong in ${percent(stats.error_rate)} of ${plural(stats.rounds.revealed, "round")}, ${percent(stats.ewma_error_rate)} recently.`,
     });
   }
+}
 
-  #marksBetween(from, to) {
-    return this.#marks
-      .of(this.#stats)
-      .map((mark) => ({ ...mark, x: mark.round }))
-      .filter(({ x }) => x !== null && x >= from && x <= to)
-      .sort((a, b) => a.x - b.x);
-  }
+/** Points that are given by their rounds, where these are on the axis. */
+function placed(points, place) {
+  return points.map(([round, ...values]) => [place(round), ...values]).filter(([x]) => x !== null);
 }
 
 /** The lines from one round to another, and the top of their axis. */
