@@ -352,10 +352,11 @@ class Bound(Struct, frozen=True):
 
 
 class Curve(Struct, frozen=True):
-    """Mistakes over rounds, at most 512 points."""
+    """Mistakes over rounds, at most 512 points, with the time of each in milliseconds since 1970 where it is known."""
 
     rounds: list[int]
     mistakes: list[int]
+    times: list[int | None]
 
 
 class FeatureFigures(Struct, frozen=True):

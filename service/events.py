@@ -215,6 +215,10 @@ class ModelRolledBack(Event, frozen=True, tag="rolled_back"):
 
     to: int
     state: bytes
+    round: int | None = None
+    """How many rounds had been revealed there: for people, as `as_of` is. None if an older program has written it."""
+    as_of: int | None = None
+    """When the model had become that."""
 
 
 class RoundCorrected(Event, frozen=True, tag="corrected"):

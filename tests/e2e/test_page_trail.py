@@ -104,7 +104,15 @@ def test_the_chart_marks_every_drift_with_the_round_that_the_trail_tells(
     told = [f"the error rose at round {number:,}" for number in reversed(drifts())]
     expect(trail.locator("tbody td:last-child")).to_have_text(told)
     service.post(f"/models/{name}/reset", {})
-    expect(marks).to_have_count(0)
+    expect(marks).to_have_text(["reset, 0"])
+    service.post(f"/models/{name}/rollback", {"to": drifts()[0] + 1})
+    expect(marks).to_have_text([f"rollback, {drifts()[0] + 1:,}", f"drift, {drifts()[0]:,}"])
+    trail.get_by_label("Kind").select_option("rolled_back")
+    told = f"back to version {drifts()[0] + 1:,}, round {drifts()[0] + 1:,}"
+    expect(trail.locator("tbody td:last-child")).to_have_text([told])
+    page.goto("about:blank")
+    page.goto(f"{service.url}/#/models/{name}?at={len(rounds)}")  # before the reset
+    expect(marks).to_have_count(len(drifts()))
 
 
 def test_events_of_an_unknown_kind_are_refused(service: Service, name: str) -> None:

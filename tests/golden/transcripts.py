@@ -13,7 +13,7 @@ Exchange = dict[str, Any]
 
 STABLE = {
     "version", "rounds", "mistakes", "updates", "error_rate", "ewma_error_rate", "classes", "baselines", "drift",
-    "curve", "created_at",
+    "created_at",
 }  # fmt: skip
 """Statistics that every version has to give alike. Not among them: the mistake bound, whose verdict and ceiling
 later versions judge more sharply; windows of time and the delay of labels, which depend on when one asks."""
@@ -21,6 +21,7 @@ later versions judge more sharply; windows of time and the delay of labels, whic
 STABLE_PARTS = {
     "windows": ("last_100", "last_1000", "last_10000"),
     "confusion": ("labels", "matrix"),
+    "curve": ("rounds", "mistakes"),
     "features": ("kind", "weights", "ignored_names"),
 }
 """And of those that have more parts, these: later versions may tell more beside them."""

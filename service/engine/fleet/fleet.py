@@ -29,6 +29,7 @@ from service.events import (
     ModelDeleted,
     ModelImported,
     ModelRebuilt,
+    ModelRolledBack,
     PredictionsExpired,
     PredictionVoided,
     RoundCorrected,
@@ -277,7 +278,9 @@ class Fleet:
                 self._remove(live)
                 self._versions.changed(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
-        if live.model.statistics.drift_count > known and not isinstance(event, ModelRebuilt):
+        # A rollback or a rebuild may bring back statistics that have found more: these drifts are told already.
+        is_told = isinstance(event, ModelRebuilt | ModelRolledBack)
+        if live.model.statistics.drift_count > known and not is_told:
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
                 report_drift(self._journal, live, event.at, number, count)

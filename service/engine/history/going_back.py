@@ -25,10 +25,13 @@ class GoingBack:
         """Make a model what it was at a version; waiting predictions are void. Its version rises by one."""
         if to == (live := await self._fleet.get(name)).model.version:
             raise InvalidRequest.at("to", "the model is at this version")
-        state = await _encoded(await self._past.at(name, to, "to"))
+        then = await self._past.at(name, to, "to")
+        revealed, as_of = then.revealed, then.updated_at  # before anything is awaited, like its state
+        state = await _encoded(then)
         live, made = await self._fleet.get(name), live.life
         if live.life == made:
-            await self._fleet.append(live, ModelRolledBack(name, self._clock.now(), to, state))
+            event = ModelRolledBack(name, self._clock.now(), to, state, revealed, as_of)
+            await self._fleet.append(live, event)
             return live
         raise InvalidRequest.at("to", "the model was made anew meanwhile")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from service.journal.codec import STATE_VERSION, decode_state
 from service.learning.statistics import Statistics
+from service.learning.statistics.curve import with_unknown_times
 
 State = dict[str, Any]
 
@@ -34,8 +35,14 @@ def _from_2(state: State) -> State:
 
 
 def _from_3(state: State) -> State:
-    """Up to version 3 no model had challengers, or learned anything from predictions that expired."""
-    return {**state, "settings": ADDED_SETTINGS | state["settings"]} if "settings" in state else state
+    """Up to version 3 no model had challengers, or learned anything from predictions that expired. The points of its
+    curve had no times."""
+    if "settings" in state:
+        state = {**state, "settings": ADDED_SETTINGS | state["settings"]}
+    counted = state.get("statistics", {})
+    if "curve" in counted:
+        state = {**state, "statistics": {**counted, "curve": with_unknown_times(counted["curve"])}}
+    return state
 
 
 STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3}

@@ -118,7 +118,7 @@ class Statistics:
             self.calibration.observe(*standing, not mistake, is_late=predicted_at_us != at_us)
         curve = self.curve
         if revealed == curve.due:
-            curve.observe(self.mistakes)
+            curve.observe(self.mistakes, at_us)
         return self.drift.observe(mistake, revealed)
 
     def observe_rows(

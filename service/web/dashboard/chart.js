@@ -2,6 +2,7 @@
 
 import { h, s, setText } from "./dom.js";
 import { ChartCursor } from "./chart_cursor.js";
+import { ChartDrag } from "./chart_drag.js";
 
 const MARGIN = { left: 46, right: 14, top: 14, bottom: 26 };
 const MARK_TEXT_WIDTH = 130;
@@ -13,10 +14,11 @@ export function stepOf(range, about = 4, least = 0) {
   return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999 && size >= least);
 }
 
-/** Round numbers from 0 to at most `max`, so far apart. */
-export function ticks(max, step) {
+/** Round numbers from `min` to at most `max`, so far apart. */
+export function ticks(max, step, min = 0) {
   const marks = [];
-  for (let i = 0; i * step <= max * 1.0001; i += 1) marks.push(i * step);
+  const most = max + (max - min) * 0.0001;
+  for (let i = Math.ceil(min / step); i * step <= most; i += 1) marks.push(i * step);
   return marks;
 }
 
@@ -26,18 +28,22 @@ export function path(points) {
 }
 
 /** A chart that fills its place. `draw` takes:
- * xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text}];
+ * xMin (0 if it is not given), xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text, title}];
  * formatX, formatY: texts for ticks, by their value and how far apart they are, such that the text is the value;
- * leastX, leastY: how far apart they are at least; formatValue: {x, y}; nameX; title, text. */
+ * leastX, leastY: how far apart they are at least; formatValue: {x, y}; nameX; title, text.
+ * ticks(from, to, about): {values, step} of an axis whose ticks are not round numbers.
+ * `onSelect(from, to)`, if there is one, gets the part that somebody has dragged over. */
 export class Chart {
   #plot = s("svg", { role: "img" });
   #tip = h("div", { class: "tip", role: "status", hidden: true });
   #drawn = null;
   #cursor;
+  #drag = null;
 
-  constructor() {
+  constructor(onSelect = null) {
     this.element = h("div", { class: "chart", role: "group", tabindex: "0" }, this.#plot, this.#tip);
     this.#cursor = new ChartCursor(this.element, this.#tip);
+    if (onSelect) this.#drag = new ChartDrag(this.element, onSelect);
     new ResizeObserver(() => this.#render()).observe(this.element);
   }
 
@@ -60,6 +66,7 @@ export class Chart {
       axes(spec, scale),
       lines(spec.series, scale),
       ...marksAt(spec.marks ?? [], scale),
+      this.#drag?.layer(scale) ?? s("g"),
       this.#cursor.layer(spec, scale),
     );
   }
@@ -68,11 +75,13 @@ export class Chart {
 function scales(spec, width, height) {
   const { left, right, top, bottom } = MARGIN;
   const inner = { left, top, right: width - right, bottom: height - bottom };
+  const xMin = spec.xMin ?? 0;
+  const span = spec.xMax - xMin || 1;
   return {
     inner,
-    x: (value) => left + (value / (spec.xMax || 1)) * (inner.right - left),
+    x: (value) => left + ((value - xMin) / span) * (inner.right - left),
     y: (value) => inner.bottom - (value / (spec.yMax || 1)) * (inner.bottom - top),
-    xAt: (pixel) => ((pixel - left) / (inner.right - left)) * spec.xMax,
+    xAt: (pixel) => xMin + ((pixel - left) / (inner.right - left)) * span,
   };
 }
 
@@ -91,20 +100,24 @@ function axes(spec, { inner, x, y }) {
       s("text", { x: inner.left - 8, y: y(value), dy: "0.32em", "text-anchor": "end" }, spec.formatY(value, stepY)),
     );
   }
-  const stepX = stepOf(spec.xMax, Math.max(2, Math.floor((inner.right - inner.left) / 110)), spec.leastX);
-  for (const value of ticks(spec.xMax, stepX)) {
+  const { values, step } = ticksX(spec, Math.max(2, Math.floor((inner.right - inner.left) / 110)));
+  for (const value of values) {
     const anchor = value === 0 ? "start" : x(value) > inner.right - 24 ? "end" : "middle";
-    group.append(
-      s("text", { x: x(value), y: inner.bottom + 18, "text-anchor": anchor }, spec.formatX(value, stepX)),
-    );
+    group.append(s("text", { x: x(value), y: inner.bottom + 18, "text-anchor": anchor }, spec.formatX(value, step)));
   }
   return group;
 }
 
-/** What is above the top is cut off there. */
+function ticksX({ xMin = 0, xMax, leastX, ticks: ownTicks }, about) {
+  if (ownTicks) return ownTicks(xMin, xMax, about);
+  const step = stepOf(xMax - xMin, about, leastX);
+  return { values: ticks(xMax, step, xMin), step };
+}
+
+/** What is above the top, or beside the part that is shown, is cut off there. */
 function lines(series, scale) {
   const { left, top, right, bottom } = scale.inner;
-  const [width, height] = [right - left + MARGIN.right, bottom - top + 2];
+  const [width, height] = [right - left + 1, bottom - top + 2];
   const window = { x: left, y: top, width, height, viewBox: `${left} ${top} ${width} ${height}` };
   return s(
     "svg",
@@ -146,13 +159,13 @@ function marksAt(marks, scale) {
     });
 }
 
-function markAt({ x: value, text }, { x, inner }, hasText) {
+function markAt({ x: value, text, title = text }, { x, inner }, hasText) {
   const at = x(value);
   const near = at > (inner.left + inner.right) / 2;
   return s(
     "g",
     { class: "mark" },
-    s("title", {}, text),
+    s("title", {}, title),
     s("line", { x1: at, x2: at, y1: inner.top, y2: inner.bottom }),
     hasText
       ? s(

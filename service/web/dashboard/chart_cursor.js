@@ -38,12 +38,16 @@ export class ChartCursor {
     if (event.key === "Escape") this.#move(null);
     if (!(event.key in KEYS) || !this.#spec) return;
     event.preventDefault();
-    const step = this.#spec.xMax / 40;
+    const step = (this.#spec.xMax - this.#least) / 40;
     this.#move(this.#at === null ? this.#spec.xMax : this.#at + KEYS[event.key] * step);
   }
 
+  get #least() {
+    return this.#spec?.xMin ?? 0;
+  }
+
   #move(at) {
-    this.#at = at === null ? null : Math.max(0, Math.min(this.#spec?.xMax ?? 0, at));
+    this.#at = at === null ? null : Math.max(this.#least, Math.min(this.#spec?.xMax ?? 0, at));
     this.#show();
   }
 
@@ -54,14 +58,15 @@ export class ChartCursor {
     if (this.#at === null || !this.#spec) return;
     const { series, formatValue, nameX } = this.#spec;
     const { x, y, inner } = this.#scale;
+    const isSeen = ([at]) => at >= this.#least && at <= this.#spec.xMax;
     const found = series
-      .map((each) => ({ ...each, point: nearest(each.points, this.#at) }))
+      .map((each) => ({ ...each, point: nearest(each.points.filter(isSeen), this.#at) }))
       .filter((f) => f.point);
     const round = found[0]?.point[0];
     if (round === undefined) return;
     const place = x(round);
     this.#group.append(s("line", { x1: place, x2: place, y1: inner.top, y2: inner.bottom }));
-    this.#tip.append(h("strong", {}, `${nameX} ${formatValue.x(round)}`));
+    this.#tip.append(h("strong", {}, `${nameX} ${formatValue.x(round)}`.trim()));
     for (const { kind, name, point } of found) {
       const [at, ...values] = point;
       if (kind !== "band")

@@ -7,9 +7,9 @@ const NEAR = 4;
 /** How far the axis goes of a model that has no rounds yet. */
 export const EMPTY_ROUNDS = 10;
 
-/** How many rounds "recent" means on a chart of so many. */
-export function windowOf(rounds) {
-  const wanted = Math.max(WINDOW_MIN, rounds / WINDOWS);
+/** How many rounds "recent" means on a chart of so many; not fewer than there are from one point to the next. */
+export function windowOf(rounds, stride = 1) {
+  const wanted = Math.max(WINDOW_MIN, rounds / WINDOWS, stride);
   const power = 10 ** Math.floor(Math.log10(wanted));
   return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= wanted);
 }
@@ -39,11 +39,24 @@ export function trailingRate({ rounds, mistakes }, window) {
   return points;
 }
 
-/** [[round, bound / round], …]: no more than this may be wrong, where that is below `yMax`. */
-export function boundRate(bound, rounds, yMax) {
-  const from = bound / yMax;
+/** [[round, bound / round], …] from the round `first` on: no more than this may be wrong, where that is below `yMax`. */
+export function boundRate(bound, rounds, yMax, first = 0) {
+  const from = Math.max(first, bound / yMax);
   if (bound === null || !(from < rounds)) return [];
   return Array.from({ length: 65 }, (_, i) => from + ((rounds - from) * i) / 64).map((t) => [t, bound / t]);
+}
+
+/** How many rounds there are from one point of a curve to the next; the last one may be nearer. */
+export function strideOf({ rounds }) {
+  return rounds[1] ?? 1;
+}
+
+/** The points from one value to another, and one beyond each end, to which the line goes. */
+export function between(points, from, to) {
+  const first = points.findIndex(([at]) => at >= from);
+  const last = points.findLastIndex(([at]) => at <= to);
+  if (first < 0 || last < 0) return [];
+  return points.slice(Math.max(0, first - 1), last + 2);
 }
 
 /** A top for the axis that the first few rounds, where every rate is wild, do not decide. A bound that would

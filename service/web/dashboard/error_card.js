@@ -1,9 +1,11 @@
 // The share of wrong labels over the rounds: recent, since the start with its interval, and the most that theory allows.
 
 import { Chart, Legend } from "./chart.js";
-import { EMPTY_ROUNDS, boundRate, cumulativeRate, topOf, trailingRate, windowOf } from "./curve.js";
+import { AxisSwitch } from "./chart_axes.js";
+import { ChartRange } from "./chart_range.js";
+import { between, boundRate, cumulativeRate, strideOf, topOf, trailingRate, windowOf } from "./curve.js";
 import { card, h, setText } from "./dom.js";
-import { count, percent, percentTick, plural, shortCount, wholePercent } from "./format.js";
+import { count, percent, percentTick, plural, wholePercent } from "./format.js";
 import { band } from "./interval.js";
 import { Marks } from "./marks.js";
 
@@ -20,12 +22,21 @@ export function intervalInWords({ error_rate_interval: interval, rounds }) {
 }
 
 export class ErrorCard {
-  #chart = new Chart();
+  #switch = new AxisSwitch(() => this.#draw(this.#stats));
+  #range = new ChartRange(() => this.#draw(this.#stats));
+  #chart = new Chart((from, to) => this.#range.choose(from, to));
   #legend = new Legend();
   #words = h("p", { class: "words" });
   #marks;
   #stats = null;
-  element = card("Error over rounds", "wide", this.#legend.element, this.#chart.element, this.#words);
+  element = card(
+    "Error over rounds",
+    "wide",
+    this.#legend.element,
+    h("div", { class: "chart-tools" }, this.#switch.element, this.#range.element),
+    this.#chart.element,
+    this.#words,
+  );
 
   constructor(name) {
     this.#marks = new Marks(name, () => this.#stats && this.#draw(this.#stats));
@@ -42,42 +53,64 @@ export class ErrorCard {
   }
 
   #draw(stats) {
-    const rounds = stats.rounds.revealed;
-    const window = windowOf(rounds);
-    const recent = trailingRate(stats.curve, window);
-    const isShown = ([round]) => round >= rounds / 100;
-    const cumulative = cumulativeRate(stats.curve).filter(isShown);
-    const interval = band(stats.curve, stats.error_rate_interval).filter(isShown);
-    const limit = stats.bound.verdict === "within" ? stats.bound.mistake_bound : null;
-    const yMax = topOf([recent, cumulative], rounds, limit);
-    const series = [
-      { name: `Last ${count(window)} rounds`, kind: "recent", points: recent },
-      { name: "All rounds", kind: "cumulative", points: cumulative },
-      {
-        name: `Where that is, ${wholePercent(stats.error_rate_interval?.confidence)} sure`,
-        kind: "band",
-        points: interval,
-      },
-      {
-        name: "The most the bound allows",
-        kind: "bound",
-        points: boundRate(limit, rounds, yMax),
-      },
-    ];
+    const axis = this.#switch.of(stats);
+    const marks = this.#marks.of(stats);
+    const { first, last, least, place, rounds, markAt } = axis.of(stats, marks);
+    this.#range.follow(axis);
+    const { from, to } = this.#range.of(first, last, least);
+    const { series, yMax } = seriesOf(stats, ...rounds(from, to));
+    const isSeen = ({ x }) => x !== null && x >= from && x <= to;
     setText(this.#words, intervalInWords(stats));
     this.#legend.show(series);
     this.#chart.draw({
-      series,
-      marks: this.#marks.of(stats),
-      xMax: rounds || EMPTY_ROUNDS,
+      series: series.map((each) => ({ ...each, points: placed(each.points, place) })),
+      marks: marks
+        .map((mark) => ({ x: markAt(mark), text: mark.text, title: axis.markText(mark) }))
+        .filter(isSeen)
+        .sort((a, b) => a.x - b.x),
+      xMin: from,
+      xMax: to,
       yMax,
-      nameX: "Round",
-      formatX: shortCount,
+      nameX: axis.name,
+      ticks: axis.ticks,
+      formatX: axis.format,
       formatY: percentTick,
-      leastX: 1,
-      formatValue: { x: count, y: percent },
-      title: "Error over rounds",
-      text: `Wrong in ${percent(stats.error_rate)} of ${plural(rounds, "round")}, ${percent(stats.ewma_error_rate)} recently.`,
+      leastX: axis.leastStep,
+      formatValue: { x: axis.formatValue, y: percent },
+      title: axis.title,
+      text: `Wrong in ${percent(stats.error_rate)} of ${plural(stats.rounds.revealed, "round")}, ${percent(stats.ewma_error_rate)} recently.`,
     });
   }
+}
+
+/** Points that are given by their rounds, where these are on the axis. */
+function placed(points, place) {
+  return points.map(([round, ...values]) => [place(round), ...values]).filter(([x]) => x !== null);
+}
+
+/** The lines from one round to another, and the top of their axis. */
+function seriesOf(stats, from, to) {
+  const rounds = stats.rounds.revealed;
+  const window = windowOf(to - from, strideOf(stats.curve));
+  const isShown = ([round]) => round >= (to - from) / 100;
+  const part = (points) => between(points, from, to);
+  const recent = part(trailingRate(stats.curve, window));
+  const cumulative = part(cumulativeRate(stats.curve).filter(isShown));
+  const limit = stats.bound.verdict === "within" ? stats.bound.mistake_bound : null;
+  const yMax = topOf([recent, cumulative], Math.min(rounds, to), limit);
+  const series = [
+    { name: `Last ${count(window)} rounds`, kind: "recent", points: recent },
+    { name: "All rounds", kind: "cumulative", points: cumulative },
+    {
+      name: `Where that is, ${wholePercent(stats.error_rate_interval?.confidence)} sure`,
+      kind: "band",
+      points: part(band(stats.curve, stats.error_rate_interval).filter(isShown)),
+    },
+    {
+      name: "The most the bound allows",
+      kind: "bound",
+      points: boundRate(limit, Math.min(rounds, to), yMax, from),
+    },
+  ];
+  return { series, yMax };
 }

@@ -20,7 +20,7 @@ const KINDS = {
   rounds: ({ labels }) => `${plural(labels.length, "round")} learned at once`,
   drift: ({ round }) => `the error rose at round ${count(round)}`,
   reset: () => "back to the start",
-  rolled_back: ({ to }) => `back to version ${count(to)}`,
+  rolled_back: ({ to, round }) => `back to version ${count(to)}${round === null ? "" : `, round ${count(round)}`}`,
   challenger_added: ({ challenger, warm }) =>
     `the challenger ${challenger} was added${warm ? `, with ${plural(warm.rounds, "round")} of history learned` : ""}`,
   challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,

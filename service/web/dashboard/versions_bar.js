@@ -1,5 +1,6 @@
 // The versions of a model on a slider. The one that is looked at is in the link; without one it is now.
 
+import { ask, askedIn } from "./address.js";
 import { getJson, modelPath } from "./api.js";
 import { h, setText } from "./dom.js";
 import { count, dateTime } from "./format.js";
@@ -9,17 +10,8 @@ const EVERY_MS = 120;
 
 /** The version in the address, or null: "#/models/spam?at=12" → 12. */
 export function versionIn(hash) {
-  const at = new URLSearchParams(hash.split("?")[1] ?? "").get("at");
+  const at = askedIn(hash).get("at");
   return /^\d{1,15}$/.test(at ?? "") ? Number(at) : null;
-}
-
-/** The address with another version, or with none; what else it says stays. */
-export function withVersion(hash, version) {
-  const [path, query] = hash.split("?");
-  const asked = new URLSearchParams(query ?? "");
-  if (version === null) asked.delete("at");
-  else asked.set("at", version);
-  return asked.size ? `${path}?${asked}` : path;
 }
 
 /** Calls `onChange(stats)` with the statistics of an older version, and `onChange(null)` when it is now again. */
@@ -98,7 +90,7 @@ export class VersionsBar {
 
   #choose(version) {
     this.#at = version;
-    history.replaceState(null, "", withVersion(location.hash, version));
+    ask({ at: version });
   }
 
   async #load() {

@@ -239,8 +239,9 @@ def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
         told["prediction_id"] = public_id(told["prediction_id"])
     if told.get("tag") is None:
         told.pop("tag", None)
-    if "predicted_at" in told:
-        told["predicted_at"] = timestamp(told["predicted_at"])
+    for name in ("predicted_at", "as_of"):
+        if told.get(name) is not None:
+            told[name] = timestamp(told[name])
     if told.get("warm") is not None:
         told["warm"] = structs.asdict(told["warm"])
     certainty = told.get("certainty")

@@ -100,7 +100,8 @@ def test_predictions_of_before_a_rollback_are_void(start: Start, name: str) -> N
     later = service.predict(name, [1.0, 1.0])["prediction_id"]
     assert service.reveal(later, 1)["rounds"] == 4
     (line,) = [e for e in service.get(f"/models/{name}/events")["events"] if e["kind"] == "rolled_back"]
-    assert line["to"] == 3 and "state" not in line
+    assert line["to"] == line["round"] == 3 and "state" not in line
+    assert line["as_of"] < line["at"]
 
 
 def test_a_fork_and_its_origin_evolve_apart(start: Start, name: str) -> None:

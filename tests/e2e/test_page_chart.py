@@ -1,0 +1,151 @@
+"""The chart of a model's error: over rounds or time, and a part of it, in the link."""
+
+import random
+import re
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from tests.e2e.pages import Open, card, expect
+from tests.running import Service
+from tests.waiting import eventually
+
+ROUNDS = 1000
+
+
+@pytest.fixture
+def model(service: Service, name: str) -> str:
+    """A model with a thousand rounds."""
+    chance = random.Random(5)
+    lines: list[dict[str, Any]] = []
+    for _ in range(ROUNDS):
+        x = [round(chance.gauss(0, 1), 3) for _ in range(3)]
+        lines.append({"features": x, "label": 1 if sum(x) + chance.gauss(0, 1) > 0 else -1})
+    service.create(name)
+    service.stream(lines, name)
+    return name
+
+
+def asked(page: Any) -> dict[str, str]:
+    """What the address asks for."""
+    return {key: value[0] for key, value in parse_qs(page.url.partition("?")[2]).items()}
+
+
+def ticks(chart: Any) -> list[str]:
+    """The texts below the horizontal axis."""
+    texts: list[str] = chart.locator(".axes text:not([dy])").all_text_contents()
+    return texts
+
+
+def drag(page: Any, chart: Any, start: float, end: float) -> None:
+    """Over these shares of a chart's width."""
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + start * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_part_of_the_chart_is_chosen_by_keyboard_and_is_in_the_link(
+    service: Service, model: str, open_page: Open, width: int
+) -> None:
+    page = open_page(service, f"#/models/{model}", width)
+    shown = card(page, "Error over rounds")
+    chart = shown.locator(".chart")
+    words = shown.get_by_role("group", name="Part of the chart").get_by_role("status")
+    button = {each: shown.get_by_role("button", name=each) for each in ("Zoom in", "Earlier", "Show all")}
+    expect(button["Show all"]).to_be_disabled()
+    button["Zoom in"].press("Enter")
+    expect(words).to_have_text("Rounds 250 to 750")
+    assert asked(page) == {"from": "250", "to": "750"}
+    button["Earlier"].press("Enter")
+    expect(words).to_have_text("Rounds 0 to 500")
+    assert asked(page) == {"to": "500"}
+    assert ticks(chart)[0] == "0" and ticks(chart)[-1] == "500"
+    expect(button["Zoom in"]).to_be_focused()  # there is nothing earlier: the focus is not lost
+    page.reload()
+    expect(words).to_have_text("Rounds 0 to 500")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    button["Show all"].press("Enter")
+    expect(words).to_have_text("")
+    assert asked(page) == {}
+    assert ticks(chart)[-1] == "1K"
+
+
+def test_a_part_is_chosen_by_dragging_and_one_without_an_end_grows(
+    service: Service, model: str, open_page: Open
+) -> None:
+    page = open_page(service, f"#/models/{model}")
+    shown = card(page, "Error over rounds")
+    chart = shown.locator(".chart")
+    words = shown.get_by_role("group", name="Part of the chart").get_by_role("status")
+    expect(chart.locator(".line").first).to_be_visible()
+    drag(page, chart, 0.5, 1.0)
+    expect(words).to_contain_text("to 1,000")
+    found = asked(page)
+    assert set(found) == {"from"} and 400 < int(found["from"]) < 600
+    service.learn(model, [1.0, 1.0, 1.0], 1)
+    expect(words).to_have_text(f"Rounds {found['from']} to 1,001")
+    chart.press("ArrowRight")
+    expect(chart.locator(".tip strong")).to_have_text("Round 1,001")
+    for _ in range(41):
+        chart.press("ArrowLeft")
+    first = int(chart.locator(".tip strong").inner_text().removeprefix("Round "))
+    assert int(found["from"]) <= first < int(found["from"]) + 20, "nothing is read that is not shown"
+
+
+def test_a_link_to_what_is_not_there_shows_all(service: Service, model: str, open_page: Open) -> None:
+    page = open_page(service, f"#/models/{model}?from=5000&to=9000")
+    chart = card(page, "Error over rounds").locator(".chart")
+    expect(chart.locator(".axes text:not([dy])").last).to_have_text("1K")
+    page.goto("about:blank")
+    page.goto(f"{service.url}/#/models/{model}?from=nonsense&to=-3")
+    expect(chart.locator(".axes text:not([dy])").last).to_have_text("1K")
+    page.goto("about:blank")
+    page.goto(f"{service.url}/#/models/{model}?at=800&from=200&to=400")
+    shown = card(page, "Error over rounds")
+    expect(shown).to_contain_text("Rounds 200 to 400")
+    page.get_by_role("button", name="Back to now").click()
+    expect(shown).to_contain_text("Rounds 200 to 400")
+    assert asked(page) == {"from": "200", "to": "400"}
+
+
+def test_the_chart_goes_over_time_too_with_marks_where_things_happened(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name)
+    service.learn(name, [1.0, 1.0], 1)
+    service.post(f"/models/{name}/reset", {})
+    times: list[int] = [0, 0]
+    while times[-1] - times[0] < 100:  # points that an eye can tell apart
+        service.learn(name, [1.0, -1.0], 1 if len(times) % 3 else -1)
+        times = service.stats(name)["curve"]["times"]
+    assert times == sorted(times) and len(times) == service.stats(name)["rounds"]["revealed"] + 1
+    examples = [{"features": [1.0, 1.0], "label": 1}, {"features": [-1.0, 1.0], "label": -1}]
+    job = service.post(f"/models/{name}/fit", {"examples": examples})["id"]
+    eventually(lambda: service.get(f"/jobs/{job}")["state"] == "done")
+    page = open_page(service, f"#/models/{name}", timezone_id="Asia/Tokyo")
+    shown = card(page, "Error over rounds")
+    chart, marks = shown.locator(".chart"), shown.locator(".mark title")
+    expect(marks).to_have_text(["reset, 0"])
+    shown.get_by_role("button", name="Time").press("Enter")
+    words = shown.get_by_role("group", name="Part of the chart").get_by_role("status")
+    one = r"\d+ \w+ \d{4}, \d\d:\d\d:\d\d GMT\+9"
+    expect(words).to_have_text(re.compile(f"^{one} to {one}$"))
+    expect(marks).to_have_text([re.compile(f"^fit, {one}$"), re.compile(f"^reset, 0, {one}$")])
+    assert asked(page) == {"axis": "time"}
+    chart.press("ArrowRight")
+    expect(chart.locator(".tip strong")).to_have_text(re.compile(one))
+    shown.get_by_role("button", name="Zoom in").press("Enter")
+    found = asked(page)
+    assert set(found) == {"axis", "from", "to"} and found["from"] < found["to"]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found[end]) for end in ("from", "to"))
+    page.reload()
+    expect(marks).to_have_count(0)
+    expect(shown.get_by_role("button", name="Show all")).to_be_enabled()
+    shown.get_by_role("button", name="Rounds").press("Enter")
+    expect(marks).to_have_text(["reset, 0"])
+    assert asked(page) == {}
