@@ -15,6 +15,7 @@ from service.errors import InvalidRequest
 from service.web.access.declarations import ROUND
 from service.web.access.tenants import TenantRounds
 from service.web.http.bodies import Header, Receive, Scope, Send
+from service.web.http.responding import respond_with
 from service.web.routes.endpoint import Body, Endpoint
 from service.web.routes.rounds import (
     QUICK_PATHS,
@@ -74,7 +75,12 @@ class ModelEndpoint(Endpoint[Body]):
     """An endpoint whose path has a model in it, which whoever calls it has put into `path_params`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        _model.set(scope["path_params"]["model"])
+        model = scope["path_params"]["model"]
+        try:
+            check_name("model", model)  # here, or many in one would be refused one by one
+        except InvalidRequest as error:
+            return await respond_with(send, error)
+        _model.set(model)
         return await super().__call__(scope, receive, send)
 
 
@@ -101,8 +107,6 @@ def endpoints(
         For proxies that route by it. A prediction of another model is unknown here; all else is as with /feedback.
         """
         model = _named(body).model
-        assert model is not None
-        check_name("model", model)  # nothing else looks at it closely
         done = await rounds.reveal(body.prediction_id, check_label(body.label), body.weight, model)
         return feedback_answer(done), REPLAYED if done.replayed else ()
 

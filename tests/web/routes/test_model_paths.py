@@ -136,7 +136,7 @@ def test_a_bad_name_in_the_path_is_refused_by_its_field(service: Service, model:
         "learn": {"features": [1.0], "label": 1},
         "feedback": {"prediction_id": "p", "label": 1},
     }
-    for route, body in bodies.items():
+    for route, body in [*bodies.items(), *((route, {"items": [body]}) for route, body in bodies.items())]:
         answer = post(service, f"/models/{model}/{route}", body)
         assert answer.status_code == 422 and answer.json()["errors"][0]["field"] == "model", answer.text
     answer = service.client.post(
