@@ -43,6 +43,7 @@ def substance(service: Service, model: str) -> dict[str, Any]:
     export = service.get(f"/models/{model}/export")
     kept = {name: value for name, value in export.items() if name not in SHIFTED}
     kept["statistics"] = {name: v for name, v in export["statistics"].items() if name not in OF_TIME}
+    kept["statistics"]["curve"] = export["statistics"]["curve"][:4]  # then come its times
     return kept
 
 
