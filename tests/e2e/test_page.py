@@ -63,7 +63,9 @@ def test_the_sources_keep_to_the_policy() -> None:
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", source
         )
         assert len(source.splitlines()) <= 300, path
-        assert not re.search(r"""((?<!["'])from|import\()\s*["'](?!\./)""", source), f"{path} imports from elsewhere"
+        assert not re.search(r"""((?<!["'])from|import\()\s*["'](?!\./)""", source), (
+            f"{path} imports from elsewhere"
+        )
     index = (FILES / "index.html").read_text()
     assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)|//", index.split("<head>")[1])
 
