@@ -196,6 +196,22 @@ class Page:
     """From the end of the list to its beginning."""
 
 
+class Eraser(Protocol):
+    """Takes out of a journal what is to be forgotten."""
+
+    async def tagged(self, life: int, tag: str) -> list[str]:
+        """The ids of predictions of a model with this tag that are kept, also of those that have expired."""
+        ...
+
+    async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:
+        """The pages of outcomes of a model from an event on: the last event, the version, the outcomes."""
+        ...
+
+    async def erase(self, erasure: Erasure) -> None:
+        """Replace and remove; JournalUnavailable if that cannot be done just now. It may be done again."""
+        ...
+
+
 class Journal(Protocol):
     """An ordered, durable log of events, with the predictions that wait and the snapshots that shorten a load.
 
@@ -359,23 +375,9 @@ class Journal(Protocol):
         """
         ...
 
-    # Forgetting, where the journal can do it
-
     @property
-    def can_erase(self) -> bool:
-        """Whether the three calls after this one can be made. Never changes."""
-        ...
-
-    async def tagged(self, life: int, tag: str) -> list[str]:
-        """The ids of predictions of a model with this tag that are kept, also of those that have expired."""
-        ...
-
-    async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:
-        """The pages of outcomes of a model from an event on: the last event, the version, the outcomes."""
-        ...
-
-    async def erase(self, erasure: Erasure) -> None:
-        """Replace and remove; JournalUnavailable if that cannot be done just now. It may be done again."""
+    def eraser(self) -> "Eraser | None":
+        """What forgets for good; None of a journal that cannot. Never changes."""
         ...
 
     async def models(self, page: Page) -> list[Listed]:

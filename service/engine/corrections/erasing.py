@@ -17,19 +17,20 @@ async def erase(journal: Journal, fleet: Fleet, live: Live) -> None:
     """Let nothing be left of the events that a model's amendments name: neither they themselves, nor states that knew
     of them, nor what came of them. May be done again."""
     amended = live.model.amended
-    assert amended is not None and amended.erasing is not None
+    eraser = journal.eraser
+    assert eraser is not None and amended is not None and amended.erasing is not None
     going = set(amended.erasing)
     await fleet.save(live)  # a load begins there
     if not going:
-        await journal.erase(Erasure(live.life, [], [], (0, 0), [], is_whole=True))
+        await eraser.erase(Erasure(live.life, [], [], (0, 0), [], is_whole=True))
         return
     first = min(going)
     replaced, rebuilt_at = await _replaced(journal, live, going)
     pages = [
         (through, version, _without(outcomes, going))
-        for through, version, outcomes in await journal.pages(live.life, first)
+        for through, version, outcomes in await eraser.pages(live.life, first)
     ]
-    await journal.erase(Erasure(live.life, replaced, pages, (first, rebuilt_at), [], is_whole=True))
+    await eraser.erase(Erasure(live.life, replaced, pages, (first, rebuilt_at), [], is_whole=True))
 
 
 async def _replaced(journal: Journal, live: Live, going: set[int]) -> tuple[list[tuple[int, AnyEvent]], int]:

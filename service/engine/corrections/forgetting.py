@@ -15,7 +15,7 @@ from service.engine.names import TAG_CHARS_MAX, check_text
 from service.engine.rounds.id_locks import IdLocks
 from service.errors import ForgetUnsupported, InvalidRequest
 from service.events import PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed, TagForgotten
-from service.journal.protocol import Erasure, Journal, Recorded
+from service.journal.protocol import Eraser, Erasure, Journal, Recorded
 
 EVENTS_MAX = 100_000
 """What one forgetting may erase: the model keeps their numbers until it is done."""
@@ -67,7 +67,8 @@ class Forgetting:
         """Begin to forget. The rest is done in the background, and taken up again after a kill."""
         check_text("tag", tag, TAG_CHARS_MAX)
         live = await self._fleet.get(name)
-        if not self._journal.can_erase:
+        eraser = self._journal.eraser
+        if eraser is None:
             raise ForgetUnsupported(
                 "a journal on a cluster cannot forget: void the rounds, and see docs/scaling.md for their bytes"
             )
@@ -75,12 +76,12 @@ class Forgetting:
         live.pins += 1
         try:
             self._fleet.check_loaded(live)
-            return await self._forget(live, tag)
+            return await self._forget(eraser, live, tag)
         finally:
             live.pins -= 1
             self._locks.release(name)
 
-    async def _forget(self, live: Live, tag: str) -> Forgotten:
+    async def _forget(self, eraser: Eraser, live: Live, tag: str) -> Forgotten:
         found, after = Found(tag), 0
         async for recorded in self._events(live, after):
             found.look_at(recorded)
@@ -91,7 +92,7 @@ class Forgetting:
             async for recorded in self._events(live, after):
                 found.look_at(recorded)
             version = await self._version_before(live, min(found.events)) + 1 if found.rounds else 0
-            predictions = await self._void(live, tag, found)
+            predictions = await self._void(eraser, live, tag, found)
             event = TagForgotten(
                 live.model.name, self._clock.now(), sorted(found.events), found.rounds, version
             )
@@ -119,12 +120,12 @@ class Forgetting:
             version = then.version - 1
         raise await self._past.gone(model.name, 0)
 
-    async def _void(self, live: Live, tag: str, found: Found) -> int:
+    async def _void(self, eraser: Eraser, live: Live, tag: str, found: Found) -> int:
         """Let predictions with the tag wait no longer, and let nothing be known of those that had expired."""
-        kept = await self._journal.tagged(live.life, tag)
+        kept = await eraser.tagged(live.life, tag)
         for prediction_id in kept:
             if prediction_id in live.pending:
                 event = PredictionVoided(live.model.name, self._clock.now(), prediction_id)
                 found.events.append((await self._fleet.submit(live, event)).seq)
-        await self._journal.erase(Erasure(live.life, [], [], (0, 0), kept, is_whole=False))
+        await eraser.erase(Erasure(live.life, [], [], (0, 0), kept, is_whole=False))
         return len(kept)

@@ -45,7 +45,6 @@ from service.journal.protocol import (
     Answer,
     Appended,
     Apply,
-    Erasure,
     Listed,
     Milestone,
     Overdue,
@@ -340,16 +339,7 @@ class JetStreamJournal:
     # A server overwrites only what is deleted by number, which the log refuses for good; what was purged, replaced or
     # grown old stays in its files, and all of it in those by which servers replicate. See docs/scaling.md.
 
-    can_erase = False
-
-    async def tagged(self, life: int, tag: str) -> list[str]:
-        raise NotImplementedError
-
-    async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:
-        raise NotImplementedError
-
-    async def erase(self, erasure: Erasure) -> None:
-        raise NotImplementedError
+    eraser = None
 
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)

@@ -27,6 +27,7 @@ from service.journal.protocol import (
     NEW_LIFE,
     Appended,
     Apply,
+    Eraser,
     Erasure,
     Listed,
     Milestone,
@@ -280,7 +281,9 @@ class SqliteJournal(Unshared):
     async def history(self, milestone: Milestone, *, after: int, limit: int) -> list[Recorded] | None:
         return await self._read(milestones.history, milestone.life, after, limit)
 
-    can_erase = True
+    @property
+    def eraser(self) -> Eraser:
+        return self
 
     async def tagged(self, life: int, tag: str) -> list[str]:
         await self._settle()
