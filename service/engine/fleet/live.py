@@ -53,6 +53,7 @@ class Live:
         "pending",
         "pins",
         "probability",
+        "round_seconds",
         "saving",
         "seq",
         "since_snapshot",
@@ -82,6 +83,8 @@ class Live:
         """How many rounds and other events were applied since the last snapshot."""
         self.unsaved_seconds = 0.0
         """How long applying them took."""
+        self.round_seconds = 0.0
+        """How long each round of its newest block took; 0 if it has learned none since it was loaded or changed."""
         self.snapshot_seconds = 0.0
         """How long encoding the last snapshot took."""
         self.saving: OutcomeLog | None = None
@@ -155,7 +158,12 @@ class Live:
     def _applied(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         began = perf_counter()
         outcome = self.model.apply(event)
-        self.unsaved_seconds += perf_counter() - began
+        seconds = perf_counter() - began
+        self.unsaved_seconds += seconds
+        if isinstance(outcome, BlockOutcome):
+            self.round_seconds = seconds / len(outcome)
+        elif outcome is None:  # it may be another learner now, or have challengers
+            self.round_seconds = 0.0
         return outcome
 
     def _apply_lifecycle_event(self, event: AnyEvent) -> None:

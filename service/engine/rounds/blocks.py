@@ -28,6 +28,13 @@ Errors = dict[int, NovikoffError]
 BETWEEN_TURNS = 32
 """After how many rounds it is seen whether it is the turn of others."""
 
+EVENT_SECONDS = 0.01
+"""How long it may take to apply an event, about: the loop turns to others only between two."""
+
+UNKNOWN_MAX = 256
+"""Rounds in an event while it is not known how long they take: of a model that has learned no block, or with names that
+may be new."""
+
 UNDER_WAY_MAX = 2
 """Arrays on their way to the disk: one that is written, and one that is applied or waits."""
 
@@ -52,6 +59,14 @@ class Blocks:
     def keep_order(self) -> bool:
         """Whether a block begun now is learned after those under way, and only if they are."""
         return self._fleet.keeps_order
+
+    def at_once(self, name: str, features: list[Sent] | Rows) -> int:
+        """How many rounds should be one event, by how long those before took."""
+        live = self._fleet.loaded.get(name)
+        if live is None or not live.round_seconds:
+            return UNKNOWN_MAX
+        fit = max(1, int(EVENT_SECONDS / live.round_seconds))
+        return fit if isinstance(features, Rows) else min(fit, UNKNOWN_MAX)
 
     async def learn(
         self, name: str, features: list[Sent], labels: list[Label]
@@ -84,7 +99,7 @@ class Blocks:
         While arrays are on their way to the disk the next one is prepared and, if order is kept, sent after them.
         """
         under_way: deque[Future[Appended]] = deque()
-        async for block, labels in blocks:
+        async for block, labels in self._portions(name, blocks):
             live = self._fleet.touch(name) or await self._models.get_or_create(name, [])
             live.pins += 1
             try:
@@ -101,6 +116,16 @@ class Blocks:
                 live.pins -= 1
         while under_way:
             yield (await under_way.popleft()).applied
+
+    async def _portions(
+        self, name: str, blocks: AsyncIterable[tuple[Array, list[Label]]]
+    ) -> AsyncIterator[tuple[Array, list[Label]]]:
+        async for block, labels in blocks:
+            start = 0
+            while start < len(labels):
+                end = start + self.at_once(name, Rows(block))
+                yield block[start:end], labels[start:end]
+                start = end
 
     async def _read_each(
         self, live: Live, features: list[Sent], labels: list[Label], errors: Errors

@@ -141,6 +141,9 @@ class TenantBlocks:
     def keep_order(self) -> bool:
         return self._blocks.keep_order
 
+    def at_once(self, name: str, features: list[Sent] | Rows) -> int:
+        return self._blocks.at_once(name, features)
+
     def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
         check_own(name)
         return self._blocks.begin(name, features, labels)

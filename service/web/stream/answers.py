@@ -9,10 +9,10 @@ the key of the stream is revoked, the stream ends there: no line is learned afte
 
 import asyncio
 from asyncio import Future
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -43,7 +43,7 @@ from service.web.routes.rounds import (
 )
 from service.web.stream.line import Line
 from service.web.stream.lines import Part
-from service.web.stream.runs import Run, as_one_run
+from service.web.stream.runs import Run, UnderWay, as_one_run, portions
 from service.web.stream.tally import Tally, with_errors
 from service.web.stream.whole_rounds import WholeRounds, one_by_one
 
@@ -51,14 +51,6 @@ BETWEEN_TURNS = 32
 """After how many lines it is seen whether it is the turn of others."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
-
-
-class UnderWay(NamedTuple):
-    """A chunk that is one run, on its way to the journal."""
-
-    model: str
-    run: Run
-    begun: Begun
 
 
 class StreamAnswers:
@@ -96,6 +88,10 @@ class StreamAnswers:
     def under_way(self) -> Future[Appended] | None:
         """The chunk that is on its way to the disk, if there is one: once it is done, call `answer` for its answers."""
         return self._under_way.begun.appended if self._under_way else None
+
+    def portions(self, lines: Part) -> Iterator[Part]:
+        """The same lines, at a time no more rounds of one model than should be one event."""
+        return portions(lines, self._model, self._only, self._blocks.at_once)
 
     async def answer(self, lines: Part) -> bytes:
         """The answers of what was under way, then those of these lines unless they are under way now."""
@@ -184,12 +180,14 @@ class StreamAnswers:
                     self._taken = at + 1
                     continue
                 label = check_label(line.label)
-                run = runs.get(_named(model))
-                if run is None:
-                    run = runs[_named(model)] = Run([], [], [])
+                run = runs.setdefault(_named(model), Run([], [], []))
                 run.labels.append(label)
                 run.features.append(line.features)  # type: ignore[union-attr]
                 run.places.append(at)  # type: ignore[attr-defined]
+                if len(run.places) >= self._blocks.at_once(_named(model), run.features):
+                    await self._learn_all(runs)
+                    if self.ended_by is not None:
+                        return
             except TooManyPending as error:
                 self._wrong[at] = kept(error)
             except (Overloaded, Unauthorized) as error:

@@ -187,15 +187,16 @@ async def _answer_all(incoming: Lines, answers: StreamAnswers, held: HeldAnswers
         lines = await incoming.take(unless=answers.under_way)
         ended = lines is not None and not lines
         await pace(len(lines or ()))
-        body = await answers.answer(lines or [])
-        if body:
-            try:
-                await held.put(body)
-            except HttpError as error:
-                await answers.answer([])  # what is under way already is learned, too
-                return _counted(error, answers.tally)
-        if answers.ended_by is not None:
-            return _counted(answers.ended_by, answers.tally)
+        for portion in answers.portions(lines) if lines else [[]]:
+            body = await answers.answer(portion)
+            if body:
+                try:
+                    await held.put(body)
+                except HttpError as error:
+                    await answers.answer([])  # what is under way already is learned, too
+                    return _counted(error, answers.tally)
+            if answers.ended_by is not None:
+                return _counted(answers.ended_by, answers.tally)
     return None
 
 

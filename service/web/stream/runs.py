@@ -1,9 +1,10 @@
 """Runs: consecutive lines that are whole rounds of the same model are learned as one event."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from service.engine.model.labels import LABEL_ABS_MAX
+from service.engine.rounds.blocks import Begun
 from service.events import Label
 from service.learning.vectors import Rows
 from service.web.routes.rounds import FeaturesSent
@@ -17,6 +18,14 @@ class Run(NamedTuple):
     places: Sequence[int]
     features: list[FeaturesSent] | Rows
     labels: list[Label]
+
+
+class UnderWay(NamedTuple):
+    """A chunk that is one run, on its way to the journal."""
+
+    model: str
+    run: Run
+    begun: Begun
 
 
 def as_one_run(lines: Part, stream_model: str | None, only: str | None = None) -> tuple[str, Run] | None:
@@ -42,6 +51,29 @@ def as_one_run(lines: Part, stream_model: str | None, only: str | None = None) -
     if model is None or only not in (None, model) or not _are_plain(labels):
         return None
     return model, Run(range(len(labels)), features, labels)
+
+
+def portions(
+    lines: Part,
+    stream_model: str | None,
+    only: str | None,
+    at_once: Callable[[str, list[FeaturesSent] | Rows], int],
+) -> Iterator[Part]:
+    """The same lines. If they are one run, then at a time no more than `at_once` says of its model and features."""
+    start = 0
+    if isinstance(lines, WholeRounds):
+        while start < len(lines):
+            end = start + at_once(lines.model or stream_model or "", lines.rows)
+            yield lines.part(start, end)
+            start = end
+    elif (whole := as_one_run(lines, stream_model, only)) is not None:
+        model, run = whole
+        while start < len(lines):
+            end = start + at_once(model, run.features)
+            yield lines[start:end]
+            start = end
+    else:
+        yield lines
 
 
 def _are_plain(labels: list[Any]) -> bool:

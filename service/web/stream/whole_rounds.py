@@ -22,6 +22,13 @@ class WholeRounds:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def part(self, start: int, end: int) -> "WholeRounds":
+        """The rounds from one place to another."""
+        if start == 0 and end >= len(self):
+            return self
+        rows = Rows(self.rows.values[start:end], self.rows.names)
+        return WholeRounds(self.model, rows, self.labels[start:end])
+
     def lines(self) -> list[Line]:
         """The same one by one."""
         sent = zip(one_by_one(self.rows), self.labels, strict=True)
