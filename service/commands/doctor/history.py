@@ -11,8 +11,8 @@ from service.commands.doctor.file import BACKUP
 from service.commands.doctor.findings import Finding, Severity, statement
 from service.commands.doctor.lines import examine_line
 from service.commands.doctor.outcomes import Page, examine_outcomes
-from service.engine.fleet.live import Live, model_from
-from service.engine.model.model import Model
+from service.engine.fleet.live import Live
+from service.engine.model.model import Model, model_from
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import STATE_VERSION, decode_event
 from service.journal.protocol import Recorded

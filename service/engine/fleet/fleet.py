@@ -12,7 +12,7 @@ from service.engine.clock import Clock
 from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift, report_promotions
 from service.engine.fleet.large_models import is_large_import
-from service.engine.fleet.live import Live, model_from
+from service.engine.fleet.live import Live
 from service.engine.fleet.loading import Loading
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.model_count import ModelCount
@@ -20,6 +20,7 @@ from service.engine.fleet.saving import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.fleet.waiting import Waiting
 from service.engine.model.checks import NONE_NEW, NewLabels
+from service.engine.model.model import model_from
 from service.engine.model.outcomes import BlockOutcome, Outcome, outcome_bytes
 from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (

@@ -7,14 +7,12 @@ from time import perf_counter
 from typing import Any
 
 from service.engine.model.checks import NONE_NEW, NewLabels
-from service.engine.model.model import Model
+from service.engine.model.model import Model, model_from
 from service.engine.model.outcomes import BlockOutcome, Outcome, OutcomeLog
 from service.engine.model.served import Unlabelled
 from service.events import (
     VOIDING,
     AnyEvent,
-    ModelCreated,
-    ModelImported,
     Prediction,
     PredictionsExpired,
     PredictionVoided,
@@ -286,18 +284,3 @@ class Live:
         """What came of an event, if no snapshot is saved since."""
         found = self.outcomes.find(seq)
         return found if found is not None or self.saving is None else self.saving.find(seq)
-
-
-def model_from(event: AnyEvent) -> Model:
-    """The model that a ModelCreated or a ModelImported makes."""
-    if isinstance(event, ModelCreated):
-        return Model(event)
-    assert isinstance(event, ModelImported)
-    model = Model.from_bytes(event.state)
-    model.name = event.model
-    model.created_at = model.updated_at = event.at
-    model.amended = None
-    if event.forked_from is None:  # else nobody can have doctored it
-        model.origin = "imported"
-        model.bound = None
-    return model

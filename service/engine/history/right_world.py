@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from service.engine.fleet.live import model_from
 from service.engine.model.amendments import Amendments, ServedAgain, with_served
 from service.engine.model.block_fold import first_rounds
-from service.engine.model.model import Model
+from service.engine.model.model import Model, model_from
 from service.events import (
     AnyEvent,
     DriftDetected,

@@ -3,10 +3,9 @@
 from collections.abc import AsyncIterator
 
 from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
-from service.engine.fleet.live import model_from
 from service.engine.fleet.waiting import features_bytes
 from service.engine.model.block_fold import first_rounds
-from service.engine.model.model import Model
+from service.engine.model.model import Model, model_from
 from service.events import (
     AnyEvent,
     ChallengerAdded,

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from service.engine.fleet.live import model_from
 from service.engine.model.contest import NO_CHALLENGERS
-from service.engine.model.model import Model
+from service.engine.model.model import Model, model_from
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.events import (
     AnyEvent,

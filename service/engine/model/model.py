@@ -19,7 +19,9 @@ from service.events import (
     DimensionFixed,
     DriftDetected,
     Label,
+    ModelCreated,
     ModelFitted,
+    ModelImported,
     ModelRebuilt,
     ModelReset,
     ModelRolledBack,
@@ -254,3 +256,18 @@ class Model(ModelState):
         if self.settings["multiclass"] is None:
             return [(None, self.classifier.weights_for(1))]
         return [(label, self.classifier.weights_for(i)) for i, label in enumerate(self.labels.values)]
+
+
+def model_from(event: AnyEvent) -> Model:
+    """The model that a ModelCreated or a ModelImported makes."""
+    if isinstance(event, ModelCreated):
+        return Model(event)
+    assert isinstance(event, ModelImported)
+    model = Model.from_bytes(event.state)
+    model.name = event.model
+    model.created_at = model.updated_at = event.at
+    model.amended = None
+    if event.forked_from is None:  # else nobody can have doctored it
+        model.origin = "imported"
+        model.bound = None
+    return model
