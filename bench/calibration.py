@@ -28,7 +28,8 @@ from service.engine.model.model import Model
 from service.events import ModelCreated, RoundLearned
 from service.learning.certainty.logistic import STEEPEST, logistic
 from service.learning.statistics.batches import batch_size
-from service.learning.statistics.calibration import BETA, FIRST_CURVATURE, SCALE_SHARE_MIN, START, STEEPNESS
+from service.learning.statistics.calibration import BETA, FIRST_CURVATURE, SCALE_SHARE_MIN, START
+from service.learning.statistics.calibration_rows import STEEPNESS
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 
 LEARNERS = ("perceptron", "averaged", "pa1", "arow", "scw")

@@ -20,13 +20,15 @@ import numpy as np
 
 from service.learning import saved
 from service.learning.certainty.anytime import DIGITS
-from service.learning.certainty.logistic import logistic, logistic_of_all
+from service.learning.certainty.logistic import logistic
 from service.learning.statistics.batches import BATCH_MAX, GROUP, batch_size, end_after
 from service.learning.statistics.calibration_rows import (
     GRADIENT_GRID,
     SLOPE_GRID,
-    gradient_sums,
+    STEEPNESS,
     group_products,
+    leads_of,
+    served_and_sums,
     sum_after,
 )
 from service.learning.statistics.cells import (
@@ -44,7 +46,6 @@ from service.learning.vectors import Array
 BINS = 10
 BETA = 0.15
 FIRST_CURVATURE = 6.0
-STEEPNESS = 2.0
 SCALE_SHARE_MIN = 0.01
 """A reveal's share of the usual gap is never less than this, so that the usual gap follows growing weights."""
 (SLOPE, OFFSET, A_SLOPE, A_BOTH, A_OFFSET, SCALE, SEEN, SERVED, BRIER, PRODUCT, EXPONENT, OF_GROUP,
@@ -119,11 +120,7 @@ class Calibration:
 
     def leads(self, behind: Array) -> Array:
         """The leads of several gaps: how far each class is behind the best."""
-        usual = self.usual_gap
-        if usual <= 0.0:
-            return (behind > 0.0).astype(np.float64)
-        ahead = np.maximum(behind, 0.0)
-        return np.divide(ahead, ahead + usual, out=ahead)
+        return leads_of(behind, self.usual_gap)
 
     @property
     def usual_gap(self) -> float:
@@ -186,12 +183,8 @@ class Calibration:
 
     def _learn_batch(self, n: array[float], gaps: Array, right: Flags) -> Array:
         """Learn from rounds of the same batch; the probabilities that they were served, which are yet to be counted."""
-        u = self.leads(gaps)
-        u *= STEEPNESS
-        x = u * n[SLOPE]
-        x += n[OFFSET]
-        probabilities = logistic_of_all(x)
-        for at, more in enumerate(gradient_sums(u, probabilities, right), G_SLOPE):
+        probabilities, sums = served_and_sums(gaps, right, n[SCALE], n[SLOPE], n[OFFSET])
+        for at, more in enumerate(sums, G_SLOPE):
             n[at] += more
         n[GAPS] = sum_after(n[GAPS], gaps.copy())
         n[SEEN] += len(gaps)

@@ -17,7 +17,7 @@ from service.web.routes.rounds import check_label
 from service.web.stream.arrow_compression import inflated_bytes
 
 ARROW = b"application/vnd.apache.arrow.stream"
-ROWS_MAX = 2_000
+ROWS_MAX = 2_048  # two batches of probabilities
 BLOCK_BYTES_MAX = 1_048_576
 """Rounds in one event, and bytes of their features unless a single round has more."""
 
