@@ -158,9 +158,13 @@ async def right_model(
     try:
         seq = live.seq
         milestone = await milestone_before(journal, live.model, version)
+        fleet.check_loaded(live)  # else it may be that of another model of this name
         if milestone is None:
             return None
-        replay = await Replay.start(journal, milestone, limits, until=version)
+        amended = live.model.amended
+        # What is forgotten may still be waiting to be erased.
+        erasing = frozenset(amended.erasing or ()) if amended is not None else frozenset()
+        replay = await Replay.start(journal, milestone, limits, until=version, erasing=erasing)
         try:
             model = Model.from_bytes(await replay.state(seq, ()))
         finally:
