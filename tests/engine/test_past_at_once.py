@@ -6,11 +6,15 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from service.engine.corrections.rebuilding import Hold, Replay, milestone_before
 from service.engine.engine import Engine
+from service.engine.jobs.worker import JobLimits
 from service.engine.model.checks import bytes_in_memory
 from service.engine.rounds.id_locks import IdLocks
+from service.events import ModelRebuilt
 from tests.engine.test_shared_totals import RULES
 from tests.journal.journals import sqlite_at
+from tests.waiting import eventually_async
 
 
 @asynccontextmanager
@@ -59,3 +63,27 @@ async def test_what_is_forgotten_is_in_no_older_version_before_it_is_erased(tmp_
             await engine.rebuilds._once(live)
             assert live.model.amended is not None and live.model.amended.erasing
             assert (await engine.past.at("m", 4)).revealed == 3
+
+
+async def test_a_rollback_that_waits_for_the_end_of_a_rebuild_goes_back_to_the_right_labels(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as engine, engine.rebuilds._turn:  # the background waits with its part
+        for number in range(4):
+            await engine.rounds.learn("m", [1.0], -1, f"p{number}")
+        live = await engine.fleet.get("m")
+        await engine.corrections.correct("p1", 1, None)
+        milestone = await milestone_before(engine.past._journal, live.model, 1)
+        assert milestone is not None
+        replay = await Replay.start(engine.past._journal, milestone, JobLimits())
+        async with Hold(live):
+            rollback = asyncio.create_task(engine.going_back.rollback("m", 2))
+            await eventually_async(lambda: bool(engine.past._kept))
+            for _ in range(100):  # turns of the loop, in which it goes on until it waits
+                await asyncio.sleep(0)
+            state = await replay.state(live.seq, ())
+            place = live.model.place[:1]
+            await engine.fleet.submit(live, ModelRebuilt("m", engine.clock.now(), place, 1, 2, state))
+        await replay.end()
+        then = (await rollback).model.report(0)["confusion"]["matrix"]
+        assert [sum(of_label) for of_label in then] == [1, 1]
