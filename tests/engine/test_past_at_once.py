@@ -18,9 +18,11 @@ from tests.waiting import eventually_async
 
 
 @asynccontextmanager
-async def running(directory: Path, models_loaded_max: int = 10) -> AsyncIterator[Engine]:
-    rules = replace(RULES, models_loaded_max=models_loaded_max)
-    engine = Engine(sqlite_at(directory, events_kept_max=1_000), rules)
+async def running(
+    directory: Path, models_loaded_max: int = 10, events_kept_max: int = 1_000
+) -> AsyncIterator[Engine]:
+    rules = replace(RULES, models_loaded_max=models_loaded_max, snapshot_every_events=5)
+    engine = Engine(sqlite_at(directory, events_kept_max=events_kept_max), rules)
     await engine.open()
     try:
         yield engine
@@ -87,3 +89,17 @@ async def test_a_rollback_that_waits_for_the_end_of_a_rebuild_goes_back_to_the_r
         await replay.end()
         then = (await rollback).model.report(0)["confusion"]["matrix"]
         assert [sum(of_label) for of_label in then] == [1, 1]
+
+
+async def test_what_a_rebuild_needs_stays_until_it_has_its_turn(tmp_path: Path) -> None:
+    async with running(tmp_path, events_kept_max=20) as engine:
+        async with engine.rebuilds._turn:
+            for number in range(80):
+                await engine.rounds.learn("m", [1.0], -1, f"p{number}")
+                if number == 52:
+                    await engine.corrections.correct("p48", 1, None)
+            live = await engine.fleet.get("m")
+            assert live.model.amended is not None and live.model.amended.is_due
+        await eventually_async(lambda: not (live.model.amended and live.model.amended.is_unfinished))
+        matrix = live.model.report(0)["confusion"]["matrix"]
+        assert [sum(of_label) for of_label in matrix] == [79, 1]
