@@ -41,6 +41,9 @@ class ModelFitted(Event, frozen=True, tag="fitted"):
     result: dict[str, Any]
     learner: int = 0
     """The number of the champion that it was made for: that of a model without challengers is 0."""
+    rises: int | None = None
+    """By how much it has raised the version; None if that is told by what came before it. It is so no longer once some
+    of that is erased."""
 
 
 class DimensionFixed(Event, frozen=True, tag="dimension"):
@@ -173,6 +176,8 @@ class ChallengerPromoted(Event, frozen=True, tag="promoted"):
     former: str
     round: int
     prediction_id: str | None = None
+    rises: int | None = None
+    """As that of a fit."""
 
 
 class PromotionRuled(Event, frozen=True, tag="promotion_rule"):

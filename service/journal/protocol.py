@@ -86,6 +86,9 @@ class Snapshot:
     """What `Model.to_bytes` gives."""
     outcomes: bytes
     """The outcomes of the rounds since the snapshot before (`OutcomeLog`), from which a retry is answered."""
+    needed: int | None = None
+    """The version from which a rebuild that is due plays the history again; None if none is due. What it needs for
+    that stays, as long as it is not more than as many events again as are kept without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,24 +20,39 @@ def room_for(state_bytes: int, bytes_max: int) -> int:
     return max(NEWEST_KEPT, min(KEPT_MAX, bytes_max // max(1, state_bytes)))
 
 
-def kept(versions: Sequence[int], most: int) -> list[int]:
+def goes_through(version: int, events_kept_max: int, needed: int | None) -> int:
+    """The version up to which events may go when a snapshot of a version is saved, which may need older ones.
+
+    >>> goes_through(100, 30, None), goes_through(100, 30, 90), goes_through(100, 30, 65), goes_through(100, 30, 5)
+    (70, 70, 65, 40)
+    """
+    usual = version - events_kept_max
+    return usual if needed is None else max(min(usual, needed), usual - events_kept_max)
+
+
+def kept(versions: Sequence[int], most: int, needed: int | None = None) -> list[int]:
     """The places of the snapshots to keep, of those with these versions, which rise.
 
     They are the two newest, the oldest, and of those between them so many that the way from any version back to the
     next snapshot before it is at most a quarter of the way to the newest one, or the gap that was there. If those are
-    more than `most`, half of the way, and so on; if `most` is 2, only the two newest.
+    more than `most`, half of the way, and so on; if `most` is 2, only the two newest. And the newest at or before the
+    version that is needed.
 
     >>> kept([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100], 32)
     [0, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     >>> kept([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100], 5)
     [0, 1, 7, 9, 10]
+    >>> kept([0, 10, 20, 30, 40, 50], 2, needed=25)
+    [2, 4, 5]
     """
     if most <= NEWEST_KEPT:
-        return list(range(len(versions)))[-NEWEST_KEPT:]
-    share = SHARE
-    while len(places := _spread(versions, share)) > most:
-        share *= 2
-    return places
+        places = list(range(len(versions)))[-NEWEST_KEPT:]
+    else:
+        share = SHARE
+        while len(places := _spread(versions, share)) > most:
+            share *= 2
+    before = [] if needed is None else [at for at, version in enumerate(versions) if version <= needed]
+    return sorted({*places, *before[-1:]})
 
 
 def _spread(versions: Sequence[int], share: float) -> list[int]:

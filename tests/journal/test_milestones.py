@@ -49,7 +49,9 @@ def state(version: int, size: int = STATE_BYTES) -> bytes:
     return str(version).encode().ljust(size)
 
 
-async def filled(journal: Journal, *, events: int = EVENTS, size: int = STATE_BYTES) -> dict[int, int]:
+async def filled(
+    journal: Journal, *, events: int = EVENTS, size: int = STATE_BYTES, needed: int | None = None
+) -> dict[int, int]:
     """A model whose every event raises its version, with snapshots; the number of each event by its version."""
     made = await journal.append(ModelCreated("m", 1, {"any": "settings"}))
     numbers = {0: made.seq}
@@ -57,7 +59,8 @@ async def filled(journal: Journal, *, events: int = EVENTS, size: int = STATE_BY
         event = RoundLearned("m", version, None, 1, b"features")
         numbers[version] = (await journal.append(event, made.seq)).seq
         if version % EVERY == 0:
-            kept = Snapshot("m", made.seq, numbers[version], version, state(version, size), b"")
+            due = needed if needed is not None and version > needed else None
+            kept = Snapshot("m", made.seq, numbers[version], version, state(version, size), b"", due)
             journal.save_snapshot(kept)
             await journal.settle()
     return numbers
@@ -120,6 +123,24 @@ async def test_snapshots_take_no_more_than_they_may(opened: Callable[..., Any], 
         await filled(journal)
         found = {(await journal.milestone("m", version)).seq for version in range(EVENTS + 1)}
         assert len(found - {0}) <= room
+
+
+@pytest.mark.parametrize("room", [2, 32])
+async def test_what_a_rebuild_needs_stays_up_to_as_many_events_again(
+    opened: Callable[..., Any], room: int
+) -> None:
+    async with opened(room=room, kept=40) as journal:
+        numbers = await filled(journal, events=110, needed=47)
+        milestone = await journal.milestone("m", 47)
+        assert milestone is not None and int(milestone.state) == 45
+        assert await replayed(journal, milestone) == [numbers[version] for version in range(46, 111)]
+
+
+async def test_what_a_rebuild_needs_does_not_stay_for_ever(opened: Callable[..., Any]) -> None:
+    async with opened(kept=40) as journal:
+        await filled(journal, events=150, needed=47)
+        oldest = await journal.milestone("m", None)
+        assert 150 - 2 * 40 <= int(oldest.state) < 150 - 40
 
 
 async def test_events_that_go_meanwhile_are_told(opened: Callable[..., Any]) -> None:

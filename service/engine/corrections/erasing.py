@@ -1,16 +1,24 @@
 """Erasing what was forgotten from the journal, once the model is without it."""
 
-from typing import Any
+from collections.abc import Container, Iterable
+from contextlib import suppress
+from typing import TypeGuard
 
 from msgspec import structs
 
-from service.engine.corrections.rebuilding import erased
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.live import Live
-from service.engine.history.stepping import EVENTS_AT_ONCE
+from service.engine.history.right_world import erased
+from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, model_at, pages, rise_by
+from service.engine.model.model import Model
 from service.engine.model.outcomes import OutcomeLog
-from service.events import AnyEvent, ModelRebuilt, ModelRolledBack
-from service.journal.protocol import Erasure, Journal
+from service.events import AnyEvent, ChallengerPromoted, ModelFitted, ModelRebuilt, ModelRolledBack
+from service.journal.protocol import Erasure, Journal, Recorded
+from service.turns import Turns
+
+KNOWING = (ModelRebuilt, ModelRolledBack)
+"""Events that carry states which may know of what is forgotten."""
 
 
 async def erase(journal: Journal, fleet: Fleet, live: Live) -> None:
@@ -26,38 +34,94 @@ async def erase(journal: Journal, fleet: Fleet, live: Live) -> None:
         return
     first = min(going)
     replaced, rebuilt_at = await _replaced(journal, live, going)
-    pages = [
+    without = [
         (through, version, _without(outcomes, going))
         for through, version, outcomes in await eraser.pages(live.life, first)
     ]
-    await eraser.erase(Erasure(live.life, replaced, pages, (first, rebuilt_at), [], is_whole=True))
+    await eraser.erase(Erasure(live.life, replaced, without, (first, rebuilt_at or first), [], is_whole=True))
 
 
 async def _replaced(journal: Journal, live: Live, going: set[int]) -> tuple[list[tuple[int, AnyEvent]], int]:
     """The events that take the places of others, and which event has made the model without these."""
-    first, after = min(going), min(going) - 1
-    replaced: list[tuple[int, AnyEvent]] = []
-    knowing: list[tuple[int, Any]] = []
-    """Events that carry states which may know of what is forgotten."""
+    after = min(going) - 1
+    some: list[Recorded] = []
     while page := await journal.events(live.model.name, after=after, limit=EVENTS_AT_ONCE):
         after = page[-1].seq
-        for recorded in page:
-            if recorded.seq in going:
-                replaced.append((recorded.seq, erased(recorded.event)))
-            elif isinstance(recorded.event, ModelRebuilt | ModelRolledBack):
-                knowing.append((recorded.seq, recorded.event))
-    last = max(
-        (place for place, (_, event) in enumerate(knowing) if isinstance(event, ModelRebuilt)), default=None
+        some += [
+            each
+            for each in page
+            if each.seq in going or isinstance(each.event, KNOWING) or is_conditional(each.event)
+        ]
+    return replacements(some, going, await _rises(journal, live, some))
+
+
+def is_conditional(event: AnyEvent) -> TypeGuard[ModelFitted | ChallengerPromoted]:
+    """Whether a model takes it or not by what it is then, which may be something else once others are erased."""
+    return isinstance(event, ModelFitted) or (
+        isinstance(event, ChallengerPromoted) and event.prediction_id is None
     )
-    if last is None:
-        return replaced, first
-    rebuilt_at, rebuilt = knowing[last]
-    # Nobody needs these any more: a version between them and the rebuild is made again from what is left.
-    replaced += [
-        (seq, structs.replace(event, state=rebuilt.state))
-        for seq, event in knowing[:last]
-        if isinstance(event, ModelRebuilt) or event.to >= rebuilt.since
-    ]
+
+
+async def _rises(journal: Journal, live: Live, events: list[Recorded]) -> dict[int, int]:
+    """By how much each of the conditional events among these has raised the version."""
+    wanted = {each.seq for each in events if is_conditional(each.event)}
+    since = min((each.event.since for each in events if isinstance(each.event, ModelRebuilt)), default=0)
+    rises: dict[int, int] = {}
+    milestone = await journal.milestone(live.model.name, since - 1) if wanted and since else None
+    if milestone is None:
+        return rises
+    model, turns = await model_at(milestone), Turns()
+    with suppress(Trimmed):  # then no replay begins there any more
+        async for page in pages(journal, milestone):
+            if model is None:
+                model, page = await made_by(page[0].event), page[1:]
+            if is_large(model):
+                await beside_the_loop(apply_all, model, page, wanted, rises)
+                continue
+            for recorded in page:
+                apply_all(model, [recorded], wanted, rises)
+                await turns.give()
+            if len(rises) == len(wanted):
+                break
+    return rises
+
+
+def apply_all(
+    model: Model, events: Iterable[Recorded], wanted: Container[int], rises: dict[int, int]
+) -> None:
+    """Apply events, and note by how much those that are wanted raise the version."""
+    for recorded in events:
+        if recorded.seq in wanted:
+            rises[recorded.seq] = rise_by(model, recorded.event)
+        model.apply(recorded.event)
+
+
+def replacements(
+    events: Iterable[Recorded], going: Container[int], rises: dict[int, int]
+) -> tuple[list[tuple[int, AnyEvent]], int]:
+    """What takes the places of events from the first that goes on, and which of them has made the model without them;
+    0 if none has. `rises`: by how much the conditional ones among them have raised the version."""
+    replaced: list[tuple[int, AnyEvent]] = []
+    others: list[Recorded] = []
+    for each in events:
+        if each.seq in going:
+            replaced.append((each.seq, erased(each.event)))
+        else:
+            others.append(each)
+    rebuilds = [(each.seq, each.event) for each in others if isinstance(each.event, ModelRebuilt)]
+    if not rebuilds:
+        return replaced, 0
+    rebuilt_at, rebuilt = rebuilds[-1]
+    since = min(event.since for _, event in rebuilds)
+    for each in others:
+        if each.seq >= rebuilt_at:
+            break
+        event = each.event
+        if isinstance(event, ModelRebuilt) or (isinstance(event, ModelRolledBack) and event.to >= since):
+            # Nobody needs its state any more: a version between it and the rebuild is made again from what is left.
+            replaced.append((each.seq, structs.replace(event, state=rebuilt.state)))
+        elif is_conditional(event) and each.seq in rises:
+            replaced.append((each.seq, structs.replace(event, rises=rises[each.seq])))
     return replaced, rebuilt_at
 
 

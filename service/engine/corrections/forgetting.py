@@ -66,19 +66,21 @@ class Forgetting:
     async def forget(self, name: str, tag: str) -> Forgotten:
         """Begin to forget. The rest is done in the background, and taken up again after a kill."""
         check_text("tag", tag, TAG_CHARS_MAX)
-        live = await self._fleet.get(name)
+        await self._fleet.get(name)
         eraser = self._journal.eraser
         if eraser is None:
             raise ForgetUnsupported(
                 "a journal on a cluster cannot forget: void the rounds, and see docs/scaling.md for their bytes"
             )
         await self._locks.acquire(name)
-        live.pins += 1
         try:
-            self._fleet.check_loaded(live)
-            return await self._forget(eraser, live, tag)
+            live = await self._fleet.get(name)  # it may have been unloaded, or made anew, while this waited
+            live.pins += 1
+            try:
+                return await self._forget(eraser, live, tag)
+            finally:
+                live.pins -= 1
         finally:
-            live.pins -= 1
             self._locks.release(name)
 
     async def _forget(self, eraser: Eraser, live: Live, tag: str) -> Forgotten:

@@ -27,6 +27,8 @@ class Piece(msgspec.Struct):
     """Some events, and whether to play them and all that came since the last `play`."""
 
     events: list[AnyEvent]
+    gone: list[int] = []
+    """Which of them, by their places here, are to be as if they had never been."""
     play: bool = False
     waiting: list[Prediction] = []
     """Predictions that wait after these events and were not told of before."""
@@ -46,12 +48,14 @@ def run() -> None:
     task = read_message(Task)
     world = RightWorld(task.start)
     events: list[AnyEvent] = []
+    gone: set[int] = set()
     while cast(BufferedReader, sys.stdin.buffer).peek(1):
         piece = read_message(Piece)
+        gone |= {len(events) + place for place in piece.gone}
         events += piece.events
         if piece.play:
-            world.play(events, piece.waiting, task.until)
-            events = []
+            world.play(events, piece.waiting, task.until, gone)
+            events, gone = [], set()
             write_message(Report(None if piece.wanted is None else world.state(piece.wanted)))
 
 

@@ -13,15 +13,7 @@ from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, mo
 from service.engine.jobs.worker import JobLimits, Worker, frame
 from service.engine.model.model import Model
 from service.errors import InvalidRequest, JournalUnavailable
-from service.events import (
-    AnyEvent,
-    Prediction,
-    PredictionVoided,
-    RoundCorrected,
-    RoundErased,
-    RoundLearned,
-    RoundRevealed,
-)
+from service.events import Prediction
 from service.journal.protocol import Journal, Milestone
 
 
@@ -44,18 +36,6 @@ async def milestone_before(journal: Journal, model: Model, version: int) -> Mile
             return milestone
         version = spoilt_since - 1
     return None
-
-
-def erased(event: AnyEvent) -> AnyEvent:
-    """What stands in the place of an event whose content is forgotten: as many versions, and counts of corrections."""
-    match event:
-        case RoundCorrected():
-            return RoundCorrected(event.model, event.at, "", "", None, None, event.version)
-        case PredictionVoided():
-            return PredictionVoided(event.model, event.at, "")
-        case RoundRevealed() | RoundLearned():
-            return RoundErased(event.model, event.at, 1)
-    return event
 
 
 class Replay:
@@ -104,7 +84,7 @@ class Replay:
         wanted = [each.prediction_id for each in all_waiting]
         self._told = set(wanted)
         await self._send_events(seq)
-        await self._worker.send(frame(Piece([], True, new, wanted if is_wanted else None)))
+        await self._worker.send(frame(Piece([], [], True, new, wanted if is_wanted else None)))
         report = await self._worker.receive(Report)
         if report.is_outdated:
             raise Outdated
@@ -120,8 +100,8 @@ class Replay:
                 raise Trimmed
             page = [recorded for recorded in page if recorded.seq <= seq]
             if page:
-                events = [erased(each.event) if each.seq in self._erasing else each.event for each in page]
-                await self._worker.send(frame(Piece(events)))
+                gone = [place for place, each in enumerate(page) if each.seq in self._erasing]
+                await self._worker.send(frame(Piece([each.event for each in page], gone)))
                 self.seq = page[-1].seq
                 continue
             # The servers of a cluster may not all have the newest events yet.
@@ -158,9 +138,13 @@ async def right_model(
     try:
         seq = live.seq
         milestone = await milestone_before(journal, live.model, version)
+        fleet.check_loaded(live)  # else it may be that of another model of this name
         if milestone is None:
             return None
-        replay = await Replay.start(journal, milestone, limits, until=version)
+        amended = live.model.amended
+        # What is forgotten may still be waiting to be erased.
+        erasing = frozenset(amended.erasing or ()) if amended is not None else frozenset()
+        replay = await Replay.start(journal, milestone, limits, until=version, erasing=erasing)
         try:
             model = Model.from_bytes(await replay.state(seq, ()))
         finally:

@@ -81,21 +81,31 @@ class Rebuilds:
     async def _rebuild(self, name: str) -> None:
         try:
             async with self._turn:
-                live = await self._fleet.get(name)
-                live.pins += 1
-                try:
-                    while _is_unfinished(live):
-                        while _is_due(live):
-                            await self._once(live)
-                        await self._erase(live)
-                finally:
-                    live.pins -= 1
+                # One that was deleted meanwhile may have been made anew, and be due as well.
+                while not await self._finished(await self._fleet.get(name)):
+                    pass
         except UnknownModel:
             return  # deleted meanwhile
         except Exception as error:
             detail = error.detail if isinstance(error, NovikoffError) else repr(error)
             log.error("no rebuild of %s: %s", name, detail, extra={"model": name})
             self._due_at[name] = monotonic() + AGAIN_SECONDS
+
+    async def _finished(self, live: Live) -> bool:
+        """Do all that there is to do for a model; False if it was deleted before that."""
+        live.pins += 1
+        try:
+            while _is_unfinished(live):
+                while _is_due(live):
+                    await self._once(live)
+                await self._erase(live)
+        except Exception:
+            if self._fleet.loaded.get(live.model.name) is live:
+                raise
+            return False  # whatever it met came of that
+        finally:
+            live.pins -= 1
+        return True
 
     async def _once(self, live: Live) -> None:
         """Rebuild with the corrections that there are now, unless the model changes in a way that needs a new start."""
@@ -104,6 +114,7 @@ class Rebuilds:
         through, since = amended.recorded, min(amended.due)
         seq, waiting = live.seq, list(live.pending.values())
         milestone = await milestone_before(self._journal, live.model, since - 1)
+        self._fleet.check_loaded(live)  # else it may be that of another model of this name
         if milestone is None:
             raise VersionGone(since - 1, live.model.version)
         erasing = frozenset(amended.erasing or ())

@@ -268,13 +268,14 @@ class Live:
         """
         model, seq, state = self.model, self.seq, self.model.state()
         name, life, version = model.name, self.life, model.version
+        needed = None if model.amended is None else model.amended.needed
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
         self.since_snapshot = 0
         self.unsaved_seconds = 0.0
 
         def encoded() -> Snapshot:
             began = perf_counter()
-            snapshot = Snapshot(name, life, seq, version, encode_state(state), outcomes.tobytes())
+            snapshot = Snapshot(name, life, seq, version, encode_state(state), outcomes.tobytes(), needed)
             self.snapshot_seconds = perf_counter() - began
             return snapshot
 

@@ -97,6 +97,8 @@ class Past:
         return model
 
     def _keep(self, key: Key, model: Model) -> None:
+        if key in self._kept:  # two have made it at the same time
+            return
         self._kept[key] = model
         self._kept_bytes += bytes_in_memory(model)
         while len(self._kept) > KEPT_MAX or self._kept_bytes > KEPT_BYTES_MAX:

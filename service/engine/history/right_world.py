@@ -7,7 +7,7 @@ promotions by hand. What the fold decides by itself, such as promotions by evide
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from msgspec import structs
 
@@ -16,9 +16,11 @@ from service.engine.model.block_fold import first_rounds
 from service.engine.model.model import Model, model_from
 from service.events import (
     AnyEvent,
+    ChallengerPromoted,
     DriftDetected,
     Label,
     ModelCreated,
+    ModelFitted,
     ModelImported,
     ModelRebuilt,
     ModelRolledBack,
@@ -57,6 +59,18 @@ def _as_it_was(prediction: Prediction) -> ServedAgain:
     return ServedAgain(p.prediction_id, p.at, p.served, p.score, p.version, p.updates, p.certainty)
 
 
+def erased(event: AnyEvent) -> AnyEvent:
+    """What stands in the place of an event whose content is forgotten: as many versions, and counts of corrections."""
+    match event:
+        case RoundCorrected():
+            return RoundCorrected(event.model, event.at, "", "", None, None, event.version)
+        case PredictionVoided():
+            return PredictionVoided(event.model, event.at, "")
+        case RoundRevealed() | RoundLearned():
+            return RoundErased(event.model, event.at, 1)
+    return event
+
+
 class Outdated(Exception):
     """What comes next leads back to where this world has been already: it has to be played from the start again."""
 
@@ -81,14 +95,17 @@ class RightWorld:
         return len(self._versions)
 
     def play(
-        self, events: Sequence[AnyEvent], waiting: Sequence[Prediction] = (), until: int | None = None
+        self,
+        events: Sequence[AnyEvent],
+        waiting: Sequence[Prediction] = (),
+        until: int | None = None,
+        gone: Container[int] = (),
     ) -> None:
         """Play the next events. `waiting` are the predictions that wait after them.
 
-        With `until`, only up to where the model really was at that version.
+        With `until`, only up to where the model really was at that version. `gone` are the places of events that are to
+        be as if they had never been.
         """
-        if self._labels is None:
-            self._labels = labels_in(events)
         begins = self._begins = self._played
         if self._start is None and not begins:
             self.model, self._was = model_from(events[0]), model_from(events[0])
@@ -97,6 +114,9 @@ class RightWorld:
             if not isinstance(event, ModelCreated | ModelImported):
                 self._was.apply(event)
             self._versions.append(self._was.version)
+        events = [erased(event) if place in gone else event for place, event in enumerate(events)]
+        if self._labels is None:
+            self._labels = labels_in(events)
         to_serve, to_keep = self._agenda(events, begins, waiting)
         ends = len(events) if until is None else bisect_right(self._versions, until) - begins
         for at, event in enumerate(events[:ends]):
@@ -192,6 +212,8 @@ class RightWorld:
                 self._again.pop(event.prediction_id, None)
             case RoundRevealed() if (again := self._again.pop(event.prediction_id, None)) is not None:
                 event = with_served(event, again)
+            case ModelFitted() | ChallengerPromoted():
+                event = structs.replace(event, rises=None)  # it is taken, or not, by what is so here
             case ModelRolledBack() if (state := self._kept.pop(at - self._begins, None)) is not None:
                 event = structs.replace(event, state=state)
         model.apply(event)

@@ -96,9 +96,9 @@ def rise_by(model: Model, event: AnyEvent) -> int:
         case RoundRevealed() | RoundLearned() | ModelReset() | ModelRolledBack():
             return 1
         case ModelFitted():
-            return int(model.takes(event))
+            return int(model.takes(event)) if event.rises is None else event.rises
         case ChallengerPromoted():
-            return int(model.promotes(event))
+            return int(model.promotes(event)) if event.rises is None else event.rises
         case ModelRebuilt():
             return int(model.takes_rebuilt(event))
         case RoundErased():

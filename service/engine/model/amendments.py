@@ -73,6 +73,14 @@ class Amendments:
         """Whether there is anything to be done for it."""
         return self.is_due or self.erasing is not None
 
+    @property
+    def needed(self) -> int | None:
+        """The version from which a rebuild that is due has to begin, or an older one; None if none is due."""
+        if not self.due:
+            return None
+        before = min(self.due) - 1
+        return min([before, *(first - 1 for first, _ in self.spans if first <= before)])
+
     def record(self, event: RoundCorrected) -> None:
         self.recorded += 1
         self.due.append(event.version)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from service.engine.model.amendments import Amendments
 from service.engine.model.block_fold import learn_block
@@ -61,6 +62,11 @@ class Model(ModelState):
             self._take_rebuilt(event)
             return None
         self.updated_at = event.at
+        if isinstance(event, ModelFitted | ChallengerPromoted) and event.rises is not None:
+            version = self.version
+            self.apply(replace(event, rises=None))
+            self.version = version + event.rises
+            return None
         match event:
             case RoundRevealed():
                 if self.amended is not None:

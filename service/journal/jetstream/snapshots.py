@@ -119,23 +119,23 @@ class Snapshots:
             kept = KeptSnapshot(snapshot.seq, snapshot.version, parts, voided_through)
             snapshots = [*pointer.snapshots, kept]
             moved = Pointer(
-                self._thinned(snapshots, len(snapshot.state)),
+                self._thinned(snapshots, len(snapshot.state), snapshot.needed),
                 [*pointer.pages, page][-PAGES_MAX:],
                 max(pointer.trimmed_through, life if life in self._incomplete else 0),
                 pointer.blobs_below,
                 pointer.blobs_at,
             )
-            trimmed = self._trimmed(moved, now)
+            trimmed = self._trimmed(moved, now, snapshot.needed)
             ack = await self._publisher.publish(s.pointer(life), encode(trimmed), expected=revision)
             if ack.stored:
                 self._incomplete.discard(life)
                 await self._purge_unreferenced(life, [*snapshots], [*pointer.pages, page], pointer, trimmed)
                 return
 
-    def _trimmed(self, pointer: Pointer, now: int) -> Pointer:
+    def _trimmed(self, pointer: Pointer, now: int, needed: int | None) -> Pointer:
         """The pointer without the pages of events that are to be trimmed: too many and too old."""
         newest = pointer.snapshots[-thinning.NEWEST_KEPT :]
-        version = newest[-1].version - self._events_kept_max
+        version = thinning.goes_through(newest[-1].version, self._events_kept_max, needed)
         due = [
             page
             for page in pointer.pages
@@ -152,9 +152,12 @@ class Snapshots:
         snapshots = [kept for kept in pointer.snapshots if kept.seq >= last.through]
         return Pointer(snapshots, pointer.pages[len(due) :], last.through, below, at)
 
-    def _thinned(self, snapshots: list[KeptSnapshot], state_bytes: int) -> list[KeptSnapshot]:
+    def _thinned(
+        self, snapshots: list[KeptSnapshot], state_bytes: int, needed: int | None
+    ) -> list[KeptSnapshot]:
         room = thinning.room_for(state_bytes, self._history_bytes_max)
-        return [snapshots[place] for place in thinning.kept([kept.version for kept in snapshots], room)]
+        versions = [kept.version for kept in snapshots]
+        return [snapshots[place] for place in thinning.kept(versions, room, needed)]
 
     async def _purge_unreferenced(
         self, life: int, snapshots: list[KeptSnapshot], pages: list[KeptPage], old: Pointer, new: Pointer

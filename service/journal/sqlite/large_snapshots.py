@@ -25,7 +25,7 @@ def sealed(snapshot: Snapshot) -> SnapshotRecord:
     s = snapshot
     state = seal_snapshot(s.state, s.life, s.seq)
     outcomes = seal_outcomes(s.outcomes, s.life, s.seq, s.version)
-    return SnapshotRecord(s.life, s.seq, s.version, state, outcomes)
+    return SnapshotRecord(s.life, s.seq, s.version, state, outcomes, s.needed)
 
 
 def whole_state(connection: sqlite3.Connection, life: int, seq: int, state: bytes) -> bytes:

@@ -97,9 +97,12 @@ class Leavings:
         while self._lives and most > 0:
             life = self._lives[0]
             for statement, weight in _SLICES:
-                rows = max(1, most // weight)
-                most -= self._execute(statement, (life, rows)).rowcount * weight
-                if most <= 0:
-                    return
+                rows = removed = 0
+                while removed == rows:  # then there may be more of them
+                    if most <= 0:
+                        return
+                    rows = max(1, most // weight)
+                    removed = self._execute(statement, (life, rows)).rowcount
+                    most -= removed * weight
             self._execute("DELETE FROM ended WHERE life = ?", (life,))
             del self._lives[0]

@@ -73,6 +73,7 @@ class SnapshotRecord(msgspec.Struct, array_like=True, tag="snapshot"):
     version: int
     state: bytes
     outcomes: bytes
+    needed: int | None = None
 
 
 class PartRecord(msgspec.Struct, array_like=True, tag="part"):

@@ -30,7 +30,8 @@ class SnapshotsKept:
         size = len(newest.state) or self._parts_bytes(model, newest.seq)
         usable = [row for row in rows[: -thinning.NEWEST_KEPT] if row[0] >= trimmed_through]
         usable += rows[-thinning.NEWEST_KEPT :]
-        places = thinning.kept([version for _, version in usable], thinning.room_for(size, self._bytes_max))
+        room = thinning.room_for(size, self._bytes_max)
+        places = thinning.kept([version for _, version in usable], room, newest.needed)
         stay = {usable[place][0] for place in places}
         for seq, _ in rows:
             if seq not in stay:

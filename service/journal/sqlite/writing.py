@@ -28,6 +28,7 @@ from service.journal.sqlite.records import (
 from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
 from service.journal.sqlite.snapshots_kept import SnapshotsKept
 from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
+from service.journal.thinning import goes_through
 
 LIVES_KNOWN_MAX = 100_000
 FORGOTTEN_MAX = 1_000  # expired predictions that are removed at a time
@@ -229,7 +230,8 @@ class Writing:
             "INSERT OR REPLACE INTO outcome VALUES (?,?,?,?)",
             (model, snapshot.seq, snapshot.version, snapshot.outcomes),
         )
-        trimmed_through = self._trimming.through(model, snapshot.version - self._events_kept_max)
+        goes = goes_through(snapshot.version, self._events_kept_max, snapshot.needed)
+        trimmed_through = self._trimming.through(model, goes)
         self._snapshots_kept.thin(snapshot, trimmed_through)
         self._execute("UPDATE model SET newest = max(newest, ?) WHERE id = ?", (snapshot.seq, model))
         self._execute(f"{SEAL_MODEL} WHERE id = ?", (model,))

@@ -53,7 +53,7 @@ class Stream:
         """The label that comes first, and the right one: None if the round is not to count."""
         label = self.chance.choice(self.labels)
         drawn = self.chance.random()
-        return label, None if drawn < 0.05 else self.chance.choice(self.labels) if drawn < 0.3 else label
+        return label, None if drawn < 0.1 else self.chance.choice(self.labels) if drawn < 0.3 else label
 
     def step(self) -> None:
         worlds, chance = self.worlds, self.chance
@@ -81,7 +81,10 @@ class Stream:
         elif drawn < 0.95:
             self.put_right(some=True)
             worlds.rebuild()
-        elif drawn < 0.96 and worlds.wrong.contest is not None:
+            worlds.erase()
+        elif drawn < 0.97:
+            worlds.fit()
+        elif drawn < 0.985 and worlds.wrong.contest is not None:
             former = worlds.wrong.settings["champion"]
             if worlds.wrong.settings.get("challengers"):
                 (name,) = worlds.wrong.settings["challengers"]
@@ -91,7 +94,12 @@ class Stream:
 
     def put_right(self, *, some: bool) -> None:
         """Correct what is wrong still, or some of it, and now and then what was right."""
-        for name, (_, now, right) in self.worlds.done.items():
+        never = [
+            name for name, (_, now, right) in self.worlds.done.items() if now is not None and right is None
+        ]
+        if never and self.chance.random() < 0.5:
+            self.worlds.forget(never)
+        for name, (_, now, right) in list(self.worlds.done.items()):
             if now is not None and now != right and not (some and self.chance.random() < 0.5):
                 if right is not None and self.chance.random() < 0.1:
                     self.worlds.correct(name, self.chance.choice(self.labels))
@@ -105,12 +113,15 @@ class Stream:
     seed=790231092
 )  # predictions from before the start wait, and rounds between them and a rebuild are void
 @example(seed=890717645)
+@example(seed=31)  # a fit after the round that brought its first class, which is forgotten
+@example(seed=56)  # a promotion after a rollback whose state is replaced
 def test_a_rebuilt_model_is_to_the_bit_what_it_would_be(kind: str, seed: int) -> None:
     stream = Stream(kind, seed)
     for _ in range(40):
         stream.step()
     stream.put_right(some=False)
     stream.worlds.rebuild()
+    stream.worlds.erase()
     stream.worlds.assert_the_same()
     # What waited during the rebuild counts against what would have been served, too.
     for name in list(stream.worlds.waiting):

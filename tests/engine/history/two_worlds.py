@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
+from service.engine.corrections.erasing import replacements
 from service.engine.history.right_world import RightWorld
 from service.engine.history.stepping import rise_by, step
 from service.engine.model.block_fold import first_rounds, table_of
@@ -13,6 +14,7 @@ from service.engine.model.model import Model
 from service.events import (
     AnyEvent,
     ModelCreated,
+    ModelFitted,
     ModelRebuilt,
     ModelReset,
     ModelRolledBack,
@@ -21,10 +23,14 @@ from service.events import (
     PredictionVoided,
     RoundCorrected,
     RoundLearned,
+    RoundRevealed,
     RoundsLearned,
+    TagErased,
+    TagForgotten,
     revealed,
 )
 from service.journal.codec import decode_event, encode, encode_state
+from service.journal.protocol import Recorded
 from tests.doctoring import NOW
 
 OF_ITS_OWN = ("version", "updated_at", "amended")
@@ -108,6 +114,15 @@ class TwoWorlds:
             self.rights[self.wrong.version + count] = right.to_bytes()
         self.apply(event, event)
 
+    def fit(self) -> None:
+        """The weights of a job, which had them from a copy of the model."""
+        model = self.wrong
+        features, classifier = (encode_state(part.state()) for part in (model.features, model.classifier))
+        labels = list(model.labels.values)
+        self.both(
+            ModelFitted("m", self.now(), "job", labels, features, classifier, {}, model.champion_number)
+        )
+
     def void(self, name: str) -> None:
         self.waiting.pop(name)
         self.apply(PredictionVoided("m", self.now(), name), None)
@@ -152,16 +167,55 @@ class TwoWorlds:
         self.apply(RoundCorrected("m", self.now(), key, name, label, former, version), None)
         self.done[name] = version, label, right
 
+    def forget(self, names: list[str]) -> None:
+        """Finished rounds of a tag, none of which the right world has."""
+        going = [
+            place
+            for place, event in enumerate(self.events)
+            if (isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id in names)
+            or (isinstance(event, RoundCorrected) and event.corrects in names)
+        ]
+        before = next(at for place, at, _ in reversed(self.good_snapshots()) if place <= min(going))
+        self.apply(TagForgotten("m", self.now(), going, len(names), before + 1), None)
+        for name in names:
+            del self.done[name]
+
+    def good_snapshots(self) -> list[tuple[int, int, bytes | None]]:
+        """Those that no rebuild has replaced."""
+        amended = self.wrong.amended
+        return [each for each in self.snapshots if amended is None or amended.spoils(each[1]) is None]
+
+    def erase(self) -> None:
+        """As the service does it, once the model is rebuilt."""
+        amended = self.wrong.amended
+        if amended is None or amended.erasing is None:
+            return
+        going, before = set(amended.erasing), self.versions()
+        recorded = [Recorded(place, event) for place, event in enumerate(self.events)]
+        rises = {at: before[at] - before[at - 1] for at in range(1, len(before))}
+        replaced, rebuilt_at = replacements(recorded[min(going) :], going, rises)
+        for place, event in replaced:
+            self.events[place] = decode_event(encode(event))
+        self.snapshots = [each for each in self.snapshots if not min(going) <= each[0] - 1 < rebuilt_at]
+        self.apply(TagErased("m", self.now(), amended.forgettings), None)
+        assert self.versions()[:-1] == before
+
+    def versions(self) -> list[int]:
+        """The version after each event, by what the journal has."""
+        model = Model(self.events[0])  # type: ignore[arg-type]
+        versions = [model.version]
+        for event in self.events[1:]:
+            model.apply(event)
+            versions.append(model.version)
+        assert model.to_bytes() == self.wrong.to_bytes()
+        return versions
+
     def save(self) -> None:
         self.snapshots.append((len(self.events), self.wrong.version, self.wrong.to_bytes()))
 
     def start_before(self, version: int) -> tuple[int, bytes | None]:
         """The newest snapshot from before a version that no rebuild has replaced."""
-        amended = self.wrong.amended
-        for place, at, state in reversed(self.snapshots):
-            if at <= version and (amended is None or amended.spoils(at) is None):
-                return place, state
-        raise AssertionError("the first is always good")
+        return next((place, state) for place, at, state in reversed(self.good_snapshots()) if at <= version)
 
     def world_since(self, version: int, until: int | None = None) -> Model:
         place, state = self.start_before(version)
@@ -179,7 +233,8 @@ class TwoWorlds:
         through, since = amended.recorded, min(amended.due)
         place, state = self.start_before(since - 1)
         world = RightWorld(state)
-        world.play(self.events[place:], [wrong for wrong, _ in self.waiting.values()])
+        gone = {at - place for at in amended.erasing or ()}
+        world.play(self.events[place:], [wrong for wrong, _ in self.waiting.values()], gone=gone)
         event = ModelRebuilt(
             "m", self.now(), self.wrong.place, through, since, world.state(self.waiting.keys())
         )

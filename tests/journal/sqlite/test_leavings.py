@@ -101,6 +101,18 @@ def test_what_a_kill_has_left_is_found_at_the_next_start(journal: Journal) -> No
     assert journal.rows() == {}
 
 
+@pytest.mark.parametrize("budget", [1, 33, 40, 70, 400])
+def test_every_snapshot_of_a_deleted_model_goes_however_large_the_slices(
+    journal: Journal, budget: int
+) -> None:
+    rows = [(1, seq, b"state") for seq in range(2, 22)]
+    journal.connection.executemany("INSERT INTO snapshot VALUES (?,?,?)", rows)
+    journal.writing.commit([DeathRecord(1)])
+    while journal.writing.leavings:
+        journal.writing.leavings.remove(budget)
+    assert journal.rows() == {}
+
+
 def test_nothing_of_a_deleted_model_is_found(journal: Journal) -> None:
     with closing(open_reader(journal.path)) as reader:
         assert reading.find(reader, "p999") and reading.find(reader, "w")

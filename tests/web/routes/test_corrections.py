@@ -204,3 +204,15 @@ def test_older_versions_and_the_history_have_the_right_labels(service: Service, 
     correct(service, f"{name}-2", label_of(2))
     rebuilt(service, name)
     assert substance(service, name) == substance(service, twin)
+
+
+def test_a_model_that_is_made_anew_amid_a_rebuild_is_rebuilt_too(service: Service, name: str) -> None:
+    service.create(name)
+    lived(service, name, {})
+    correct(service, f"{name}-8", -1)
+    service.client.delete(f"/models/{name}")  # while the process of its rebuild starts
+    service.create(name)
+    service.learn(name, [1.0, 2.0], -1, id=f"{name}-anew")
+    assert correct(service, f"{name}-anew", 1)["rebuilding"]
+    rebuilt(service, name)
+    assert service.get(f"/stats/{name}?fields=confusion")["confusion"]["matrix"] == [[0, 0], [0, 1]]
