@@ -22,6 +22,7 @@ from service.journal.codec import decode_event, encode
 from service.journal.protocol import Recorded
 from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.sealing import SEAL_MODEL, add_functions, seal_event
+from tests.otlp import Receiver
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
@@ -269,6 +270,20 @@ def test_lines_name_the_trace_that_a_request_belongs_to(spoiled: Start) -> None:
     service.stop()
     told = [(line.get("trace_id"), line.get("span_id")) for line in lines_of(service) if "exception" in line]
     assert told == [(trace_id, span_id)] * 4 + [(None, None)] * 2 * len(bad)
+
+
+def test_with_an_otlp_endpoint_lines_name_the_span_of_the_service_itself(spoiled: Start) -> None:
+    receiver = Receiver()
+    service = spoiled(log_format="json", otlp_endpoint=receiver.url, otlp_share=0, otlp_seconds_max=60)
+    trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    headers = {"traceparent": f"00-{trace_id}-{span_id}-01"}
+    assert service.client.get("/models", headers=headers).status_code == 500
+    service.stop()
+    receiver.close()
+    (span,) = receiver.spans
+    assert span.parent_id == span_id and span.is_error
+    told = [(line.get("trace_id"), line.get("span_id")) for line in lines_of(service) if "exception" in line]
+    assert told == [(trace_id, span.span_id)]
 
 
 def test_what_clients_sent_is_in_the_log_only_if_asked_for(spoiled: Start) -> None:
