@@ -1,5 +1,6 @@
 """With an OTLP endpoint each request leaves a span there, and whatever the endpoint does, requests do not notice."""
 
+import json
 import os
 import re
 import subprocess
@@ -217,6 +218,23 @@ def test_an_endpoint_that_is_down_or_refuses_is_told_in_the_log_and_counted(
     assert service.stop() == 0
     assert "spans were dropped: the OTLP endpoint did not take them" in "".join(service.log)
     assert "Traceback" not in "".join(service.log)
+
+
+def test_with_an_otlp_endpoint_lines_name_the_span_of_the_service_itself(
+    spoiled: Callable[..., Service],
+) -> None:
+    receiver = Receiver()
+    service = spoiled(log_format="json", otlp_endpoint=receiver.url, otlp_share=0, otlp_seconds_max=60)
+    trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    headers = {"traceparent": f"00-{trace_id}-{span_id}-01"}
+    assert service.client.get("/models", headers=headers).status_code == 500
+    service.stop()
+    receiver.close()
+    (span,) = receiver.spans
+    assert span.parent_id == span_id and span.is_error
+    lines = map(json.loads, service.log)
+    told = [(line.get("trace_id"), line.get("span_id")) for line in lines if "exception" in line]
+    assert told == [(trace_id, span.span_id)]
 
 
 WITHOUT_THE_EXTRA = """
