@@ -10,9 +10,10 @@ WORKDIR /build
 COPY deploy/build-requirements.txt ./
 RUN python -m venv /builder \
     && /builder/bin/python -m pip install --no-cache-dir --require-hashes --requirement build-requirements.txt
-# What Arrow columns and the export to ONNX need. Without it the image is half as large: --build-arg EXTRAS=
-ARG EXTRAS="arrow onnx"
-COPY deploy/requirements.txt deploy/requirements-arrow.txt deploy/requirements-onnx.txt ./
+# What Arrow columns, the export to ONNX and spans need. Without it the image is half as large: --build-arg EXTRAS=
+ARG EXTRAS="arrow onnx otel"
+COPY deploy/requirements.txt deploy/requirements-arrow.txt deploy/requirements-onnx.txt \
+    deploy/requirements-otel.txt ./
 RUN for extra in ${EXTRAS}; do cat "requirements-${extra}.txt" || exit 1; done >> requirements.txt \
     && /builder/bin/python -m pip wheel --no-cache-dir --require-hashes --no-deps --no-build-isolation \
         --wheel-dir /needed --requirement requirements.txt \

@@ -118,7 +118,7 @@ $(VENV)/.generator: $(VENV)/.made tests/web/routes/generator.txt
 # The page is tested in a real browser, the alerts by a real Prometheus, and syncs are let fail by a little C: a machine
 # without one of them is told, and its tests are skipped, or fail with CI=true.
 $(VENV)/.programs: $(VENV)/.made
-	@for program in chromium prometheus cc haproxy nginx; do \
+	@for program in chromium prometheus cc haproxy nginx caddy; do \
 	    command -v $$program >/dev/null && continue; \
 	    case $$program in cc) packages="gcc libc6-dev" ;; nginx) packages=nginx-light ;; *) packages=$$program ;; esac; \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

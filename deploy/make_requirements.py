@@ -15,7 +15,7 @@ PYTHON = "3.13"
 """The image's."""
 EXTRAS = "nats,simd"
 """What every image has beside the service itself."""
-MORE = ("arrow", "onnx")
+MORE = ("arrow", "onnx", "otel")
 """What an image can have, in files of their own: the Dockerfile's argument EXTRAS."""
 MACHINES = ("x86_64", "aarch64")
 SYSTEMS = ("manylinux_2_36", "manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")

@@ -79,6 +79,30 @@ class Settings(BaseSettings):
         description="how long requests under way may take once the service is told to stop",
     )
 
+    otlp_endpoint: str = Field(
+        "",
+        pattern=r"^(https?://[^\s]+)?$",
+        description="where a span of each request is sent, by OTLP over HTTP, as `http://host:4318`; empty: nowhere",
+    )
+    otlp_share: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="the part of requests without a `traceparent` that get a span; those with one say it themselves",
+    )
+    otlp_spans_max: int = Field(
+        20_000,
+        ge=1,
+        le=1_000_000,
+        description="spans that may wait to be sent, of at most 1 KB each; more are dropped and counted",
+    )
+    otlp_seconds_max: float = Field(
+        5.0,
+        gt=0,
+        le=600,
+        description="how long it may take to send some, and those that are left when the service stops",
+    )
+
     connections_max: int = Field(
         10_000,
         ge=1,

@@ -113,7 +113,12 @@ def test_compose_confines_the_service_and_gives_it_time_to_stop() -> None:
 
 def test_the_image_installs_every_extra_by_version_and_hash() -> None:
     installed: dict[str, str] = {}
-    for name in ("requirements.txt", "requirements-arrow.txt", "requirements-onnx.txt"):
+    for name in (
+        "requirements.txt",
+        "requirements-arrow.txt",
+        "requirements-onnx.txt",
+        "requirements-otel.txt",
+    ):
         text = (ROOT / "deploy" / name).read_text()
         installed |= re.findall(
             r"^([a-z0-9-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE
@@ -122,7 +127,7 @@ def test_the_image_installs_every_extra_by_version_and_hash() -> None:
     assert {name for name, version in installed.items() if version != known.get(name)} == set()
     assert {canonicalize_name(requirement.name) for requirement in declared(dev=False)} <= installed.keys()
     (default,) = [rest for word, rest in instructions() if word == "ARG" and rest.startswith("EXTRAS=")]
-    assert default == 'EXTRAS="arrow onnx"'
+    assert default == 'EXTRAS="arrow onnx otel"'
 
 
 def health_checks() -> dict[str, list[str]]:

@@ -29,6 +29,8 @@ TOP_LEVEL = {
 }  # fmt: skip
 COMES_WITH = {"starlette": "fastapi", "pydantic-core": "pydantic"}
 """What we import though another dependency brings it, in the version that suits that one."""
+SHARED = {"opentelemetry": ["opentelemetry-sdk"]}
+"""Names that several distributions share, and the one of them that we ask for."""
 
 
 def files() -> Iterator[Path]:
@@ -101,7 +103,7 @@ def imported(folder: str) -> set[str]:
                 found |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.split(".")[0])
-    owners = packages_distributions()
+    owners = packages_distributions() | SHARED
     foreign = found - sys.stdlib_module_names - {"novikoff", "service", "tests", "bench"}
     return {canonicalize_name(owners.get(name, [name])[0]) for name in foreign}
 

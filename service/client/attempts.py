@@ -61,7 +61,7 @@ class Attempts(Generic[Answer]):
         if isinstance(cause, httpx.DecodingError):
             raise self._not_understood(cause) from cause
         words = str(cause) or type(cause).__name__
-        error = Unreachable(f"no answer to {self._call.method} {self._call.path}: {words}")
+        error = Unreachable(f"no answer to {self._call.method} {self._call.path}{_place(cause)}: {words}")
         error.__cause__ = cause
         if self._call.repeatable or isinstance(cause, NEVER_SENT):
             return self._pause(error, 0.0)
@@ -97,3 +97,12 @@ def retry_after_seconds(header: str | None) -> float:
         return max(0.0, (parsedate_to_datetime(header or "") - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError):
         return 0.0
+
+
+def _place(cause: httpx.RequestError) -> str:
+    """Where the request was sent, without a path or whatever is secret in an address."""
+    try:
+        url = cause.request.url
+    except RuntimeError:  # it never became one
+        return ""
+    return f" at {url.scheme}://{url.netloc.decode()}"

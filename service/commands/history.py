@@ -19,6 +19,7 @@ from service.commands.console import (
     service_url,
 )
 from service.commands.replay.progress import plain_bar
+from service.engine.names import check_name
 
 FORMATS = {".parquet": "arrow", ".arrow": "arrow", ".ndjson": "ndjson", ".jsonl": "ndjson"}
 """By the end of a file's name, what the service is asked for. Parquet is written here, so that rows can be counted."""
@@ -46,6 +47,7 @@ def history(
         form = FORMATS.get(to.suffix)
         if form is None:
             raise CommandFailed(f"{to}: the name has to end with {', '.join(FORMATS)}")
+        check_name("model", model)
         total = client.get_model(model).version - (from_version or 0)
         parts = client.history_bytes(
             model, format=form, from_version=from_version, to_version=to_version, since=since, until=until

@@ -32,7 +32,9 @@ async def connected(url: str | None, key: str | None, data: Path | None) -> Asyn
 
 @asynccontextmanager
 async def _own_service(data: Path, *, durability: str | None) -> AsyncIterator[AsyncClient]:
-    app = create_app(load_settings(data=data, durability=durability), guarded=False)
+    # Its requests are no client's: they leave no spans.
+    settings = load_settings(data=data, durability=durability, otlp_endpoint="")
+    app = create_app(settings, guarded=False)
     async with (
         app.router.lifespan_context(app),  # the transport would not run it
         AsyncClient("http://in-process", transport=httpx.ASGITransport(app)) as client,

@@ -19,6 +19,7 @@ from service.commands.console import (
     service_key,
     service_url,
 )
+from service.engine.names import check_name
 
 
 class Form(StrEnum):
@@ -39,6 +40,7 @@ def export_model(
 ) -> None:
     """Write all that a model is to a file: settings, weights, statistics."""
     with report_failures(), Client(service_url(url), key=service_key(key, key_file)) as client:
+        check_name("model", model)
         exported = client.export_model(model, format=format)
         if to is None:
             sys.stdout.buffer.write(exported)
@@ -58,6 +60,7 @@ def import_model(
     with report_failures(), Client(service_url(url), key=service_key(key, key_file)) as client:
         export = _read(file)
         name = model or _name(file, export)
+        check_name("model", name)
         info = client.import_model(name, export)
         err.print(f"{info.model}: version {info.version}, made from {file}", soft_wrap=True)
 

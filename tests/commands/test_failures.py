@@ -80,6 +80,17 @@ def test_an_address_or_a_key_that_cannot_be_one_is_told(table: Path, command: tu
     assert "key" in said(*arguments, "--url", "http://127.0.0.1:9", "--key", "gr\u00fcn")
 
 
+@pytest.mark.parametrize(
+    "command", [("export",), ("history", "-o", "x.jsonl"), ("replay", "TABLE", "--model")]
+)
+def test_a_name_that_would_be_another_path_is_refused_as_a_name(
+    table: Path, command: tuple[str, ...], service: Service
+) -> None:
+    arguments = [str(table) if each == "TABLE" else each for each in command]
+    told = said(*arguments, "a/b", "--url", service.url)
+    assert told.startswith("model: must be 1 to 128 letters")
+
+
 def test_another_program_at_the_address_is_told(service: Service) -> None:
     with FaultyProxy(service, "another program") as proxy:
         assert "is not one of Novikoff's" in said("top", "--once", "--url", proxy.url)

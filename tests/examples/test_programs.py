@@ -1,5 +1,6 @@
 """The programs in examples/ run as they are, against a real service, and show what they promise to show."""
 
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ PROGRAMS = Path(__file__).parents[2] / "examples"
 def output_of(program: str, service: Service, *more: str) -> str:
     done = subprocess.run(
         [sys.executable, PROGRAMS / program, "--url", service.url, *more],
+        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
         capture_output=True,
         text=True,
         timeout=100,
@@ -83,3 +85,11 @@ def test_consumers_that_are_killed_learn_each_message_once(service: Service, nat
     assert number(r"delivered (\d+) times", said) > 120 == number(r"learned (\d+) times", said)
     stats = service.stats("example-consumer-loop")
     assert stats["rounds"] == {"predicted": 120, "revealed": 120, "pending": 0, "expired": 0}
+
+
+def test_a_copy_in_mlflow_tells_what_the_service_tells(service: Service, tmp_path: Path) -> None:
+    places = ("--tracking", f"sqlite:///{tmp_path}/mlflow.db", "--artifacts", str(tmp_path / "artifacts"))
+    said = output_of("mlflow_model.py", service, *places)
+    assert re.search(r"logged as models:/\S+", said) and list((tmp_path / "artifacts").rglob("model.onnx"))
+    assert "200 of 200 labels are the same" in said
+    assert number(r"differ by (\S+) at most", said) < 1e-4

@@ -7,27 +7,22 @@ import re
 import resource
 import signal
 import socket
-import sqlite3
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
 import httpx
 import pytest
-from msgspec import structs
 
 from service.engine.model.model import Model
 from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
-from service.journal.codec import decode_event, encode
 from service.journal.protocol import Recorded
-from service.journal.seals import SEAL_BYTES
-from service.journal.sqlite.sealing import SEAL_MODEL, add_functions, seal_event
 from tests.running import Service, problem_of
 from tests.waiting import eventually
 
 Start = Callable[..., Service]
 
-SECRET = "secret-41"
+SECRET = "secret-41"  # as in conftest.py
 
 
 def lines_of(service: Service) -> list[dict[str, Any]]:
@@ -38,38 +33,6 @@ def lines_of(service: Service) -> list[dict[str, Any]]:
         assert line["level"] in ("debug", "info", "warning", "error", "critical")
         assert line["logger"] and line["message"]
     return found
-
-
-@pytest.fixture
-def spoiled(start: Start) -> Callable[..., Service]:
-    """Starts services whose model `m` cannot predict, for a reason that nobody foresaw and that quotes a secret.
-
-    Nor can they list their models.
-    """
-
-    def start_spoiled(**settings: object) -> Service:
-        service = start(**settings)
-        service.learn("m", [1.0], 1)
-        service.learn("another", [1.0], 1)
-        service.stop()
-        connection = sqlite3.connect(service.data / "journal.sqlite")
-        connection.execute("DELETE FROM snapshot")
-        (body,) = connection.execute("SELECT body FROM event WHERE seq = 1").fetchone()
-        created = decode_event(body[:-SEAL_BYTES])
-        assert isinstance(created, ModelCreated) and created.model == "m"
-        settings = created.settings | {"bias_value": SECRET, "learner": {"algorithm": "pa"}}
-        spoilt = encode(structs.replace(created, settings=settings))
-        connection.execute("UPDATE event SET body = ? WHERE seq = 1", (seal_event(spoilt, 1, 1, None, 0),))
-        connection.execute("DELETE FROM event WHERE seq > 1 AND model = 1")
-        add_functions(connection)
-        connection.execute("UPDATE model SET settings = ?, newest = 1 WHERE id = 1", (encode({}),))
-        connection.execute(SEAL_MODEL)
-        connection.commit()
-        connection.close()
-        service.log.clear()
-        return service.start()
-
-    return start_spoiled
 
 
 def test_a_start_and_a_stop_are_a_line_each(start: Start) -> None:

@@ -36,12 +36,13 @@ from service.commands.replay.rounds import Rounds
 from service.commands.replay.source import Source
 from service.commands.replay.survey import Survey
 from service.commands.target import connected
+from service.engine.names import check_name
 
 INTERRUPTED = 130
 
 NOTE = (
-    "Each row was predicted before it was learned. Errors are in truth `between` the two at 95 % confidence,"
-    " however often one looks. `against` is in points, + errs more, 95 % for all together; ? is too few rows to tell."
+    "Each row was predicted before it was learned. Errors are in truth `between` the two at 95% confidence,"
+    " however often one looks. `against` is in points, + errs more, 95% for all together; ? is too few rows to tell."
 )
 
 
@@ -110,6 +111,7 @@ def replay(
             fast = True  # nothing is kept that a second run could meet
         if fast and one_by_one:
             raise CommandFailed("--fast and --one-by-one are opposites")
+        check_name("model", model)
         plan = Plan(model, _settings(settings), delay, fast, one_by_one, resume, run, plot)
         with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
             asyncio.run(_run(plan, source, connection, interrupt))

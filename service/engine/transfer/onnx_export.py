@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from service.engine.model.model import Model
 from service.errors import InvalidRequest
 from service.learning.export import export_sklearn
@@ -29,6 +31,8 @@ def export_onnx(model: Model) -> bytes:
     if len(coefficients) == 1:  # one row speaks for the second class: the operator wants one for each
         coefficients = [[-weight for weight in coefficients[0]], coefficients[0]]
         intercepts = [-intercepts[0], intercepts[0]]
+        if model.settings["tie"] == linear["classes_"][1]:
+            intercepts[0] = _just_below(intercepts[0])  # the operator gives ties to the first class
     labels = _labels(linear["classes_"])
     kind = TensorProto.STRING if "classlabels_strings" in labels else TensorProto.INT64
     node = helper.make_node(
@@ -56,6 +60,16 @@ def export_onnx(model: Model) -> bytes:
     made = helper.make_model(graph, producer_name="novikoff", opset_imports=opsets, ir_version=8)
     content: bytes = made.SerializeToString()
     return content
+
+
+def _just_below(number: float) -> float:
+    """The next smaller one in single precision; of numbers next to 0 one that no runtime takes for 0.
+
+    >>> _just_below(1.0), _just_below(0.0) < 0
+    (0.9999999403953552, True)
+    """
+    single = np.float32(number)
+    return float(min(np.nextafter(single, np.float32(-np.inf)), single - np.finfo(np.float32).tiny))
 
 
 def _labels(classes: list[Any]) -> dict[str, list[Any]]:

@@ -31,9 +31,10 @@ class Traffic:
 class Watched:
     """A `send` that remembers the status."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, *, status: int = 500) -> None:
+        """`status`: that of a request which gets no answer."""
         self._send = send
-        self.status = 500
+        self.status = status
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":

@@ -25,6 +25,7 @@ from service.turns import Turns
 from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
+from service.web.http.spans import Spans
 from service.web.http.traffic import Traffic
 
 
@@ -44,6 +45,7 @@ class Collector:
         journal: Journal,
         traffic: Traffic,
         pauses: LoopPauses,
+        spans: Spans,
         *,
         models_max: int,
         queue_events_max: int,
@@ -53,6 +55,7 @@ class Collector:
         self._journal = journal
         self._traffic = traffic
         self._pauses = pauses
+        self._spans = spans
         self._models_max = models_max
         self._queue_events_max = queue_events_max
         self._budgets = budgets
@@ -75,6 +78,7 @@ class Collector:
         yield from self._of_requests()
         yield from self._of_loop()
         yield from self._of_budgets()
+        yield from self._of_spans()
 
     def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
         pending = sum(len(live.pending) for live in loaded)
@@ -141,6 +145,15 @@ class Collector:
             most.add_metric([name], budget.bytes_max)
         yield used
         yield most
+
+    def _of_spans(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "novikoff_spans_sent", "Spans that the OTLP endpoint took.", self._spans.sent
+        )
+        dropped = CounterMetricFamily("novikoff_spans_dropped", "Spans that were dropped.", labels=["reason"])
+        dropped.add_metric(["queue"], self._spans.dropped_at_once)
+        dropped.add_metric(["endpoint"], self._spans.dropped_unsent)
+        yield dropped
 
     def _of_loop(self) -> Iterator[Metric]:
         pauses = HistogramMetricFamily(

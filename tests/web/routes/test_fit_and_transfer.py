@@ -219,6 +219,20 @@ def test_scikit_learn_loads_an_export(service: Service, name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("tie", [-1, 1])
+def test_an_onnx_export_breaks_ties_as_the_model_does(service: Service, name: str, tie: int) -> None:
+    service.create(name, tie=tie)
+    service.learn(name, [0.0, 0.0], -tie)  # a mistake: only the bias learns
+    service.learn(name, [1.0, 0.0], tie)
+    tied = [[x, y] for x in (-2.0, -1.0, 0.0, 1.0, 2.0) for y in (0.0, 1.0)]
+    content = service.client.get(f"/models/{name}/export?format=onnx").content
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    predicted, _ = session.run(None, {"features": np.array(tied, np.float32)})
+    answers = [service.predict(name, x) for x in tied]
+    assert 0.0 in {answer["score"] for answer in answers}
+    assert predicted.tolist() == [answer["label"] for answer in answers]
+
+
 @pytest.mark.parametrize("labels", [["bad", "good"], [-1, 1], ["a", "b", "c"]])
 def test_onnxruntime_runs_an_export(service: Service, name: str, labels: list[Any]) -> None:
     rng = np.random.default_rng(3)
