@@ -8,7 +8,7 @@ import { ago, count, dateTime, percent } from "./format.js";
 const COLUMNS = [
   { title: "Model", kind: "name", sort: "name" },
   { title: "Trend", kind: "spark" },
-  { title: "Recent error", kind: "recent", note: "exponentially weighted error rate" },
+  { title: "Recent error", kind: "recent", sort: "ewma_error_rate", note: "exponentially weighted error rate" },
   { title: "Error rate", kind: "rate", sort: "error_rate" },
   { title: "Mistakes", kind: "mistakes", sort: "mistakes" },
   { title: "Rounds", kind: "rounds", sort: "rounds" },
