@@ -216,7 +216,7 @@ def tagged(connection: sqlite3.Connection, life: int, tag: str) -> list[str]:
 def summary(connection: sqlite3.Connection, model: str) -> Summary | None:
     """Also of a line that is damaged, so that its model can be deleted."""
     row = _look_up(connection, "model", MODEL_COLUMNS, model, lambda _: None, "name")
-    return Summary(row[1], row[0], *row[5:11], row[12]) if row else None
+    return Summary(row[1], row[0], *row[5:11], *row[12:]) if row else None
 
 
 def unsummarised(connection: sqlite3.Connection) -> list[str]:
