@@ -41,6 +41,8 @@ class ModelFitted(Event, frozen=True, tag="fitted"):
     result: dict[str, Any]
     learner: int = 0
     """The number of the champion that it was made for: that of a model without challengers is 0."""
+    round: int | None = None
+    """How many rounds had been revealed when it was written: for people. None if an older program has written it."""
 
 
 class DimensionFixed(Event, frozen=True, tag="dimension"):
