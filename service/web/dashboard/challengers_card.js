@@ -41,7 +41,7 @@ class Line {
 
   constructor(name, promote) {
     this.#promote = promote
-      ? h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(name) }, "Promote")
+      ? h("button", { type: "button", "data-needs": "admin", "aria-label": `Promote ${name}`, onclick: () => promote(name) }, "Promote")
       : null;
     const head = h("th", { scope: "row" }, promote ? name : `${name} (serves)`);
     this.element = h("tr", { class: promote ? null : "leads" }, head, this.#cells, h("td", {}, this.#promote));

@@ -70,7 +70,7 @@ class Fleet {
   #list = h(
     "div",
     { class: "fleet" },
-    h("div", { class: "page-head fleet-head" }, h("h1", { tabindex: "-1" }, "Models"), h("a", { class: "new-link", href: "#/new" }, "New model")),
+    h("div", { class: "page-head fleet-head" }, h("h1", { tabindex: "-1" }, "Models"), h("a", { class: "new-link", href: "#/new", "data-needs": "admin" }, "New model")),
     this.#tiles.element,
     this.#attention.element,
     h(

@@ -68,6 +68,8 @@ class ModelView {
     const trail = new TrailCard(name);
     const whatIf = new WhatIfCard(name, settings);
     for (const card of [trying, trail, settings, whatIf]) card.element.classList.add("of-now");
+    trying.element.dataset.needs = "write";
+    whatIf.element.dataset.needs = "admin";
     this.#weights = weights;
     this.#versions = new VersionsBar(name, (stats) => this.#draw(stats ?? this.#stats));
     this.#cards = [
@@ -194,7 +196,12 @@ class Header {
   #stats = null;
 
   constructor(name, back) {
-    this.#inbox = h("a", { href: `#/models/${encodeURIComponent(name)}/labels` }, "Label predictions");
+    this.#inbox = h(
+      "a",
+      { href: `#/models/${encodeURIComponent(name)}/labels` },
+      h("span", { "data-needs": "write" }, "Label predictions"),
+      h("span", { "data-lacks": "write" }, "What waits for labels"),
+    );
     this.element = h(
       "div",
       { class: "page-head" },
