@@ -64,6 +64,7 @@ def test_challengers_are_compared_with_their_champion_and_with_other_models(
     words = page.get_by_text(f"No line for {name}/arow, {name}/same")
     expect(words).to_contain_text("of a challenger no curve is kept")
     page.get_by_role("button", name=f"Leave out {name}/same").click()
+    page.get_by_label("Add a model or model/challenger").fill(f"{name}/")
     expect(page.locator(f'#compare-offers option[value="{name}/same"]')).to_be_attached()
     page.get_by_label("Add a model or model/challenger").fill(other)
     page.keyboard.press("Enter")

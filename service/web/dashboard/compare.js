@@ -5,7 +5,7 @@ import { Chart, Legend } from "./chart.js";
 import { MOST, compareAddress, entrantOf, offersFor, readEntrants } from "./compare_entrants.js";
 import { differing, figuresOf, withoutCurve } from "./compare_figures.js";
 import { EMPTY_ROUNDS, topOf, trailingRate, windowOf } from "./curve.js";
-import { h, longName, setText, table } from "./dom.js";
+import { card, h, longName, setText, table } from "./dom.js";
 import { count, percent, percentTick, plural, shortCount } from "./format.js";
 import { Feed } from "./feed.js";
 import { showState } from "./live.js";
@@ -51,6 +51,11 @@ class Compare {
   });
   #figures = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Statistics" });
   #settings = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Settings that differ" });
+  #cards = [
+    card("Error over rounds", "", this.#legend.element, this.#chart.element, this.#undrawn),
+    card("Statistics", "", this.#figures),
+    card("Settings that differ", "", this.#settings),
+  ];
   #offer = new Throttle(() => this.#loadOffers(), 200);
   #read = new Throttle(() => this.#load(), EVERY_MS);
   #feed = new Feed("feed?models=", (event) => event !== "refused" && this.#read.ask(), showState);
@@ -65,6 +70,7 @@ class Compare {
       this.#offers,
       h("button", { type: "submit" }, "Add"),
     );
+    for (const each of this.#cards) each.hidden = true;
     main.replaceChildren(
       h(
         "div",
@@ -79,9 +85,7 @@ class Compare {
         this.#error,
         this.#chips,
         this.#words,
-        h("section", { class: "card", "aria-label": "Error over rounds" }, this.#legend.element, this.#chart.element, this.#undrawn),
-        h("section", { class: "card", "aria-label": "Statistics" }, this.#figures),
-        h("section", { class: "card", "aria-label": "Settings that differ" }, this.#settings),
+        ...this.#cards,
       ),
     );
     this.#feed.start();
@@ -160,6 +164,9 @@ class Compare {
   }
 
   #show() {
+    const [, , ofSettings] = this.#cards;
+    for (const each of this.#cards) each.hidden = !this.#shown.length;
+    ofSettings.hidden = this.#shown.length < 2;
     this.#draw();
     const heads = this.#shown.map(({ text }) => `#${text}`);
     this.#figures.replaceChildren(table("Statistics of each", ["", ...heads], rows(figuresOf(this.#shown))));
@@ -167,7 +174,7 @@ class Compare {
     this.#settings.replaceChildren(
       differs.length
         ? table("Settings that differ", ["Setting", ...heads], rows(differs))
-        : h("p", { class: "help" }, this.#shown.length > 1 ? "Their settings are the same." : ""),
+        : h("p", { class: "help" }, "Their settings are the same."),
     );
   }
 

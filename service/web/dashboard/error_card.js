@@ -11,6 +11,7 @@ import { Marks } from "./marks.js";
 
 /** What the interval means. */
 export function intervalInWords({ error_rate_interval: interval, rounds }) {
+  if (!rounds.revealed) return "No rounds yet: the line begins with the first labels.";
   if (!interval) return "";
   if (interval.low <= 0 && interval.high >= 1)
     return "So few rounds do not tell yet how large the chance of a mistake is.";

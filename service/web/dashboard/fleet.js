@@ -70,7 +70,13 @@ class Fleet {
   #list = h(
     "div",
     { class: "fleet" },
-    h("div", { class: "page-head fleet-head" }, h("h1", { tabindex: "-1" }, "Models"), h("a", { class: "new-link", href: "#/new", "data-needs": "admin" }, "New model")),
+    h(
+      "div",
+      { class: "page-head fleet-head" },
+      h("h1", { tabindex: "-1" }, "Models"),
+      h("a", { class: "first-link", href: "#/compare" }, "Compare"),
+      h("a", { href: "#/new", "data-needs": "admin" }, "New model"),
+    ),
     this.#tiles.element,
     this.#attention.element,
     h(

@@ -56,6 +56,7 @@ export class FleetTable {
   }
 
   showSort(sort, isReversed) {
+    this.element.dataset.sort = sort;
     const ways = ["ascending", "descending"];
     const way = ways[Number((sort === "name") === isReversed)];
     for (const [by, head] of this.#heads) {

@@ -67,7 +67,8 @@ class ModelView {
     const trying = new TryCard(name, weights, settings);
     const trail = new TrailCard(name);
     const whatIf = new WhatIfCard(name, settings);
-    for (const card of [trying, trail, settings, whatIf]) card.element.classList.add("of-now");
+    const manage = new ManageCard(name);
+    for (const card of [trying, trail, settings, whatIf, manage]) card.element.classList.add("of-now");
     trying.element.dataset.needs = "write";
     whatIf.element.dataset.needs = "admin";
     this.#weights = weights;
@@ -89,7 +90,7 @@ class ModelView {
       new DelayCard(),
       trail,
       settings,
-      new ManageCard(name),
+      manage,
     ];
     const path = `feed?${new URLSearchParams({ model: name })}`;
     this.#feed = new Feed(path, (event, data) => this.#frame(event, data), showState);

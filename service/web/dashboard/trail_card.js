@@ -138,7 +138,7 @@ function row({ seq, kind, at, ...event }) {
     { class: isWrong ? "wrong" : null },
     h("td", {}, count(seq)),
     h("td", {}, h("time", { datetime: at }, dateTime(at))),
-    h("td", {}, kind.replaceAll("_", " "), event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
+    h("td", {}, `${kind.replaceAll("_", " ")} `, event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
     h("td", {}, isRound ? text(event.label) : null),
     h("td", {}, isRound && "served" in event ? text(event.served) : null),
     h("td", {}, KINDS[kind]?.(event) ?? ""),
