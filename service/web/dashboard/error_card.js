@@ -35,7 +35,7 @@ export class ErrorCard {
   #chart = new Chart((from, to) => this.#range.choose(from, to));
   #legend = new Legend();
   #words = h("p", { class: "words" });
-  #unmarked = h("p", { class: "words" });
+  #unmarked = h("p", { class: "help" });
   #marks;
   #stats = null;
   element = card(

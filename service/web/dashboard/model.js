@@ -161,7 +161,7 @@ class ModelView {
         "over all rounds",
         "labels served wrong",
         "labels revealed",
-        "times the weights moved",
+        "weights moved",
         stats.rounds.expired ? `${count(stats.rounds.expired)} expired` : "wait for a label",
       ],
     );
