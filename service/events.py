@@ -44,6 +44,8 @@ class ModelFitted(Event, frozen=True, tag="fitted"):
     rises: int | None = None
     """By how much it has raised the version; None if that is told by what came before it. It is so no longer once some
     of that is erased."""
+    round: int | None = None
+    """How many rounds had been revealed when it was written: for people. None if an older program has written it."""
 
 
 class DimensionFixed(Event, frozen=True, tag="dimension"):

@@ -167,6 +167,8 @@ class Summary:
     """Predictions that wait for their labels."""
     expired: int
     """Predictions whose labels came too late or never."""
+    ewma_error_rate: float | None = None
+    """The recent error; None before the first reveal, and in summaries of versions that did not keep it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +190,8 @@ class Page:
     prefix: str = ""
     """Only models whose names begin with it."""
     sort: str = "name"
-    """`name` (from a to z), or `rounds`, `mistakes`, `error_rate`, `pending`, `updated_at` (largest first, equal ones
-    by name)."""
+    """`name` (from a to z), or `rounds`, `mistakes`, `error_rate`, `ewma_error_rate`, `pending`, `updated_at` (largest
+    first, equal ones by name). Where a summary has no `ewma_error_rate`, its `error_rate` stands for it."""
     after: tuple[Any, str] | None = None
     """`Listed.key` and the name of the last line of the page before; None for the first page."""
     limit: int = 100

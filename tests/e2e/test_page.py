@@ -282,6 +282,14 @@ def test_two_thousand_models_are_searched_sorted_and_paged(start: Start, open_pa
     page.get_by_role("button", name="Rounds").click()
     expect(links.first).not_to_have_text(re.compile("-0777$"))
     expect(page.get_by_role("columnheader", name="Rounds")).to_have_attribute("aria-sort", "ascending")
+    for _ in range(2):
+        service.predict("user-0042", [1.0])
+    for head, first in (("Recent error", "-0777$"), ("Pending", "^user-0042$")):
+        for way in ("descending", "ascending"):
+            page.get_by_role("button", name=head).click()
+            expect(page.get_by_role("columnheader", name=head)).to_have_attribute("aria-sort", way)
+            found = expect(links.first)
+            (found.to_have_text if way == "descending" else found.not_to_have_text)(re.compile(first))
     page.get_by_role("searchbox").fill("USER-09")
     expect(page.locator(".range")).to_have_text("1 to 50 of those found")
     with page.expect_request(lambda asked: "/feed?models=user-0777" in asked.url):

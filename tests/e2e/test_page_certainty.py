@@ -169,7 +169,9 @@ def test_a_model_without_reveals_says_what_is_not_known_yet(
     service.create(name, labels=LABELS, coverage=0.9, ask="auto")
     service.predict(name, [1.0])
     page = open_model(service, name, open_page)
-    expect(words(page, "Error over rounds")).to_have_text("")
+    expect(words(page, "Error over rounds")).to_have_text(
+        "No rounds yet: the line begins with the first labels."
+    )
     expect(words(page, RELIABILITY)).to_have_text(
         [
             "No label that was served with a probability has been revealed yet.",

@@ -2,12 +2,16 @@
 
 import random
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
 from tests.e2e.pages import Open, card, expect
+from tests.golden.archives import FILES, unpack
+from tests.golden.fleet import OPENED_WITH
 from tests.running import Service
 from tests.waiting import eventually
 
@@ -130,12 +134,16 @@ def test_the_chart_goes_over_time_too_with_marks_where_things_happened(
     page = open_page(service, f"#/models/{name}", timezone_id="Asia/Tokyo")
     shown = card(page, "Error over rounds")
     chart, marks = shown.locator(".chart"), shown.locator(".mark title")
-    expect(marks).to_have_text(["reset, 0"])
+    rounds = service.stats(name)["rounds"]["revealed"]
+    expect(marks).to_have_text([f"fit, {rounds:,}", "reset, 0"])
+    told = f"a job trained it on a set of examples, round {rounds:,}"
+    expect(card(page, "Audit trail")).to_contain_text(told)
+    assert service.get(f"/models/{name}/events?kinds=fitted")["events"][0]["round"] == rounds
     shown.get_by_role("button", name="Time").press("Enter")
     words = shown.get_by_role("group", name="Part of the chart").get_by_role("status")
     one = r"\d+ \w+ \d{4}, \d\d:\d\d:\d\d GMT\+9"
     expect(words).to_have_text(re.compile(f"^{one} to {one}$"))
-    expect(marks).to_have_text([re.compile(f"^fit, {one}$"), re.compile(f"^reset, 0, {one}$")])
+    expect(marks).to_have_text([re.compile(f"^fit, {rounds:,}, {one}$"), re.compile(f"^reset, 0, {one}$")])
     assert asked(page) == {"axis": "time"}
     chart.press("ArrowRight")
     expect(chart.locator(".tip strong")).to_have_text(re.compile(one))
@@ -147,5 +155,16 @@ def test_the_chart_goes_over_time_too_with_marks_where_things_happened(
     expect(marks).to_have_count(0)
     expect(shown.get_by_role("button", name="Show all")).to_be_enabled()
     shown.get_by_role("button", name="Rounds").press("Enter")
-    expect(marks).to_have_text(["reset, 0"])
+    expect(marks).to_have_text([f"fit, {rounds:,}", "reset, 0"])
     assert asked(page) == {}
+
+
+def test_a_fit_by_a_version_that_noted_no_round_is_said_to_have_no_mark_over_rounds(
+    start: Callable[..., Service], open_page: Open, tmp_path: Path
+) -> None:
+    service = start(unpack(FILES / "stopped.tar.xz", tmp_path / "data"), **OPENED_WITH)
+    page = open_page(service, "#/models/fitted.two.standardize")
+    shown = card(page, "Error over rounds")
+    expect(shown).to_contain_text("1 fit or rollback is marked over time only: an older version")
+    expect(shown.locator(".mark")).to_have_count(0)
+    expect(card(page, "Audit trail")).to_contain_text("a job trained it on a set of examples")

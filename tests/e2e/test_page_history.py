@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.e2e.pages import Open, card, expect, percent, state, tile
-from tests.holders import Holder, good, lines_of
 from tests.running import Service
 
 Start = Callable[..., Service]
@@ -159,19 +158,3 @@ def test_features_of_words_can_be_standardized_by_a_press_of_a_button(
     shown.get_by_role("button", name="+ standardized").click()
     shown.get_by_role("button", name="Replay the history").click()
     expect(shown.locator("tbody tr")).to_have_count(2)
-
-
-def test_who_may_only_look_is_told_so(start: Start, name: str, open_page: Open) -> None:
-    reader, writer = Holder("reader", "read"), Holder("writer", "write")
-    service = start(api_keys=lines_of(reader, writer))
-    good(writer.at(service).learn(name, [1.0], 1))
-    page = open_page(service, f"#/models/{name}")
-    page.get_by_label("API key").fill(reader.secret)
-    page.keyboard.press("Enter")
-    shown = card(page, "What if")
-    shown.get_by_role("button", name="+ arow").click()
-    shown.get_by_role("button", name="Replay the history").click()
-    expect(shown).to_contain_text("This key may look at models, but not replay them")
-    expect(shown.get_by_role("button")).to_have_count(0)
-    assert all("401" in said or "403" in said for said in page.complaints)
-    page.complaints.clear()

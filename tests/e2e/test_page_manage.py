@@ -2,13 +2,9 @@
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.e2e.pages import Open, card, expect, state, tile
-from tests.holders import Holder, good, lines_of
+from tests.e2e.pages import Open, card, expect, tile
 from tests.running import Service
 
 
@@ -75,34 +71,4 @@ def test_a_model_is_reset_or_deleted_by_typing_its_name(service: Service, name: 
     expect(page.get_by_role("heading", level=1)).to_have_text("This model was deleted")
     assert service.client.get(f"/models/{name}").status_code == 404
     assert all("404" in said for said in page.complaints)  # cards may have been reading
-    page.complaints.clear()
-
-
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[tuple[Service, Holder]]:
-    """A service with keys, and a key that may only look."""
-    reader, owner = Holder("reader", "read", "acme-"), Holder("owner", "admin")
-    service = Service(tmp_path / "data", api_keys=lines_of(reader, owner)).start()
-    good(owner.at(service).learn("acme-m", [1.0], 1))
-    yield service, reader
-    service.close()
-
-
-def test_a_key_that_may_only_look_is_offered_nothing_else(
-    reader: tuple[Service, Holder], open_page: Open
-) -> None:
-    service, holder = reader
-    assert good(holder.at(service).get("/whoami")) == {"role": "read", "prefix": "acme-"}
-    page = open_page(service, "#/models/acme-m")
-    page.get_by_label("API key").fill(holder.secret)
-    page.keyboard.press("Enter")
-    expect(state(page)).to_have_text("Live")
-    expect(card(page, "Manage").get_by_role("button", name="Export")).to_be_visible()
-    expect(card(page, "Settings").locator("dd").first).to_be_visible()
-    page.goto(f"{service.url}/#/new")
-    expect(page.locator("main")).to_contain_text("The key that you use may not make models.")
-    page.go_back()
-    expect(tile(page, "Rounds")).to_have_text("1")
-    expect(card(page, "Manage").get_by_role("button")).to_have_text(["Export", "Statistics as CSV"])
-    assert all("401" in said for said in page.complaints)
     page.complaints.clear()

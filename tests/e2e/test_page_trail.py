@@ -72,7 +72,7 @@ def test_the_trail_is_filtered_by_kind_and_by_label(service: Service, name: str,
     trail.get_by_label("Kind").select_option("reset")
     resets = [each for each in events if each["kind"] == "reset"]
     expect(numbers(trail)).to_have_text(as_shown(resets))
-    expect(trail.locator("tbody tr").first.locator("td").nth(5)).to_have_text("back to the start")
+    expect(trail.locator("tbody tr").first.locator("td").nth(5)).to_have_text("back to the start, round 0")
     trail.get_by_label("Kind").select_option("All kinds")
     trail.get_by_label("Label", exact=True).select_option("spam")
     spam = [each for each in events if each.get("label") == "spam"]

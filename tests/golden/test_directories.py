@@ -26,6 +26,7 @@ def test_a_directory_of_version_0_1_0_gives_the_same_answers(
     data = unpack(FILES / f"{how_it_ended}.tar.xz", tmp_path / "data")
     service = start(data, **OPENED_WITH)
     assert_same(service, told["found"])
+    assert_is_listed_by_recent_error(service)
     assert service.stop() == 0
     assert_is_well(data)
     service.start()
@@ -36,6 +37,13 @@ def test_a_directory_of_version_0_1_0_gives_the_same_answers(
     assert_is_well(data)
     service.start()
     assert_same(service, told["left"])
+
+
+def assert_is_listed_by_recent_error(service: Service) -> None:
+    """0.1.0 did not keep it in the list of models."""
+    listed = service.get("/stats?sort=ewma_error_rate&limit=1000&fields=ewma_error_rate")["models"]
+    rates = [line["ewma_error_rate"] for line in listed if line["ewma_error_rate"] is not None]
+    assert rates == sorted(rates, reverse=True) and len(rates) > 10
 
 
 def assert_is_well(data: Path) -> None:

@@ -262,7 +262,8 @@ async def test_models_are_listed_by_the_numbers_of_their_summaries(opened: Calla
             await journal.append(created(name, at))
         assert await journal.unsummarised() == list(counts)
         summaries = [
-            Summary(name, 1 + i, 100 + i, r, m, m, 2, 1) for i, (name, (r, m)) in enumerate(counts.items())
+            Summary(name, 1 + i, 100 + i, r, m, m, 2, 1, {"a": 0.1, "b": 0.7}.get(name))
+            for i, (name, (r, m)) in enumerate(counts.items())
         ]
         await journal.save_summaries(summaries, through=5)
         assert await journal.unsummarised() == []
@@ -281,9 +282,11 @@ async def test_models_are_listed_by_the_numbers_of_their_summaries(opened: Calla
         assert await listed("rounds") == ["a", "b", "e", "d", "c"]
         assert await listed("mistakes") == ["a", "e", "d", "b", "c"]
         assert await listed("error_rate") == ["d", "a", "e", "b", "c"]
+        assert await listed("ewma_error_rate") == ["d", "b", "e", "a", "c"]
+        assert await journal.summary("b") == summaries[1] and await journal.summary("e") == summaries[4]
         assert await listed("updated_at") == ["e", "d", "c", "b", "a"]
         assert await listed("name") == await listed("pending") == ["a", "b", "c", "d", "e"]
-        for sort in ("rounds", "mistakes", "error_rate", "updated_at", "pending", "name"):
+        for sort in ("rounds", "mistakes", "error_rate", "ewma_error_rate", "updated_at", "pending", "name"):
             assert await listed(sort, is_reversed=True) == [*reversed(await listed(sort))]
             assert await listed(sort, "d") == ["d"] and await listed(sort, "x") == []
         await journal.append(learned(9, model="b"), 2)

@@ -29,6 +29,7 @@ def _damage(connection: sqlite3.Connection, number: int, live: Live, *, is_whole
             "name": model.name, "created_at": model.created_at, "settings": encode(model.settings),
             "updated_at": model.updated_at, "revealed": model.revealed, "mistakes": model.mistakes,
             "updates": model.updates, "expired": model.expired, "newest": live.seq,
+            "ewma_error_rate": model.statistics.ewma.error_rate,
         }  # fmt: skip
         if is_whole:
             values["voided_through"] = live.voided_through

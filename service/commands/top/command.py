@@ -20,6 +20,8 @@ class Sort(StrEnum):
     rounds = "rounds"
     mistakes = "mistakes"
     error_rate = "error_rate"
+    ewma_error_rate = "ewma_error_rate"
+    pending = "pending"
     updated_at = "updated_at"
     name = "name"
 

@@ -215,6 +215,7 @@ class Live:
             model.updates,
             len(self.pending),
             self.expired,
+            model.statistics.ewma.error_rate,
         )
 
     def report(self, now: int) -> dict[str, Any]:

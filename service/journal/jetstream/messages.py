@@ -119,6 +119,7 @@ class StoredSummary(msgspec.Struct, frozen=True, array_like=True):
     updates: int
     pending: int
     expired: int
+    ewma_error_rate: float | None = None
 
 
 class Unreadable(JournalUnavailable):

@@ -169,7 +169,8 @@ class SqliteJournal(Unshared):
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         rows = [
-            (s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.life) for s in summaries
+            (s.life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired, s.ewma_error_rate)
+            for s in summaries
         ]
         return self._submit(SummariesRecord(rows, through))
 

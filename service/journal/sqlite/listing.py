@@ -12,13 +12,16 @@ from service.journal.sqlite.sealing import MODEL_COLUMNS, check_model
 
 log = logging.getLogger(__name__)
 
+_ERROR_RATE = "CASE revealed WHEN 0 THEN -1.0 ELSE 1.0 * mistakes / revealed END"
+
 SORTS = {
     "name": "name",
     "rounds": "revealed",
     "mistakes": "mistakes",
     "updated_at": "updated_at",
     "pending": "pending",
-    "error_rate": "CASE revealed WHEN 0 THEN -1.0 ELSE 1.0 * mistakes / revealed END",
+    "error_rate": _ERROR_RATE,
+    "ewma_error_rate": f"coalesce(ewma_error_rate, {_ERROR_RATE})",
 }
 """What lists of models can be sorted by, as SQL; numbers largest first, equal ones by name."""
 

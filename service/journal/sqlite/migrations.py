@@ -8,7 +8,7 @@ import msgspec
 from service.events import ModelDeleted
 from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.leavings import ENDED_TABLE, PARTS_TABLE
-from service.journal.sqlite.sealing import SEAL_JOURNAL, SEAL_MODEL
+from service.journal.sqlite.sealing import SEAL_JOURNAL
 
 LARGEST_NUMBER = """
 SELECT max(
@@ -72,13 +72,21 @@ def _seal_every_row(connection: sqlite3.Connection) -> None:
         "UPDATE model SET newest = max(id, coalesce((SELECT max(e.seq) FROM event e WHERE e.model = id), 0),"
         " coalesce((SELECT max(s.seq) FROM snapshot s WHERE s.model = id), 0))"
     )
-    connection.execute(SEAL_MODEL)
+    connection.execute(
+        "UPDATE model SET digest = model_digest(id, name, created_at, settings, voided_through,"
+        " updated_at, revealed, mistakes, updates, pending, expired, newest)"
+    )
     connection.execute(SEAL_JOURNAL)
 
 
 def _make_room_for_slices(connection: sqlite3.Connection) -> None:
     connection.execute(ENDED_TABLE)
     connection.execute(PARTS_TABLE)
+
+
+def _list_by_recent_error(connection: sqlite3.Connection) -> None:
+    """The column is empty until a model is summarised again, so this takes no longer with many models."""
+    connection.execute("ALTER TABLE model ADD COLUMN ewma_error_rate REAL")
 
 
 def seal_derived(content: bytes) -> bytes:
@@ -95,7 +103,7 @@ def _content(sealed: object) -> bytes | None:
 
 STEPS = {
     1: _seal_what_is_derived, 2: _find_the_oldest_predictions, 3: _keep_the_numbering, 4: _seal_every_row,
-    5: _make_room_for_slices,
+    5: _make_room_for_slices, 6: _list_by_recent_error,
 }  # fmt: skip
 """What leads away from each version but the newest."""
 

@@ -143,7 +143,7 @@ def load(connection: sqlite3.Connection, model: str) -> StoredModel | None:
         row = model_row(connection, model)
         if row is None:
             return None
-        number, voided_through, newest = row[0], row[4], row[-1]
+        number, voided_through, newest = row[0], row[4], row[11]
         seq, state, tail = _state_and_tail(connection, number, model)
         if newest > max(seq, tail[-1].seq if tail else 0):
             raise Damaged(f"events of {model} are missing: there was one with the number {newest}")
@@ -216,7 +216,7 @@ def tagged(connection: sqlite3.Connection, life: int, tag: str) -> list[str]:
 def summary(connection: sqlite3.Connection, model: str) -> Summary | None:
     """Also of a line that is damaged, so that its model can be deleted."""
     row = _look_up(connection, "model", MODEL_COLUMNS, model, lambda _: None, "name")
-    return Summary(row[1], row[0], *row[5:11]) if row else None
+    return Summary(row[1], row[0], *row[5:11], *row[12:]) if row else None
 
 
 def unsummarised(connection: sqlite3.Connection) -> list[str]:

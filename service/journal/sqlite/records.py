@@ -86,9 +86,9 @@ class PartRecord(msgspec.Struct, array_like=True, tag="part"):
 
 
 class SummariesRecord(msgspec.Struct, array_like=True, tag="summaries"):
-    """Rows of updated_at, revealed, mistakes, updates, pending, expired, life."""
+    """Rows of life, updated_at, revealed, mistakes, updates, pending, expired, ewma_error_rate."""
 
-    rows: list[tuple[int, int, int, int, int, int, int]]
+    rows: list[tuple[int, int, int, int, int, int, int, float | None]]
     through: int | None
 
 

@@ -9,7 +9,7 @@ from service.journal.sqlite.migrations import migrate
 from service.journal.sqlite.sealing import add_functions
 
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 # `journal` has one row: which journal this is, empty until a directory takes it; and up to which sequence number none
 # is given again, even if no event has it. `numbered` is raised with every snapshot and every deleted model: until then
@@ -30,7 +30,7 @@ CREATE TABLE model (
     created_at INTEGER NOT NULL, settings BLOB NOT NULL, voided_through INTEGER NOT NULL DEFAULT 0,
     updated_at INTEGER NOT NULL, revealed INTEGER NOT NULL DEFAULT 0, mistakes INTEGER NOT NULL DEFAULT 0,
     updates INTEGER NOT NULL DEFAULT 0, pending INTEGER NOT NULL DEFAULT 0, expired INTEGER NOT NULL DEFAULT 0,
-    newest INTEGER NOT NULL DEFAULT 0, digest BLOB NOT NULL DEFAULT x''
+    newest INTEGER NOT NULL DEFAULT 0, digest BLOB NOT NULL DEFAULT x'', ewma_error_rate REAL
 );
 CREATE TABLE summarised (through INTEGER NOT NULL);
 INSERT INTO summarised VALUES (0);

@@ -241,11 +241,11 @@ class Writing:
 
     def _summarise(self, summaries: SummariesRecord) -> None:
         """Write what lists show of models, and how far each has come, which a load relies on."""
-        rows = [(*row, self._newest[row[-1]]) for row in summaries.rows if self._lives_on(row[-1])]
+        rows = [(*row, self._newest[row[0]]) for row in summaries.rows if self._lives_on(row[0])]
         self._connection.executemany(
-            "UPDATE model SET updated_at = ?1, revealed = ?2, mistakes = ?3, updates = ?4, pending = ?5, expired = ?6,"
-            " newest = ?8, digest = model_digest("
-            "  id, name, created_at, settings, voided_through, ?1, ?2, ?3, ?4, ?5, ?6, ?8) WHERE id = ?7",
+            "UPDATE model SET updated_at = ?2, revealed = ?3, mistakes = ?4, updates = ?5, pending = ?6, expired = ?7,"
+            " ewma_error_rate = ?8, newest = ?9, digest = model_digest("
+            "  id, name, created_at, settings, voided_through, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?8) WHERE id = ?1",
             rows,
         )
         if summaries.through is not None:

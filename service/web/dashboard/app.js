@@ -6,6 +6,7 @@ import { openInbox } from "./inbox.js";
 import { allowAsking, installKey } from "./key.js";
 import { openModel } from "./model.js";
 import { openNewModel } from "./new_model.js";
+import { learnRole } from "./role.js";
 
 const main = document.getElementById("main");
 
@@ -41,6 +42,7 @@ function show() {
   const isFirst = view === null;
   view?.close();
   allowAsking();
+  learnRole();
   if (name === undefined) {
     view = openFleet(main, query, (address) => (fleetAddress = address));
     document.title = "Novikoff";
@@ -82,5 +84,5 @@ document.addEventListener("keydown", (event) => {
 });
 
 window.addEventListener("hashchange", show);
-installKey(reopen);
+installKey(learnRole, reopen);
 show();

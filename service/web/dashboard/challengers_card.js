@@ -1,6 +1,7 @@
 // The leaderboard of a model with challengers: how each has fared beside the champion, the evidence, and a way to promote one.
 
 import { modelPath, postJson } from "./api.js";
+import { leagueAddress } from "./compare_entrants.js";
 import { card, h, setText, table } from "./dom.js";
 import { count, percent, plural, real } from "./format.js";
 
@@ -40,7 +41,7 @@ class Line {
 
   constructor(name, promote) {
     this.#promote = promote
-      ? h("button", { type: "button", "aria-label": `Promote ${name}`, onclick: () => promote(name) }, "Promote")
+      ? h("button", { type: "button", "data-needs": "admin", "aria-label": `Promote ${name}`, onclick: () => promote(name) }, "Promote")
       : null;
     const head = h("th", { scope: "row" }, promote ? name : `${name} (serves)`);
     this.element = h("tr", { class: promote ? null : "leads" }, head, this.#cells, h("td", {}, this.#promote));
@@ -58,11 +59,13 @@ export class ChallengersCard {
   #body = h("tbody");
   #words = h("p", { class: "words" });
   #problem = h("p", { class: "words", role: "alert" });
+  #compare = h("a", {}, "Compare them in columns");
   element = card(
     "Challengers",
     "wide challengers",
     h("div", { class: "scroll" }, table("The champion and its challengers", HEADS, this.#body)),
     this.#words,
+    h("p", { class: "words" }, this.#compare),
     this.#problem,
   );
 
@@ -89,6 +92,8 @@ export class ChallengersCard {
     this.#lines = kept;
     if (!isSame) this.#body.replaceChildren(...[...kept.values()].map(({ element }) => element));
     setText(this.#words, evidenceInWords(challengers));
+    this.#compare.hidden = !line.length;
+    this.#compare.href = leagueAddress(this.#model, challengers);
   }
 
   async #promote(challenger) {

@@ -5,7 +5,10 @@ import { ChartCursor } from "./chart_cursor.js";
 import { ChartDrag } from "./chart_drag.js";
 
 const MARGIN = { left: 46, right: 14, top: 14, bottom: 26 };
-const MARK_TEXT_WIDTH = 130;
+const MARK_ROWS = 3;
+const MARK_ROW_HEIGHT = 14;
+const MARK_CHAR_WIDTH = 6.5;
+const MARK_CHARS_MAX = 32;
 
 /** How far apart round numbers are of which about `about` fit into a range; not less than `least`. */
 export function stepOf(range, about = 4, least = 0) {
@@ -146,35 +149,32 @@ function line({ kind, points }, { x, y, inner }) {
   return group;
 }
 
-/** Each mark has its line; its text only where it does not cover the one after it, and else as a title. */
+/** Each mark has its line; its text in the first row where it covers no other, and where none is free only as a title. */
 function marksAt(marks, scale) {
-  let taken = Infinity;
-  return marks
-    .toReversed()
-    .map((mark) => {
-      const at = scale.x(mark.x);
-      const isFree = taken - at >= MARK_TEXT_WIDTH;
-      if (isFree) taken = at;
-      return markAt(mark, scale, isFree);
-    });
+  const { left, right } = scale.inner;
+  const rows = Array.from({ length: MARK_ROWS }, () => []);
+  const texts = s("g", { class: "mark-texts", "aria-hidden": "true" });
+  const groups = marks.toReversed().map((mark) => {
+    const at = scale.x(mark.x);
+    const isLate = at > (left + right) / 2;
+    const text = mark.text.length > MARK_CHARS_MAX ? `${mark.text.slice(0, MARK_CHARS_MAX - 1)}…` : mark.text;
+    const width = text.length * MARK_CHAR_WIDTH + 12;
+    const [from, to] = isLate ? [at - width, at] : [at, at + width];
+    const row = rows.findIndex((taken) => taken.every(([first, last]) => to < first || from > last));
+    rows[row]?.push([from, to]);
+    if (row >= 0) texts.append(markText({ at, isLate, row, text }, scale.inner));
+    return markLine(at, mark.title ?? mark.text, scale.inner);
+  });
+  return [...groups, texts]; // no line goes through a text
 }
 
-function markAt({ x: value, text, title = text }, { x, inner }, hasText) {
-  const at = x(value);
-  const near = at > (inner.left + inner.right) / 2;
-  return s(
-    "g",
-    { class: "mark" },
-    s("title", {}, title),
-    s("line", { x1: at, x2: at, y1: inner.top, y2: inner.bottom }),
-    hasText
-      ? s(
-          "text",
-          { x: at + (near ? -6 : 6), y: inner.top + 4, dy: "0.32em", "text-anchor": near ? "end" : "start" },
-          text,
-        )
-      : null,
-  );
+function markLine(at, title, { top, bottom }) {
+  return s("g", { class: "mark" }, s("title", {}, title), s("line", { x1: at, x2: at, y1: top, y2: bottom }));
+}
+
+function markText({ at, isLate, row, text }, { top }) {
+  const y = top + 4 + row * MARK_ROW_HEIGHT;
+  return s("text", { x: at + (isLate ? -6 : 6), y, dy: "0.32em", "text-anchor": isLate ? "end" : "start" }, text);
 }
 
 /** A small line without axes, for a row of a table. */

@@ -1,19 +1,20 @@
-// Several models beside each other: their errors in one chart, their statistics in columns, and what their settings differ in.
+// Models and challengers beside each other: their errors in one chart, their statistics in columns, and what their
+// settings differ in.
 
-import { getJson, modelPath } from "./api.js";
 import { Chart, Legend } from "./chart.js";
-import { differing, figuresOf } from "./compare_figures.js";
+import { MOST, compareAddress, entrantOf, offersFor, readEntrants } from "./compare_entrants.js";
+import { differing, figuresOf, withoutCurve } from "./compare_figures.js";
 import { EMPTY_ROUNDS, topOf, trailingRate, windowOf } from "./curve.js";
-import { h, longName, setText, table } from "./dom.js";
+import { card, h, longName, setText, table } from "./dom.js";
 import { count, percent, percentTick, plural, shortCount } from "./format.js";
 import { Feed } from "./feed.js";
 import { showState } from "./live.js";
 import { refusal } from "./notice.js";
 import { Throttle } from "./timing.js";
 
-const MOST = 8;
 const EVERY_MS = 2000;
 const OFFERED = 20;
+const NAME_CHARS_MAX = 257; // of a model, a slash, and of a challenger
 
 /** Show models beside each other in `main`; the address names them. */
 export function openCompare(main, query) {
@@ -24,7 +25,7 @@ export function openCompare(main, query) {
 
 /** A link to compare a model with others. */
 export function compareLink(name) {
-  return h("a", { href: `#/compare?${new URLSearchParams({ models: name })}` }, "Compare");
+  return h("a", { href: compareAddress([name]) }, "Compare");
 }
 
 class Compare {
@@ -34,8 +35,9 @@ class Compare {
   #isClosed = false;
   #chart = new Chart();
   #legend = new Legend();
-  #chips = h("ul", { class: "compare-names", "aria-label": "Models that are compared" });
+  #chips = h("ul", { class: "compare-names", "aria-label": "What is compared" });
   #words = h("p", { class: "help", role: "status" });
+  #undrawn = h("p", { class: "words" });
   #error = h("p", { class: "error", role: "alert" });
   #offers = h("datalist", { id: "compare-offers" });
   #input = h("input", {
@@ -44,11 +46,16 @@ class Compare {
     list: "compare-offers",
     autocomplete: "off",
     spellcheck: "false",
-    maxlength: "128",
+    maxlength: String(NAME_CHARS_MAX),
     oninput: () => this.#offer.ask(),
   });
   #figures = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Statistics" });
   #settings = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Settings that differ" });
+  #cards = [
+    card("Error over rounds", "", this.#legend.element, this.#chart.element, this.#undrawn),
+    card("Statistics", "", this.#figures),
+    card("Settings that differ", "", this.#settings),
+  ];
   #offer = new Throttle(() => this.#loadOffers(), 200);
   #read = new Throttle(() => this.#load(), EVERY_MS);
   #feed = new Feed("feed?models=", (event) => event !== "refused" && this.#read.ask(), showState);
@@ -58,11 +65,12 @@ class Compare {
     const add = h(
       "form",
       { class: "compare-form", onsubmit: (event) => this.#add(event) },
-      h("label", { for: "compare-add" }, "Add a model"),
+      h("label", { for: "compare-add" }, "Add a model or model/challenger"),
       this.#input,
       this.#offers,
       h("button", { type: "submit" }, "Add"),
     );
+    for (const each of this.#cards) each.hidden = true;
     main.replaceChildren(
       h(
         "div",
@@ -77,9 +85,7 @@ class Compare {
         this.#error,
         this.#chips,
         this.#words,
-        h("section", { class: "card", "aria-label": "Error over rounds" }, this.#legend.element, this.#chart.element),
-        h("section", { class: "card", "aria-label": "Statistics" }, this.#figures),
-        h("section", { class: "card", "aria-label": "Settings that differ" }, this.#settings),
+        ...this.#cards,
       ),
     );
     this.#feed.start();
@@ -97,13 +103,15 @@ class Compare {
   follow(query) {
     const names = (query.get("models") ?? "").split(",").filter(Boolean);
     this.#names = [...new Set(names)].slice(0, MOST);
-    this.#feed.follow(`feed?${new URLSearchParams({ models: this.#names.join(",") })}`);
+    const models = [...new Set(this.#names.map((name) => entrantOf(name).model))];
+    this.#feed.follow(`feed?${new URLSearchParams({ models: models.join(",") })}`);
+    setText(this.#error, "");
     this.#showNames();
     this.#load();
   }
 
   #go(names) {
-    location.hash = `#/compare?${new URLSearchParams({ models: names.join(",") })}`;
+    location.hash = compareAddress(names);
   }
 
   #add(event) {
@@ -111,7 +119,7 @@ class Compare {
     const name = this.#input.value.trim();
     setText(this.#error, "");
     if (!name || this.#names.includes(name)) return;
-    if (this.#names.length >= MOST) setText(this.#error, `At most ${MOST} models fit beside each other.`);
+    if (this.#names.length >= MOST) setText(this.#error, `At most ${MOST} fit beside each other.`);
     else {
       this.#input.value = "";
       this.#go([...this.#names, name]);
@@ -125,19 +133,18 @@ class Compare {
         h(
           "li",
           {},
-          h("a", { href: `#/models/${encodeURIComponent(name)}`, title: name, "aria-label": name }, longName(name)),
+          h("a", { href: `#/models/${encodeURIComponent(entrantOf(name).model)}`, title: name, "aria-label": name }, longName(name)),
           h("button", { type: "button", class: "quiet", "aria-label": `Leave out ${name}`, onclick: () => this.#go(without(name)) }, "×"),
         ),
       ),
     );
-    setText(this.#words, this.#names.length < 2 ? `Add ${this.#names.length ? "another model" : "two models or more"} to compare.` : "");
+    setText(this.#words, this.#names.length < 2 ? `Add ${this.#names.length ? "another model or challenger" : "two models or more"} to compare.` : "");
   }
 
   async #loadOffers() {
-    const query = new URLSearchParams({ contains: this.#input.value.trim(), limit: OFFERED, fields: "model" });
     try {
-      const { models } = await getJson(`stats?${query}`);
-      this.#offers.replaceChildren(...models.map(({ model }) => h("option", { value: model })));
+      const offers = await offersFor(this.#input.value.trim(), OFFERED);
+      this.#offers.replaceChildren(...offers.map((value) => h("option", { value })));
     } catch {
       // A name can be typed all the same.
     }
@@ -146,11 +153,10 @@ class Compare {
   async #load() {
     const asked = this.#names;
     try {
-      const found = await Promise.all(asked.map((name) => readOne(name)));
+      const { found, missing } = await readEntrants(asked);
       if (this.#isClosed || asked !== this.#names) return;
-      const missing = asked.filter((_, i) => found[i] === null);
-      if (missing.length) setText(this.#error, `There is no model ${missing.join(", ")}.`);
-      this.#shown = found.filter((each) => each !== null);
+      if (missing.length) setText(this.#error, [...new Set(missing)].join(" "));
+      this.#shown = found;
       this.#show();
     } catch (error) {
       if (error.status && !this.#isClosed) this.#main.replaceChildren(refusal(error));
@@ -158,17 +164,31 @@ class Compare {
   }
 
   #show() {
-    const rounds = Math.max(0, ...this.#shown.map(({ stats }) => stats.rounds.revealed));
+    const [, , ofSettings] = this.#cards;
+    for (const each of this.#cards) each.hidden = !this.#shown.length;
+    ofSettings.hidden = this.#shown.length < 2;
+    this.#draw();
+    const heads = this.#shown.map(({ text }) => `#${text}`);
+    this.#figures.replaceChildren(table("Statistics of each", ["", ...heads], rows(figuresOf(this.#shown))));
+    const differs = differing(this.#shown.map(({ settings }) => settings));
+    this.#settings.replaceChildren(
+      differs.length
+        ? table("Settings that differ", ["Setting", ...heads], rows(differs))
+        : h("p", { class: "help" }, "Their settings are the same."),
+    );
+  }
+
+  #draw() {
+    const drawn = this.#shown.map(({ stats }, i) => ({ stats, kind: `expert-${i}` })).filter(({ stats }) => stats);
+    const rounds = Math.max(0, ...drawn.map(({ stats }) => stats.rounds.revealed));
     const window = windowOf(rounds);
-    const series = this.#shown.map(({ stats }, i) => ({
-      name: stats.model,
-      kind: `expert-${i}`,
-      points: trailingRate(stats.curve, window),
-    }));
+    const series = drawn.map(({ stats, kind }) => ({ name: stats.model, kind, points: trailingRate(stats.curve, window) }));
     const yMax = topOf(
       series.map(({ points }) => points),
       rounds,
     );
+    setText(this.#undrawn, withoutCurve(this.#shown));
+    this.#chart.element.hidden = !series.length && this.#shown.length > 0;
     this.#legend.show(series);
     this.#chart.draw({
       series,
@@ -182,28 +202,6 @@ class Compare {
       title: `Error over the last ${count(window)} rounds`,
       text: `Of ${plural(series.length, "model")}.`,
     });
-    const heads = this.#shown.map(({ stats }) => `#${stats.model}`);
-    this.#figures.replaceChildren(table("Statistics of each model", ["", ...heads], rows(figuresOf(this.#shown))));
-    const differs = differing(this.#shown.map(({ info }) => info.settings));
-    this.#settings.replaceChildren(
-      differs.length
-        ? table("Settings that differ", ["Setting", ...heads], rows(differs))
-        : h("p", { class: "help" }, this.#shown.length > 1 ? "Their settings are the same." : ""),
-    );
-  }
-}
-
-/** {stats, info} of a model; null if there is none. */
-async function readOne(name) {
-  try {
-    const [stats, info] = await Promise.all([
-      getJson(modelPath("stats", name)),
-      getJson(modelPath("models", name)),
-    ]);
-    return { stats, info };
-  } catch (error) {
-    if (error.status === 404 || error.status === 422) return null;
-    throw error;
   }
 }
 

@@ -1,16 +1,20 @@
 // What is compared: figures of /stats, and settings that are not the same.
 
-import { NOTHING, count, duration, labelText, percent, score } from "./format.js";
+import { confidenceText, within } from "./challengers_card.js";
+import { NOTHING, count, duration, labelText, percent, real, score } from "./format.js";
 
-const FIGURES = [
+/** What both a model and a challenger have; of a challenger it is about the rounds since it entered. */
+const SHARED = [
   ["Algorithm", ({ algorithm }) => algorithm],
-  ["Rounds", ({ rounds }) => count(rounds.revealed)],
-  ["Error rate", (stats) => percent(stats.error_rate)],
+  ["Rounds", ({ rounds }) => count(rounds.revealed ?? rounds)],
+  ["Error rate", (figures) => percent(figures.error_rate)],
   ["Its chance is between", ({ error_rate_interval: interval }) => interval && `${percent(interval.low)} and ${percent(interval.high)}`],
-  ["Recent error", (stats) => percent(stats.ewma_error_rate)],
-  ["Error of the last 1,000 rounds", ({ windows }) => percent(windows.last_1000.error_rate)],
   ["Mistakes", ({ mistakes }) => count(mistakes)],
   ["Updates", ({ updates }) => count(updates)],
+];
+const OF_MODELS = [
+  ["Recent error", (stats) => percent(stats.ewma_error_rate)],
+  ["Error of the last 1,000 rounds", ({ windows }) => percent(windows.last_1000.error_rate)],
   ["κ, against chance", ({ baselines }) => score(baselines.kappa)],
   ["Always the commonest label would err", ({ baselines }) => percent(baselines.majority_error_rate)],
   ["Drifts", ({ drift }) => count(drift.count)],
@@ -18,10 +22,33 @@ const FIGURES = [
   ["90% of labels within", ({ delay }) => duration(delay.seconds.p90)],
   ["Weights", ({ features }) => count(features.weights)],
 ];
+const OF_CHALLENGERS = [
+  ["Difference to its champion", ({ difference, difference_interval: interval }) => within(difference, interval)],
+  ["Won : lost against it", ({ won, lost }) => `${count(won)} : ${count(lost)}`],
+  ["Evidence of being better", ({ evidence }) => real(evidence)],
+  ["Confidence in that", ({ confidence }) => confidenceText(confidence)],
+];
 
-/** [[name, text of each model…]] */
-export function figuresOf(models) {
-  return FIGURES.map(([name, text]) => [name, ...models.map(({ stats }) => text(stats) ?? NOTHING)]);
+/** [[name, text of each…]]; what nobody of them has is left out. */
+export function figuresOf(entrants) {
+  const challengers = entrants.map(({ contest }) => (contest && "evidence" in contest ? contest : null));
+  return [
+    ...lines(SHARED, entrants.map(({ stats, contest }) => stats ?? contest)),
+    ...lines(OF_CHALLENGERS, challengers),
+    ...lines(OF_MODELS, entrants.map(({ stats }) => stats)),
+  ];
+}
+
+function lines(figures, columns) {
+  if (columns.every((each) => each === null)) return [];
+  return figures.map(([name, text]) => [name, ...columns.map((each) => (each && text(each)) ?? NOTHING)]);
+}
+
+/** Why some have no line in the chart; empty if all have. */
+export function withoutCurve(entrants) {
+  const names = entrants.filter(({ stats }) => !stats).map(({ text }) => text);
+  if (!names.length) return "";
+  return `No line for ${names.join(", ")}: of a challenger no curve is kept. Its figures are about the rounds since it entered.`;
 }
 
 /** [[setting, value of each…]] of those settings that are not the same for all. */

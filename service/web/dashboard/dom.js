@@ -40,9 +40,10 @@ export function card(title, className, ...children) {
 
 /** A table with a caption for screen readers. `heads` are texts; those that begin with # are numbers. */
 export function table(caption, heads, body) {
-  const cells = heads.map((head) =>
-    h("th", { scope: "col", class: head.startsWith("#") ? "number" : null }, head.replace(/^#/, "")),
-  );
+  const cells = heads.map((head) => {
+    const text = head.replace(/^#/, "");
+    return h("th", { scope: "col", class: head === text ? null : "number", title: text.length > 24 ? text : null }, text);
+  });
   return h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, cells)), body);
 }
 

@@ -11,6 +11,7 @@ import { Marks } from "./marks.js";
 
 /** What the interval means. */
 export function intervalInWords({ error_rate_interval: interval, rounds }) {
+  if (!rounds.revealed) return "No rounds yet: the line begins with the first labels.";
   if (!interval) return "";
   if (interval.low <= 0 && interval.high >= 1)
     return "So few rounds do not tell yet how large the chance of a mistake is.";
@@ -21,12 +22,20 @@ export function intervalInWords({ error_rate_interval: interval, rounds }) {
   ].join(" ");
 }
 
+/** Why some events have no mark over rounds. */
+function unmarkedInWords(many) {
+  if (!many) return "";
+  const are = plural(many, "fit or rollback is", "fits or rollbacks are");
+  return `${are} marked over time only: an older version did not note the round.`;
+}
+
 export class ErrorCard {
   #switch = new AxisSwitch(() => this.#draw(this.#stats));
   #range = new ChartRange(() => this.#draw(this.#stats));
   #chart = new Chart((from, to) => this.#range.choose(from, to));
   #legend = new Legend();
   #words = h("p", { class: "words" });
+  #unmarked = h("p", { class: "help" });
   #marks;
   #stats = null;
   element = card(
@@ -36,6 +45,7 @@ export class ErrorCard {
     h("div", { class: "chart-tools" }, this.#switch.element, this.#range.element),
     this.#chart.element,
     this.#words,
+    this.#unmarked,
   );
 
   constructor(name) {
@@ -61,6 +71,7 @@ export class ErrorCard {
     const { series, yMax } = seriesOf(stats, ...rounds(from, to));
     const isSeen = ({ x }) => x !== null && x >= from && x <= to;
     setText(this.#words, intervalInWords(stats));
+    setText(this.#unmarked, unmarkedInWords(marks.filter((mark) => markAt(mark) === null).length));
     this.#legend.show(series);
     this.#chart.draw({
       series: series.map((each) => ({ ...each, points: placed(each.points, place) })),

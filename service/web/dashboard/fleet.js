@@ -18,10 +18,12 @@ const SORTS = [
   ["name", "Name"],
   ["updated_at", "Last change"],
   ["rounds", "Rounds"],
+  ["ewma_error_rate", "Recent error"],
   ["error_rate", "Error rate"],
   ["mistakes", "Mistakes"],
   ["pending", "Pending"],
 ];
+const WAYS = { name: ["A to Z", "Z to A"], number: ["Largest first", "Smallest first"] };
 // Longer addresses may be refused on the way; the feed of all models has these, too.
 const ADDRESS_CHARS_MAX = 6000;
 const RELOAD_MS = 5000;
@@ -61,20 +63,27 @@ class Fleet {
     { id: "sort", onchange: () => this.#go({ sort: this.#sort.value, reverse: false }) },
     SORTS.map(([value, text]) => h("option", { value }, text)),
   );
+  #way = h("button", { type: "button", class: "quiet", onclick: () => this.#sortBy(this.#place.sort) });
   #range = h("p", { class: "range", role: "status" });
   #back = h("button", { type: "button", onclick: () => this.#turn(-1) }, "Previous");
   #forth = h("button", { type: "button", onclick: () => this.#turn(1) }, "Next");
   #list = h(
     "div",
     { class: "fleet" },
-    h("div", { class: "page-head fleet-head" }, h("h1", { tabindex: "-1" }, "Models"), h("a", { class: "new-link", href: "#/new" }, "New model")),
+    h(
+      "div",
+      { class: "page-head fleet-head" },
+      h("h1", { tabindex: "-1" }, "Models"),
+      h("a", { class: "first-link", href: "#/compare" }, "Compare"),
+      h("a", { href: "#/new", "data-needs": "admin" }, "New model"),
+    ),
     this.#tiles.element,
     this.#attention.element,
     h(
       "div",
       { class: "toolbar" },
       this.#search,
-      h("label", { class: "sort" }, "Sort by ", this.#sort),
+      h("div", { class: "sort" }, h("label", {}, "Sort by ", this.#sort), this.#way),
       this.#range,
     ),
     this.#table.element,
@@ -117,6 +126,7 @@ class Fleet {
     if (this.#search.value !== place.search) this.#search.value = place.search;
     this.#sort.value = sort;
     this.#table.showSort(sort, reverse);
+    setText(this.#way, WAYS[sort === "name" ? "name" : "number"][Number(reverse)]);
     this.#onAddress(this.#address());
     this.#load();
   }

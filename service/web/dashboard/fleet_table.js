@@ -8,7 +8,7 @@ import { ago, count, dateTime, percent } from "./format.js";
 const COLUMNS = [
   { title: "Model", kind: "name", sort: "name" },
   { title: "Trend", kind: "spark" },
-  { title: "Recent error", kind: "recent", note: "exponentially weighted error rate" },
+  { title: "Recent error", kind: "recent", sort: "ewma_error_rate", note: "exponentially weighted error rate" },
   { title: "Error rate", kind: "rate", sort: "error_rate" },
   { title: "Mistakes", kind: "mistakes", sort: "mistakes" },
   { title: "Rounds", kind: "rounds", sort: "rounds" },
@@ -56,6 +56,7 @@ export class FleetTable {
   }
 
   showSort(sort, isReversed) {
+    this.element.dataset.sort = sort;
     const ways = ["ascending", "descending"];
     const way = ways[Number((sort === "name") === isReversed)];
     for (const [by, head] of this.#heads) {

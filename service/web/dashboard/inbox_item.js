@@ -3,6 +3,7 @@
 import { h, setText } from "./dom.js";
 import { parseLabel } from "./features.js";
 import { ago, count, dateTime, featureText, labelText, percent, real, signed } from "./format.js";
+import { mayNow } from "./role.js";
 
 const KEYS = 9;
 const BUTTONS_MAX = 24;
@@ -18,7 +19,7 @@ export class InboxItem {
   #when = h("p", { class: "help" });
   #features = h("dl", { class: "inbox-features", tabindex: "0", "aria-label": "Features" });
   #more = h("p", { class: "help" });
-  #buttons = h("div", { class: "reveals", role: "group", "aria-label": "True label" });
+  #buttons = h("div", { class: "reveals", role: "group", "aria-label": "True label", "data-needs": "write" });
   element;
 
   /** `does` has `reveal(label)`, `skip()` and `drop()`. */
@@ -27,7 +28,7 @@ export class InboxItem {
     const skip = h("button", { type: "button", class: "quiet", onclick: () => does.skip() }, "Skip ", key("S"));
     const drop = h(
       "button",
-      { type: "button", class: "quiet", title: "It was never shown to anybody", onclick: () => does.drop() },
+      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody", onclick: () => does.drop() },
       "Does not count",
     );
     this.element = h(
@@ -37,7 +38,8 @@ export class InboxItem {
       this.#when,
       this.#features,
       this.#more,
-      h("p", { class: "ask" }, "What was it really?"),
+      h("p", { class: "ask", "data-needs": "write" }, "What was it really?"),
+      h("p", { class: "help", "data-lacks": "write" }, "The key that you use may look at what waits, but not reveal labels."),
       this.#buttons,
       h("div", { class: "actions" }, skip, drop),
     );
@@ -49,7 +51,7 @@ export class InboxItem {
       this.#does.skip();
       return true;
     }
-    const label = /^[1-9]$/.test(pressed) ? this.#labels[Number(pressed) - 1] : undefined;
+    const label = mayNow("write") && /^[1-9]$/.test(pressed) ? this.#labels[Number(pressed) - 1] : undefined;
     if (label === undefined) return false;
     this.#does.reveal(label);
     return true;

@@ -32,14 +32,15 @@ function ask(refused) {
   });
 }
 
-/** Set up the dialog; `onChange` is called when a key is given or forgotten. */
-export function installKey(onChange) {
+/** Set up the dialog; `onGiven` is called when there is another key, `onForgotten` when there is none any more. */
+export function installKey(onGiven, onForgotten) {
   forget.hidden = currentKey() === null;
   document.getElementById("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
     sessionStorage.setItem(PLACE, input.value.trim());
     forget.hidden = false;
     dialog.close("given");
+    onGiven();
   });
   document.getElementById("key-cancel").addEventListener("click", () => dialog.close("declined"));
   dialog.addEventListener("close", () => (declined = dialog.returnValue !== "given"));
@@ -47,7 +48,7 @@ export function installKey(onChange) {
     sessionStorage.removeItem(PLACE);
     forget.hidden = true;
     declined = false;
-    onChange();
+    onForgotten();
   });
 }
 

@@ -2,15 +2,12 @@
 
 import { getJson, modelPath, request } from "./api.js";
 import { card, h, setText } from "./dom.js";
-import { loadRole } from "./role.js";
 import { asCsv, flat, save } from "./saving.js";
 
 export class ManageCard {
   #name;
-  #isAsked = false;
   #said = h("p", { class: "words", role: "status" });
   #error = h("p", { class: "error", role: "alert" });
-  #grave = h("div", { class: "manage-grave" });
   element;
 
   constructor(name) {
@@ -33,19 +30,14 @@ export class ManageCard {
           return "The file has a line for each number of /stats.";
         }),
       ),
-      this.#grave,
+      h("div", { class: "manage-grave", "data-needs": "admin" }, this.#reset(), this.#delete()),
       this.#said,
       this.#error,
     );
   }
 
-  show() {
-    if (this.#isAsked) return;
-    this.#isAsked = true;
-    loadRole()
-      .then(({ may }) => may("admin") && this.#grave.replaceChildren(this.#reset(), this.#delete()))
-      .catch(() => (this.#isAsked = false));
-  }
+  /** Nothing of it is in the statistics. */
+  show() {}
 
   #reset() {
     const path = `${modelPath("models", this.#name)}/reset`;

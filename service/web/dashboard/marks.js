@@ -47,8 +47,8 @@ export class Marks {
     if (drift.count || challengers?.promotions || others) this.#read.ask();
   }
 
-  /** [{kind, round, at, text}] of a model with these statistics, now or then, the oldest first. The round of a fit is
-   * not known, and null. A drift that the trail has not yet is among them, without its time. */
+  /** [{kind, round, at, text}] of a model with these statistics, now or then, the oldest first. The round of a fit
+   * or rollback by an older version is not known, and null. A drift that the trail has not yet is among them, without its time. */
   of({ drift, rounds, updated_at: until }) {
     const marks = [];
     for (let each = this.#standing(until); each; each = each.before) {

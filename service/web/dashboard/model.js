@@ -67,7 +67,10 @@ class ModelView {
     const trying = new TryCard(name, weights, settings);
     const trail = new TrailCard(name);
     const whatIf = new WhatIfCard(name, settings);
-    for (const card of [trying, trail, settings, whatIf]) card.element.classList.add("of-now");
+    const manage = new ManageCard(name);
+    for (const card of [trying, trail, settings, whatIf, manage]) card.element.classList.add("of-now");
+    trying.element.dataset.needs = "write";
+    whatIf.element.dataset.needs = "admin";
     this.#weights = weights;
     this.#versions = new VersionsBar(name, (stats) => this.#draw(stats ?? this.#stats));
     this.#cards = [
@@ -87,7 +90,7 @@ class ModelView {
       new DelayCard(),
       trail,
       settings,
-      new ManageCard(name),
+      manage,
     ];
     const path = `feed?${new URLSearchParams({ model: name })}`;
     this.#feed = new Feed(path, (event, data) => this.#frame(event, data), showState);
@@ -158,7 +161,7 @@ class ModelView {
         "over all rounds",
         "labels served wrong",
         "labels revealed",
-        "times the weights moved",
+        "weights moved",
         stats.rounds.expired ? `${count(stats.rounds.expired)} expired` : "wait for a label",
       ],
     );
@@ -194,7 +197,12 @@ class Header {
   #stats = null;
 
   constructor(name, back) {
-    this.#inbox = h("a", { href: `#/models/${encodeURIComponent(name)}/labels` }, "Label predictions");
+    this.#inbox = h(
+      "a",
+      { href: `#/models/${encodeURIComponent(name)}/labels` },
+      h("span", { "data-needs": "write" }, "Label predictions"),
+      h("span", { "data-lacks": "write" }, "What waits for labels"),
+    );
     this.element = h(
       "div",
       { class: "page-head" },

@@ -27,6 +27,8 @@ export class SettingsCard {
       const { settings, dimension } = this.value;
       const facts = flatten({
         ...settings,
+        // Their own settings are beside the champion's in "Compare".
+        challengers: Object.keys(settings.challengers ?? {}),
         labels: settings.labels ?? "as they are revealed",
         ask: settings.ask?.b === null ? "auto" : settings.ask,
         dimension: dimension || null,

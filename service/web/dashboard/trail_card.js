@@ -14,20 +14,25 @@ const EVERY_MS = 3000;
 const KINDS = {
   created: () => "the model was made",
   imported: () => "the model came from an export",
-  fitted: () => "a job trained it on a set of examples",
+  fitted: ({ round }) => `a job trained it on a set of examples${atRound(round)}`,
   dimension: ({ dimension }) => `examples have ${plural(dimension, "feature")}`,
   expired: ({ count: number }) => `${plural(number, "prediction")} will never be revealed`,
   rounds: ({ labels }) => `${plural(labels.length, "round")} learned at once`,
   drift: ({ round }) => `the error rose at round ${count(round)}`,
-  reset: () => "back to the start",
-  rolled_back: ({ to, round }) => `back to version ${count(to)}${round === null ? "" : `, round ${count(round)}`}`,
+  reset: () => `back to the start${atRound(0)}`,
+  rolled_back: ({ to, round }) => `back to version ${count(to)}${atRound(round)}`,
   challenger_added: ({ challenger, warm }) =>
     `the challenger ${challenger} was added${warm ? `, with ${plural(warm.rounds, "round")} of history learned` : ""}`,
   challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,
   promotion_rule: ({ promote }) => (promote ? "challengers are promoted by evidence" : "nobody is promoted by itself"),
-  promoted: ({ challenger, former }) => `${challenger} serves in place of ${former}`,
+  promoted: ({ challenger, former, round }) => `${challenger} serves in place of ${former}${atRound(round)}`,
   ...CORRECTIONS,
 };
+
+/** The round that the chart marks, too; older versions have not noted it of every event. */
+function atRound(round) {
+  return round === null || round === undefined ? "" : `, round ${count(round)}`;
+}
 
 export class TrailCard {
   #name;
@@ -133,7 +138,7 @@ function row({ seq, kind, at, ...event }) {
     { class: isWrong ? "wrong" : null },
     h("td", {}, count(seq)),
     h("td", {}, h("time", { datetime: at }, dateTime(at))),
-    h("td", {}, kind.replaceAll("_", " "), event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
+    h("td", {}, `${kind.replaceAll("_", " ")} `, event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
     h("td", {}, isRound ? text(event.label) : null),
     h("td", {}, isRound && "served" in event ? text(event.served) : null),
     h("td", {}, KINDS[kind]?.(event) ?? ""),

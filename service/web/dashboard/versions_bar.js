@@ -1,7 +1,7 @@
 // The versions of a model on a slider. The one that is looked at is in the link; without one it is now.
 
 import { ask, askedIn } from "./address.js";
-import { getJson, modelPath } from "./api.js";
+import { getJson, modelPath, postJson } from "./api.js";
 import { h, setText } from "./dom.js";
 import { count, dateTime } from "./format.js";
 import { Throttle } from "./timing.js";
@@ -33,6 +33,17 @@ export class VersionsBar {
   #number = h("output", { for: "version" });
   #words = h("p", { class: "words", role: "status" });
   #back = h("button", { type: "button", class: "primary", onclick: () => this.now() }, "Back to now");
+  #rollback = h(
+    "details",
+    { class: "rollback", "data-needs": "admin", hidden: true },
+    h("summary", {}, "Roll back to this version"),
+    h(
+      "p",
+      {},
+      "The model becomes what it was then, and predictions that wait become void. It can be undone by another rollback. ",
+      h("button", { type: "button", class: "grave", onclick: () => this.#goBack() }, "Roll back"),
+    ),
+  );
   element = h(
     "section",
     { class: "versions", "aria-label": "Versions" },
@@ -41,6 +52,7 @@ export class VersionsBar {
     this.#number,
     this.#back,
     this.#words,
+    this.#rollback,
   );
 
   constructor(name, onChange) {
@@ -88,6 +100,18 @@ export class VersionsBar {
     this.#draw();
   }
 
+  async #goBack() {
+    const to = this.#at;
+    try {
+      await postJson(`${modelPath("models", this.#name)}/rollback`, { to });
+      this.now();
+      setText(this.#words, `The model is back at what it was at version ${count(to)}.`);
+    } catch (error) {
+      setText(this.#words, error.message);
+    }
+    this.#rollback.open = false;
+  }
+
   #choose(version) {
     this.#at = version;
     ask({ at: version });
@@ -121,7 +145,7 @@ export class VersionsBar {
     this.#slider.value = this.#at ?? newest;
     this.#slider.setAttribute("aria-valuetext", valueText(this.#at, newest));
     setText(this.#number, this.#at === null ? `${count(newest)}, now` : `${count(this.#at)} of ${count(newest)}`);
-    this.#back.hidden = this.#at === null;
+    this.#back.hidden = this.#rollback.hidden = this.#at === null;
     if (this.#at !== null && this.#shown?.version === this.#at)
       setText(this.#words, `You are looking at what the model was on ${dateTime(this.#shown.updated_at)}.`);
   }

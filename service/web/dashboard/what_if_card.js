@@ -196,9 +196,6 @@ export class WhatIfCard {
   }
 
   #tell(error) {
-    if (error.status === 403) {
-      this.#form.hidden = true;
-      setText(this.#problem, "This key may look at models, but not replay them: that needs one with the role admin.");
-    } else setText(this.#problem, error.message);
+    setText(this.#problem, error.message);
   }
 }

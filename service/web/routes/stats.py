@@ -24,7 +24,7 @@ from service.web.routes.models import At, Limit, ModelName, Prefix
 from service.web.routes.openapi import answers, problems
 from service.web.routes.report_cache import ReportCache
 
-Sort = Literal["name", "rounds", "error_rate", "mistakes", "pending", "updated_at"]
+Sort = Literal["name", "rounds", "error_rate", "ewma_error_rate", "mistakes", "pending", "updated_at"]
 Contains = Annotated[str, Query(max_length=128, description="only models with this anywhere in their names")]
 Reverse = Annotated[bool, Query(description="from the end of the list; back from a page with its `previous`")]
 Fields = Annotated[str | None, Query(max_length=1000, description="only these fields, with commas between")]

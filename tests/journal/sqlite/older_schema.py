@@ -16,6 +16,7 @@ def make_schema_4(connection: sqlite3.Connection) -> None:
         "UPDATE outcome SET body = seal(bare(body))",
         "ALTER TABLE event DROP COLUMN previous",
         "ALTER TABLE model DROP COLUMN newest",
+        "ALTER TABLE model DROP COLUMN ewma_error_rate",
         "ALTER TABLE model DROP COLUMN digest",
         "ALTER TABLE journal DROP COLUMN digest",
         "DROP TABLE ended",

@@ -49,5 +49,34 @@ def test_lists_are_answered_while_models_are_deleted_and_made_again(start: Calla
     assert [line["model"] for line in service.get("/stats")["models"]] == [*names, "stays"]
 
 
+def test_models_are_sorted_by_their_recent_error_both_ways_also_when_they_are_not_in_memory(
+    start: Callable[..., Service],
+) -> None:
+    """Two have erred equally often, one of them lately. One without rounds has no error and comes last."""
+    service = start(models_loaded_max=1)
+    errs = {"lately": "r" * 40 + "w" * 10, "once": "w" * 10 + "r" * 40, "seldom": "r" * 50, "never": ""}
+    for model, course in errs.items():
+        service.create(model, bias=False, tie=1)
+        # Without features nothing is learned, and the tie is always served.
+        lines = [{"features": [0.0], "label": 1 if letter == "r" else -1} for letter in course]
+        service.stream(lines, model=model)
+
+    def listed(query: str = "") -> list[str]:
+        page = service.get(f"/stats?sort=ewma_error_rate&fields=ewma_error_rate{query}")
+        rates = [line["ewma_error_rate"] for line in page["models"]]
+        known = [rate for rate in rates if rate is not None]
+        assert known == sorted(known, reverse="reverse" not in query)
+        return [line["model"] for line in page["models"]]
+
+    expected = ["lately", "once", "seldom", "never"]
+    assert listed() == expected and listed("&reverse=true") == expected[::-1]
+    assert service.stop() == 0
+    service.start()
+    assert listed() == expected
+    second = service.get("/stats?sort=ewma_error_rate&limit=2")
+    rest = service.get(f"/stats?sort=ewma_error_rate&limit=2&cursor={second['next']}")
+    assert [line["model"] for line in rest["models"]] == expected[2:]
+
+
 async def _finished(changes: Any) -> None:
     await changes

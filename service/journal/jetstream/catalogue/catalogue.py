@@ -69,12 +69,17 @@ class Deletion(NamedTuple):
     creation_blob: Blob | None
 
 
+def _error_rate(summary: Summary) -> float:
+    return summary.mistakes / summary.revealed if summary.revealed else -1.0
+
+
 SORT_KEYS: dict[str, Callable[[Summary], float]] = {
     "rounds": lambda s: s.revealed,
     "mistakes": lambda s: s.mistakes,
     "updated_at": lambda s: s.updated_at,
     "pending": lambda s: s.pending,
-    "error_rate": lambda s: s.mistakes / s.revealed if s.revealed else -1.0,
+    "error_rate": _error_rate,
+    "ewma_error_rate": lambda s: s.ewma_error_rate if s.ewma_error_rate is not None else _error_rate(s),
 }
 """What lists can be sorted by beside the name; largest first, equal ones by name."""
 
@@ -193,8 +198,9 @@ class Catalogue:
         if stored.through > entry.through:
             s = stored
             summary = Summary(
-                entry.model, life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired
-            )
+                entry.model, life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired,
+                s.ewma_error_rate,
+            )  # fmt: skip
             self._set_summary(entry, summary, s.through)
 
     def _set_summary(self, entry: Entry, summary: Summary, through: int) -> None:
@@ -271,4 +277,5 @@ def _stored(entry: Entry) -> StoredSummary:
         s.updates,
         s.pending,
         s.expired,
+        s.ewma_error_rate,
     )

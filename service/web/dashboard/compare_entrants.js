@@ -1,0 +1,73 @@
+// Who is compared: a model, or one of its learners, written "model/challenger". No name has a slash in it.
+
+import { getJson, modelPath } from "./api.js";
+
+/** So many are compared at most. */
+export const MOST = 8;
+const OF_THE_MODEL = ["challengers", "champion", "promote"];
+
+export function compareAddress(names) {
+  return `#/compare?${new URLSearchParams({ models: names.join(",") })}`;
+}
+
+/** "spam/arow" → {model: "spam", challenger: "arow"}; of a model itself, `challenger` is null. */
+export function entrantOf(text) {
+  const [model, challenger = null] = text.split("/");
+  return { text, model, challenger };
+}
+
+/** {text, stats, contest, settings, href} of each that is there, and sentences on those that are not. `contest` is how a
+ * learner stands beside its champion; `stats` is what the model has beside that, null for a challenger. */
+export async function readEntrants(texts) {
+  const entrants = texts.map(entrantOf);
+  const models = [...new Set(entrants.map(({ model }) => model))];
+  const read = new Map(await Promise.all(models.map(async (model) => [model, await readModel(model)])));
+  const found = entrants.map((each) => entrant(each, read.get(each.model)));
+  return { found: found.filter((each) => !each.missing), missing: found.flatMap(({ missing }) => missing ?? []) };
+}
+
+/** What can be added, by what was typed: models, and the learners of those that have challengers. */
+export async function offersFor(typed, limit) {
+  const query = new URLSearchParams({ contains: entrantOf(typed).model, limit, fields: "model,challengers" });
+  const { models } = await getJson(`stats?${query}`);
+  return models.flatMap(({ model, challengers }) => [model, ...learnersOf(model, challengers)]).slice(0, 2 * limit);
+}
+
+/** The address of a comparison of a model with its challengers. */
+export function leagueAddress(model, challengers) {
+  return compareAddress([model, ...learnersOf(model, challengers)].slice(0, MOST));
+}
+
+function learnersOf(model, challengers) {
+  return (challengers?.line ?? []).map(({ name }) => `${model}/${name}`);
+}
+
+/** {stats, info} of a model; null if there is none. */
+async function readModel(name) {
+  try {
+    const [stats, info] = await Promise.all([getJson(modelPath("stats", name)), getJson(modelPath("models", name))]);
+    return { stats, info };
+  } catch (error) {
+    if (error.status === 404 || error.status === 422) return null;
+    throw error;
+  }
+}
+
+function entrant({ text, model, challenger }, read) {
+  if (read === null) return { missing: `There is no model ${model}.` };
+  const { stats, info } = read;
+  const href = `#/models/${encodeURIComponent(model)}`;
+  const settings = ownSettings(info.settings);
+  if (challenger === null) return { text, href, stats, contest: null, settings };
+  const { champion, line } = stats.challengers ?? { champion: null, line: [] };
+  if (champion?.name === challenger)
+    return { text, href, stats: null, contest: { ...champion, algorithm: stats.algorithm }, settings };
+  const contest = line.find(({ name }) => name === challenger);
+  if (!contest) return { missing: `${model} has no challenger ${challenger}.` };
+  return { text, href, stats: null, contest, settings: { ...settings, ...info.settings.challengers[challenger] } };
+}
+
+/** Settings that a learner has; who challenges a model is none of them. */
+function ownSettings(settings) {
+  return Object.fromEntries(Object.entries(settings).filter(([name]) => !OF_THE_MODEL.includes(name)));
+}
