@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 from tests.waiting import PATIENCE_SECONDS
@@ -96,7 +96,9 @@ class Nursery:
         here, there = socket.socketpair()
         command = [sys.executable, "-m", "tests.forking"]
         with there:
-            process = subprocess.Popen(command, cwd=ROOT, stdin=there.fileno(), stdout=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment(), stdin=there.fileno(), stdout=subprocess.DEVNULL
+            )
         atexit.register(process.wait)
         atexit.register(here.close)  # which comes first, and ends it
         return here
@@ -177,8 +179,12 @@ def _tell_ends(children: dict[int, int]) -> None:
 if __name__ == "__main__":
     import service.commands.serve
     import service.journal.jetstream.journal  # noqa: F401
+    from service.app import create_app
     from service.cli import main
+    from service.settings import Settings
 
+    with TemporaryDirectory() as data:  # what is worked out once in a process is so before it is forked
+        create_app(Settings(data=Path(data)))
     gc.freeze()  # no child looks through what all share
     warnings.simplefilter("ignore", DeprecationWarning)  # of threads: numpy has some, and knows about forks
     wanted = fork_on_request()
