@@ -13,6 +13,7 @@ import pytest
 from tests.commands.running import worked
 from tests.forking import environment
 from tests.running import Service
+from tests.waiting import PATIENCE_SECONDS
 
 OBEYING = [
     "setpriv",
@@ -29,7 +30,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
 
 
