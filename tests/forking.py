@@ -69,9 +69,13 @@ class Forked:
 
 
 class Nursery:
-    """The process that forks, from the first need of it to the end of this one."""
+    """The process that forks, from the first need of it to the end of this one.
 
-    def __init__(self) -> None:
+    `through`: a command to start it with, such as one that takes rights away.
+    """
+
+    def __init__(self, *through: str) -> None:
+        self._through = through
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
@@ -94,7 +98,7 @@ class Nursery:
 
     def _start(self) -> socket.socket:
         here, there = socket.socketpair()
-        command = [sys.executable, "-m", "tests.forking"]
+        command = [*self._through, sys.executable, "-m", "tests.forking"]
         with there:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment(), stdin=there.fileno(), stdout=subprocess.DEVNULL
@@ -103,22 +107,22 @@ class Nursery:
         atexit.register(here.close)  # which comes first, and ends it
         return here
 
+    def run(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+        """What `subprocess.run` gives for `novikoff` with these arguments and settings."""
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            process = self.fork(arguments, settings, out=out.fileno(), err=err.fileno())
+            try:
+                status = process.wait(PATIENCE_SECONDS)
+            finally:
+                process.kill()
+                process.wait(PATIENCE_SECONDS)
+            for file in (out, err):
+                file.seek(0)
+            return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
 
-fork = Nursery().fork
 
-
-def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-    """What `subprocess.run` gives for `novikoff` with these arguments and settings."""
-    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        process = fork(arguments, settings, out=out.fileno(), err=err.fileno())
-        try:
-            status = process.wait(PATIENCE_SECONDS)
-        finally:
-            process.kill()
-            process.wait(PATIENCE_SECONDS)
-        for file in (out, err):
-            file.seek(0)
-        return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
+_nursery = Nursery()
+fork, run = _nursery.fork, _nursery.run
 
 
 # In the process that forks
