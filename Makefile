@@ -8,6 +8,10 @@ ALONE = $(shell grep -rl --include='*.py' 'pytest\.mark\.alone' tests)
 TIMES ?= 20
 MINUTES ?= 10
 
+# Where it is set, as in many containers, each of the hundreds of processes that the tests start would compile anew
+# all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -22,11 +26,12 @@ serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, wi
 	@exec $(BIN)/novikoff serve
 
 # The checks are made beside the tests; those tests that measure themselves come when all else is over.
-test: $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+test: ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
+	@$(MAKE) --no-print-directory -j3 $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator
 	@$(MAKE) --no-print-directory -j2 check together
 	@$(BIN)/python -m pytest -q -m alone $(or $(ARGS),$(ALONE)) || [ $$? = 5 ]  # 5: ARGS have chosen none of these
 
-together: $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator
+together: $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator $(VENV)/.compiled
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not alone' $(ARGS) || [ $$? = 5 ]
 
 check: $(VENV)/.installed-dev ## the static checks alone
@@ -94,7 +99,7 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.made pyproject.toml constraints.txt
 	@echo "installing, with what the tests need ..."
-	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed-dev bench/requirements.txt
@@ -108,11 +113,16 @@ $(VENV)/.installed-audit: $(VENV)/.made
 	@$(PIP) install --upgrade pip-audit
 	@touch $@
 
+# All tests are imported once: else every worker would compile them for itself, all at the same time.
+$(VENV)/.compiled: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true  # what is wrong with them is told by the run
+	@touch $@
+
 # It wants an older typer than we do, so it lives in an environment of its own.
 $(VENV)/.generator: $(VENV)/.made tests/web/routes/generator.txt
 	@echo "installing a generator of clients ..."
 	@$(PYTHON) -m venv $(VENV)/generator
-	@$(VENV)/generator/bin/python -m pip --disable-pip-version-check --quiet install -r tests/web/routes/generator.txt
+	@$(VENV)/generator/bin/python -m pip --disable-pip-version-check --quiet install --no-compile -r tests/web/routes/generator.txt
 	@touch $@
 
 # The page is tested in a real browser, the alerts by a real Prometheus, and syncs are let fail by a little C: a machine

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 from tests.waiting import PATIENCE_SECONDS
@@ -69,9 +69,13 @@ class Forked:
 
 
 class Nursery:
-    """The process that forks, from the first need of it to the end of this one."""
+    """The process that forks, from the first need of it to the end of this one.
 
-    def __init__(self) -> None:
+    `through`: a command to start it with, such as one that takes rights away.
+    """
+
+    def __init__(self, *through: str) -> None:
+        self._through = through
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
@@ -94,29 +98,31 @@ class Nursery:
 
     def _start(self) -> socket.socket:
         here, there = socket.socketpair()
-        command = [sys.executable, "-m", "tests.forking"]
+        command = [*self._through, sys.executable, "-m", "tests.forking"]
         with there:
-            process = subprocess.Popen(command, cwd=ROOT, stdin=there.fileno(), stdout=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment(), stdin=there.fileno(), stdout=subprocess.DEVNULL
+            )
         atexit.register(process.wait)
         atexit.register(here.close)  # which comes first, and ends it
         return here
 
+    def run(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+        """What `subprocess.run` gives for `novikoff` with these arguments and settings."""
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            process = self.fork(arguments, settings, out=out.fileno(), err=err.fileno())
+            try:
+                status = process.wait(PATIENCE_SECONDS)
+            finally:
+                process.kill()
+                process.wait(PATIENCE_SECONDS)
+            for file in (out, err):
+                file.seek(0)
+            return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
 
-fork = Nursery().fork
 
-
-def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-    """What `subprocess.run` gives for `novikoff` with these arguments and settings."""
-    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        process = fork(arguments, settings, out=out.fileno(), err=err.fileno())
-        try:
-            status = process.wait(PATIENCE_SECONDS)
-        finally:
-            process.kill()
-            process.wait(PATIENCE_SECONDS)
-        for file in (out, err):
-            file.seek(0)
-        return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
+_nursery = Nursery()
+fork, run = _nursery.fork, _nursery.run
 
 
 # In the process that forks
@@ -177,8 +183,12 @@ def _tell_ends(children: dict[int, int]) -> None:
 if __name__ == "__main__":
     import service.commands.serve
     import service.journal.jetstream.journal  # noqa: F401
+    from service.app import create_app
     from service.cli import main
+    from service.settings import Settings
 
+    with TemporaryDirectory() as data:  # what is worked out once in a process is so before it is forked
+        create_app(Settings(data=Path(data)))
     gc.freeze()  # no child looks through what all share
     warnings.simplefilter("ignore", DeprecationWarning)  # of threads: numpy has some, and knows about forks
     wanted = fork_on_request()

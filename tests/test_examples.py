@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.pages import PAGES, README, ROOT, Block, blocks_of
 from tests.running import Service
+from tests.waiting import PATIENCE_SECONDS
 
 ANYTHING = "…"
 
@@ -79,7 +80,7 @@ def test_the_examples_do_what_the_documents_say(tmp_path: Path, start: Callable[
                 env=os.environ | {"PATH": path},
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=PATIENCE_SECONDS,
             )
             where = f"{page.name}:{block.line}\n{text}\n{done.stdout}{done.stderr}"
             assert done.returncode == 0, where
@@ -125,7 +126,7 @@ def test_the_services_that_the_documents_start_start_and_stop(tmp_path: Path) ->
             assert "running on" in log, f"{page.name}:{block.line}\n{log}"
         finally:
             os.killpg(service.pid, signal.SIGTERM)
-            service.communicate(timeout=30)
+            service.communicate(timeout=PATIENCE_SECONDS)
         assert service.returncode == 0
 
 

@@ -1,5 +1,6 @@
 """A repair that is killed at any moment leaves the old journal or the new one."""
 
+import json
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from tests.commands.running import novikoff
 from tests.running import Service
 
 KILL_AT = """
-import os, signal, sys
+import json, os, signal, sys, traceback
 from service.commands.doctor.copying import swap
 from pathlib import Path
 
@@ -24,13 +25,26 @@ def count(event, args):
     global step
     if event in ("os.rename", "os.remove", "shutil.copyfile", "os.link", "open", "os.truncate", "os.chmod"):
         step += 1
-        if step == int(sys.argv[1]):
+        if step == last:
             os.kill(os.getpid(), signal.SIGKILL)
-new, path = map(Path, sys.argv[2:])
-sys.addaudithook(count)
-swap(new, path)
-print(step)
+
+def swap_until_killed(new, path):
+    sys.addaudithook(count)
+    swap(new, path)
+
+for line in sys.stdin:
+    last, new, path = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        try:
+            swap_until_killed(Path(new), Path(path))
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+"""Reads steps with their files, and swaps those in a process that is killed at that step; tells how each has ended."""
 
 
 def content(path: Path) -> list[tuple[object, ...]]:
@@ -59,21 +73,25 @@ def test_a_repair_that_is_killed_at_any_step_leaves_the_old_journal_or_the_new_o
     new = content(new_file)
     assert old != new
     seen = []
+    killer = subprocess.Popen(
+        [sys.executable, "-c", KILL_AT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert killer.stdin is not None and killer.stdout is not None
     for step in range(1, 100):
         data = tmp_path / f"step-{step}"
         shutil.copytree(before, data)
         path = data / "journal.sqlite"
         shutil.copy(new_file, data / "journal.sqlite.new")
-        ended = subprocess.run(
-            [sys.executable, "-c", KILL_AT, str(step), str(data / "journal.sqlite.new"), str(path)],
-            capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        killer.stdin.write(json.dumps([step, str(data / "journal.sqlite.new"), str(path)]) + "\n")
+        killer.stdin.flush()
+        status = int(killer.stdout.readline())
         found = content(path)
-        assert found in (old, new), f"after step {step}: {ended}"
+        assert found in (old, new), f"after step {step}: {status}"
         seen.append(found == new)
-        if ended.returncode == 0:
+        if status == 0:
             break
-        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        assert status == -signal.SIGKILL
+    killer.communicate()
     assert len(seen) > 8 and seen == sorted(seen) and not seen[0] and seen[-1]
 
 

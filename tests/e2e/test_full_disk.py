@@ -11,6 +11,7 @@ import pytest
 from tests.commands.running import novikoff
 from tests.missing import missing
 from tests.running import Service, problem_of
+from tests.waiting import PATIENCE_SECONDS
 
 DISK_MEGABYTES = 24
 
@@ -108,7 +109,7 @@ def test_a_directory_that_may_only_be_read_is_named(disk: Path, start_there: Cal
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     refused = subprocess.run(
         [sys.executable, "-m", "service", "serve", "--data", str(disk / "data"), "--port", "0"],
-        capture_output=True, text=True, timeout=60, env={**os.environ},
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, env={**os.environ},
     )  # fmt: skip
     assert refused.returncode == 2
     assert f"{disk / 'data' / 'lock'} cannot be written: Read-only file system" in refused.stderr

@@ -487,6 +487,7 @@ def test_pictures_for_the_docs(start: Start, open_page: Open, tmp_path: Path) ->
     empty = open_page(service)
     expect(empty.get_by_role("heading", name="No models yet")).to_be_visible()
     empty.screenshot(path=pictures / "empty.png")
+    empty.close()
     make_demo_fleet(service, None if is_for_docs else 300)
     for picture, address, width, scheme, whole in (
         ("fleet", "#/", 1280, "light", False),
@@ -507,6 +508,7 @@ def test_pictures_for_the_docs(start: Start, open_page: Open, tmp_path: Path) ->
             expect(card(page, "Audit trail").locator("tbody tr").first).to_be_visible()
             expect(card(page, "Largest weights").locator("tbody tr").first).to_be_visible()
         page.screenshot(path=pictures / f"{picture}.png", full_page=whole, animations="disabled")
+        page.close()  # or it would follow the feed beside all that come after it
     page = open_page(service, "#/models/spam-filter")
     page.get_by_label("Features").fill('{"subject": "free prize winner", "links": 2, "known_sender": true}')
     page.get_by_role("button", name="Predict").click()

@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import worked
-from tests.forking import environment
+from tests.forking import Nursery
 from tests.running import Service
 
 OBEYING = [
@@ -21,16 +20,11 @@ OBEYING = [
 ]
 """For root: be stopped by the permissions of files, as everybody else is."""
 
+_nursery = Nursery(*([] if os.geteuid() else OBEYING))
+
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", *map(str, arguments)]
-    return subprocess.run(
-        command if os.geteuid() else [*OBEYING, *command],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return _nursery.run(*map(str, arguments))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from tests.nats_servers import NatsServer
 from tests.running import Service
+from tests.waiting import PATIENCE_SECONDS
 
 PROGRAMS = Path(__file__).parents[2] / "examples"
 
@@ -20,7 +21,7 @@ def output_of(program: str, service: Service, *more: str) -> str:
         env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -4,13 +4,14 @@ import re
 import socket
 
 from tests.running import Service
+from tests.waiting import PATIENCE_SECONDS
 
 HOST = b"host: localhost\r\n"
 
 
 def connect(service: Service) -> socket.socket:
     address = service.client.base_url
-    return socket.create_connection((address.host, address.port or 0), timeout=20)
+    return socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_SECONDS)
 
 
 def rest_of(connection: socket.socket) -> bytes:

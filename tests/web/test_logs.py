@@ -18,7 +18,7 @@ from service.engine.model.model import Model
 from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.journal.protocol import Recorded
 from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 Start = Callable[..., Service]
 
@@ -58,7 +58,7 @@ def test_on_a_console_a_line_has_its_time_its_level_and_its_fields(start: Start)
 def test_what_is_not_http_is_told_in_a_line(start: Start) -> None:
     service = start(log_format="json")
     address = service.client.base_url
-    with socket.create_connection((address.host, address.port or 0), timeout=10) as connection:
+    with socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(b"this is not HTTP\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
     service.stop()

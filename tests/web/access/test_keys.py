@@ -17,6 +17,7 @@ from service.web.access.keys import Role
 from tests.holders import Holder, assert_no_secret_in, good, lines_of, refusal
 from tests.pages import ROOT, rows_of, section
 from tests.running import Service
+from tests.waiting import PATIENCE_SECONDS
 
 Start = Callable[..., Service]
 
@@ -144,7 +145,7 @@ def test_a_route_is_open_to_its_role_and_to_no_less(guarded: Guarded, route: str
 def test_there_is_no_way_around_the_gate(guarded: Guarded, method: str, path: str) -> None:
     """Said over a socket: clients would tidy such paths up."""
     address = guarded.service.client.base_url
-    with socket.create_connection((address.host, address.port or 0), timeout=10) as connection:
+    with socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_SECONDS) as connection:
         head = (
             f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         )

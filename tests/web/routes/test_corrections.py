@@ -31,7 +31,7 @@ def void(service: Service, prediction_id: str) -> dict[str, Any]:
 
 def rebuilt(service: Service, model: str) -> None:
     """Wait until all corrections of a model are in force."""
-    eventually(lambda: not service.stats(model)["corrections"]["rebuilding"], seconds=60)
+    eventually(lambda: not service.stats(model)["corrections"]["rebuilding"])
 
 
 SHIFTED = ("version", "updated_at", "began_at", "digest", "created_at", "name", "drifts_recorded")

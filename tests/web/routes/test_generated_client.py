@@ -16,6 +16,7 @@ from tests.holders import Holder
 from tests.missing import missing
 from tests.pages import ROOT
 from tests.running import Service
+from tests.waiting import PATIENCE_SECONDS
 
 GENERATOR = ROOT / ".venv" / "generator" / "bin"
 
@@ -103,13 +104,13 @@ def test_a_generated_client_does_a_round_with_a_key(
     (tmp_path / "openapi.json").write_text(json.dumps(document))
     command = [GENERATOR / "openapi-python-client", "generate", "--path", "openapi.json", "--meta", "none"]
     made = subprocess.run(
-        [*command, "--output-path", "made"], cwd=tmp_path, capture_output=True, text=True, timeout=100,
+        [*command, "--output-path", "made"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
         env={"PATH": f"{GENERATOR}:/usr/bin:/bin"},
     )  # fmt: skip
     assert made.returncode == 0, made.stdout + made.stderr
     (tmp_path / "program.py").write_text(PROGRAM)
     ran = subprocess.run(
         [GENERATOR / "python", "program.py", guarded.url, holder.secret], cwd=tmp_path, capture_output=True,
-        text=True, timeout=60,
+        text=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     assert ran.stdout.split() == ["True", "2", "0.5", "401"], ran.stderr

@@ -27,7 +27,7 @@ def ended(service: Service, model: str, challenger: str, **settings: Any) -> dic
     answer = service.client.post(f"/models/{model}/challengers", json=body)
     assert answer.status_code == 202, answer.text
     path = answer.headers["location"]
-    eventually(lambda: service.get(path)["state"] != "running", seconds=60)
+    eventually(lambda: service.get(path)["state"] != "running")
     return service.get(path)
 
 
@@ -144,7 +144,7 @@ def test_rounds_that_come_meanwhile_are_caught_up_with(service: Service, name: s
     )
     for _ in range(5):
         service.stream(lines[:20], name)
-    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running", seconds=60)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
     job = service.get(f"/jobs/{job['id']}")
     assert job["state"] == "done", job
     service.stream(lines[:20], name)

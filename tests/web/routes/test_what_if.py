@@ -148,7 +148,7 @@ def test_the_same_settings_take_its_fits_also_beside_challengers(service: Servic
     live_on([(service, name)], rounds=30)
     examples = [{"features": [x, 1.0, 0.0], "label": 1 if x > 0 else -1} for x in (1.0, -2.0, 3.0)]
     job = service.post(f"/models/{name}/fit", {"examples": examples})
-    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] == "done", seconds=60)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] == "done")
     live_on([(service, name)], rounds=12)
     result = replayed(service, name, settings={}, **{"as": f"{name}-twin"})
     assert result["settings"][0]["curve"] == result["live"]["curve"]
