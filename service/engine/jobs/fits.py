@@ -160,7 +160,7 @@ class Fits:
             raise InvalidRequest("the model was made anew, learned new classes or was promoted meanwhile")
         job.result = report.result
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
-                            {**job.options, **(report.result or {})}, learner, model.revealed)  # fmt: skip
+                            {**job.options, **(report.result or {})}, learner, round=model.revealed)  # fmt: skip
         await self._fleet.append(live, event)
         if live.model.labels.values[known:] != labels[known:] or model.champion_number != learner:
             raise InvalidRequest("the model learned new classes or was promoted while the job ended")
