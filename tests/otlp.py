@@ -1,5 +1,6 @@
 """An OTLP receiver: a real HTTP server that decodes the spans which are sent to it."""
 
+import re
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
+from tests.running import Service
 from tests.waiting import eventually
 
 SERVER = OtlpSpan.SPAN_KIND_SERVER
@@ -100,3 +102,9 @@ def _received(span: OtlpSpan, resource: dict[str, Any]) -> Received:
 
 def _attributes(pairs: Any) -> dict[str, Any]:
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in pairs}
+
+
+def metric(service: Service, line: str) -> float:
+    found = re.search(rf"^{re.escape(line)} (\S+)$", service.client.get("/metrics").text, re.MULTILINE)
+    assert found is not None, line
+    return float(found[1])

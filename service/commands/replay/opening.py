@@ -31,7 +31,7 @@ def readable(file: str) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, zlib.error, csv.Error) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        why = getattr(error, "strerror", None) or str(error).split(" - ")[0]  # after it: advice for programs
         raise CommandFailed(f"{file} cannot be read: {why}") from None
 
 
