@@ -18,7 +18,9 @@ import threading
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
@@ -181,12 +183,14 @@ def _tell_ends(children: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
-    import service.commands.serve
-    import service.journal.jetstream.journal  # noqa: F401
+    import service.commands
+    import service.journal.jetstream.journal
     from service.app import create_app
     from service.cli import main
     from service.settings import Settings
 
+    for each in walk_packages(service.commands.__path__, "service.commands."):
+        import_module(each.name)
     with TemporaryDirectory() as data:  # what is worked out once in a process is so before it is forked
         create_app(Settings(data=Path(data)))
     gc.freeze()  # no child looks through what all share
