@@ -165,7 +165,7 @@ class RightWorld:
         place = min(place, last)
         if place < begins and last >= begins:
             place = begins
-        while place < last and events[place - begins].at <= prediction.at:
+        while begins <= place < last and events[place - begins].at <= prediction.at:
             place += 1
         return place - begins if place >= begins else None
 

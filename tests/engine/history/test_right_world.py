@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from service.engine.history.right_world import RightWorld
 from service.engine.model.challenger_settings import complete_new
 from service.engine.model.model import Model
 from service.events import ChallengerAdded, ChallengerPromoted, DimensionFixed, PromotionRuled
@@ -129,3 +130,17 @@ def test_a_rebuilt_model_is_to_the_bit_what_it_would_be(kind: str, seed: int) ->
     stream.worlds.assert_the_same()
     again = Model.from_bytes(stream.worlds.wrong.to_bytes())
     assert again.to_bytes() == stream.worlds.wrong.to_bytes()
+
+
+def test_a_prediction_of_another_replica_that_is_revealed_in_a_later_piece_counts_as_it_was_served() -> None:
+    stream = Stream("perceptron", seed=1)
+    worlds = stream.worlds
+    worlds.predict(stream.example())
+    for _ in range(3):
+        worlds.learn(stream.example(), 1, 1)
+    played = len(worlds.events)
+    worlds.reveal(*worlds.waiting, 1, 1)
+    world = RightWorld(None)
+    world.play(worlds.events[:played])  # nobody here knows that the prediction waits
+    world.play(worlds.events[played:])
+    assert world.model.to_bytes() == worlds.wrong.to_bytes()
