@@ -230,9 +230,12 @@ class Fleet:
                 self.waiting.remove(live, prediction)
         elif isinstance(event, VOIDING):
             self._forget_pending(live)
+        elif isinstance(event, TagForgotten):
+            self._apply_forgetting(live, seq, event)
+            return None
         outcome = self._apply_to(live, seq, event)
         self.changed(live)
-        if isinstance(event, RoundCorrected | TagForgotten):
+        if isinstance(event, RoundCorrected):
             self.on_due(name)
         # Outcomes of rounds with an id are kept, for retries.
         if (
@@ -245,6 +248,14 @@ class Fleet:
         if self.memory.weigh(live):
             self._unload_excess(live)
         return outcome
+
+    def _apply_forgetting(self, live: Live, seq: int, event: TagForgotten) -> None:
+        outcomes_bytes = live.outcomes.size_bytes
+        self._apply_to(live, seq, event)
+        self.memory.add_outcomes(live.outcomes.size_bytes - outcomes_bytes)
+        self.changed(live)
+        self.on_due(event.model)
+        self._saving.save_if_due(live)
 
     def _apply_deletion(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
         self.model_count.apply(event)

@@ -19,6 +19,7 @@ from service.events import (
     PredictionsExpired,
     PredictionVoided,
     RoundsLearned,
+    TagForgotten,
 )
 from service.journal.codec import encode_state
 from service.journal.protocol import Snapshot, StoredModel, Summary
@@ -166,6 +167,8 @@ class Live:
                 self.expiring = None
         elif isinstance(event, PredictionVoided):
             self.pending.pop(event.prediction_id, None)
+        elif isinstance(event, TagForgotten):
+            self.outcomes = self.outcomes.without(set(event.events))
         elif isinstance(event, VOIDING):
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from service.events import VOIDING, AnyEvent, Prediction, PredictionsExpired, PredictionVoided, RoundRevealed
-from service.journal.jetstream.link.api import Api, ApiError
+from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import decode_ids, decode_known_id, encode
 from service.journal.jetstream.subjects import Subjects
@@ -103,11 +103,7 @@ class Waiting:
         """Take over the lists of stopped replicas, of one life or of all: a list is the replica's that removes it."""
         s = self._subjects
         async for message in self._api.scan(s.state, s.waiting_of(of), after=0):
-            try:
-                await self._api.request(
-                    f"STREAM.MSG.DELETE.{s.state}", {"seq": message.seq, "no_erase": True}
-                )
-            except ApiError:
+            if not await self._api.overwrite(s.state, message.seq):  # its ids may be forgotten later
                 continue  # another one was first
             life = s.life_in(message.subject)
             for prediction_id, at in decode_ids(message.data).items():
