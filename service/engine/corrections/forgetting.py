@@ -136,17 +136,21 @@ class Forgetting:
 
     async def _void(self, eraser: Eraser, live: Live, tagged: dict[str, int], found: Found) -> int:
         """Let predictions with the tag wait no longer, and let nothing be known of those that had expired."""
-        unrevealed = [prediction_id for prediction_id in tagged if prediction_id not in found.ids]
-        for prediction_id in unrevealed:
-            if prediction_id in live.pending or tagged[prediction_id] > live.voided_through:
+        gone: list[str] = []
+        for prediction_id, made_at in tagged.items():
+            if prediction_id in found.ids:
+                continue
+            if prediction_id in live.pending or made_at > live.voided_through:
                 event = PredictionVoided(live.model.name, self._clock.now(), prediction_id)
                 appended = await self._fleet.submit(live, event)
-                if appended.is_new or await self._is_voided(live, prediction_id):
-                    found.events.append(appended.seq)
-        await eraser.erase(Erasure(live.life, [], [], (0, 0), unrevealed, is_whole=False))
-        return len(unrevealed)
+                if not appended.is_new and not await self._is_voided(live, prediction_id):
+                    continue  # its label has come to another replica a moment ago
+                found.events.append(appended.seq)
+            gone.append(prediction_id)
+        await eraser.erase(Erasure(live.life, [], [], (0, 0), gone, is_whole=False))
+        return len(gone)
 
     async def _is_voided(self, live: Live, prediction_id: str) -> bool:
-        """Whether it was voided before; else its label has come to another replica a moment ago."""
+        """Whether a prediction that has an event already was voided, and not revealed."""
         recorded = await self._journal.recorded(live.life, prediction_id)
         return recorded is not None and isinstance(recorded.event, PredictionVoided)

@@ -18,6 +18,7 @@ from service.journal.jetstream.messages import (
     TOKEN_BYTES,
     KeptErased,
     Pointer,
+    Unreadable,
     decode_erased,
     encode,
     wrap,
@@ -82,6 +83,8 @@ class Forgotten:
         while True:
             try:
                 return await self._between(after, before)
+            except Unreadable:
+                raise
             except JournalUnavailable as error:
                 log.debug("nats: what was forgotten is asked for again: %s", error)
             await asyncio.sleep(RETRY_SECONDS)

@@ -177,9 +177,6 @@ class Follower:
             return
         self._expected += 1
         self.behind_seconds = time.time() - stored_ns / 1e9
-        if self._missing is not None and seq > self.position + 1:
-            for each in await self._missing(self.position, seq):
-                await self._take_or_stop(each)
         await self._take_or_stop(Message(message.subject, seq, message.data))
         self.position = seq
         # `pending` is of when the server sent the message, which is long ago if this process was stopped meanwhile.
@@ -189,6 +186,9 @@ class Follower:
 
     async def _take_or_stop(self, message: Message) -> None:
         try:
+            if self._missing is not None and message.seq > self.position + 1:
+                for each in await self._missing(self.position, message.seq):
+                    await self._take(each)
             await self._take(message)
         except Exception as error:
             log.critical(
