@@ -33,6 +33,7 @@ from service.events import (
     PredictionsExpired,
     PredictionVoided,
     RoundCorrected,
+    RoundErased,
     RoundLearned,
     RoundRevealed,
     TagForgotten,
@@ -46,7 +47,7 @@ SUMMARISED_AT_ONCE = 500
 """How many summaries go to the journal with one commit, which others wait for."""
 
 
-WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided)
+WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided, RoundErased)
 """Events after which a prediction does not wait any more."""
 
 log = logging.getLogger(__name__)

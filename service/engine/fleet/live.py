@@ -18,6 +18,7 @@ from service.events import (
     Prediction,
     PredictionsExpired,
     PredictionVoided,
+    RoundErased,
     RoundsLearned,
     TagForgotten,
 )
@@ -165,8 +166,8 @@ class Live:
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
                 self.expiring = None
-        elif isinstance(event, PredictionVoided):
-            self.pending.pop(event.prediction_id, None)
+        elif isinstance(event, PredictionVoided | RoundErased):
+            self.pending.pop(event.prediction_id or "", None)
         elif isinstance(event, TagForgotten):
             self.outcomes = self.outcomes.without(set(event.events))
         elif isinstance(event, VOIDING):

@@ -38,6 +38,7 @@ class JetStreamEraser:
         cleaner: Cleaner,
         bodies: Bodies,
         waiting: Waiting,
+        files: Files,
     ) -> None:
         self._api = api
         self._publisher = publisher
@@ -48,7 +49,7 @@ class JetStreamEraser:
         self._bodies = bodies
         self._waiting = waiting
         self._parts = Parts(api, publisher, subjects.state)
-        self._files = Files(api, publisher, subjects)
+        self._files = files
 
     async def tagged(self, life: int, tag: str, after: int = 0) -> Tagged:
         """All ids are read, of all models: nothing finds them by their tags.
@@ -91,7 +92,7 @@ class JetStreamEraser:
             await self._overwrite_events(life, [seq for seq, _ in erasure.events])
             await self._cleaner.clean(life, pointer, revision)
         if erasure.is_whole:
-            await self._files.let_go()
+            await self._files.let_go(*s.filling)
 
     async def _replace(self, erasure: Erasure) -> tuple[Pointer, int]:
         """Move the model's pointer; what it is then, and its revision."""
@@ -104,11 +105,12 @@ class JetStreamEraser:
             events = await self._forgotten.of(life, pointer)
             events = {seq: body for seq, body in events.items() if seq > pointer.trimmed_through}
             events |= {seq: codec.encode(event) for seq, event in erasure.events}
+            until = max(end, pointer.erased.until if pointer.erased is not None else 0)
             moved = replace(
                 pointer,
                 snapshots=[kept for kept in pointer.snapshots if not first <= kept.seq < end],
                 pages=await self._written_anew(life, revision, pointer, erasure),
-                erased=await self._forgotten.store(life, revision, events),
+                erased=await self._forgotten.store(life, revision, events, until),
                 has_tags=True,
             )
             subject = self._subjects.pointer(life)

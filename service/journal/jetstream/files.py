@@ -45,9 +45,9 @@ class Files:
         for stream in self._subjects.filling:
             await self._servers_of(stream)
 
-    async def let_go(self) -> None:
-        """Make the servers let go of what was deleted; JournalUnavailable if one of them is away."""
-        for stream in self._subjects.filling:
+    async def let_go(self, *streams: str) -> None:
+        """Make the servers let go of what was deleted of streams; JournalUnavailable if one of them is away."""
+        for stream in streams:
             if await self._servers_of(stream):
                 await self._fill(stream)
                 # The others learn that the purge at its end counts by what comes after it.

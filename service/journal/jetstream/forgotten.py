@@ -11,7 +11,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from msgspec.structs import replace
+
 from service.errors import JournalUnavailable
+from service.events import PredictionVoided, RoundErased
+from service.journal import codec
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import (
@@ -20,10 +24,12 @@ from service.journal.jetstream.messages import (
     Pointer,
     Unreadable,
     decode_erased,
+    decode_event,
     encode,
     wrap,
 )
 from service.journal.jetstream.parts import Parts
+from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.subjects import Subjects
 
 CACHED_MAX = 16
@@ -44,20 +50,22 @@ class Forgotten:
         api: Api,
         publisher: Publisher,
         subjects: Subjects,
+        waiting: Waiting,
         pointer: Callable[[int], Awaitable[tuple[Pointer, int]]],
     ) -> None:
         self._api = api
         self._parts = Parts(api, publisher, subjects.state)
         self._subjects = subjects
+        self._waiting = waiting
         self._pointer = pointer
         self._cached: OrderedDict[str, dict[int, bytes]] = OrderedDict()
 
-    async def store(self, life: int, revision: int, events: dict[int, bytes]) -> KeptErased:
+    async def store(self, life: int, revision: int, events: dict[int, bytes], until: int) -> KeptErased:
         """Store a list, to be named by the revision of the model's pointer after this one."""
         edition, first, last = self._subjects.edition(revision), min(events), max(events)
         subject = partial(self._subjects.erased, life, first, last, edition)
         parts, _ = await self._parts.store(subject, encode(events))
-        return KeptErased(edition, first, last, parts)
+        return KeptErased(edition, first, last, parts, until)
 
     async def of(self, life: int, pointer: Pointer) -> dict[int, bytes]:
         """The list that a model's pointer names; Replaced if it names another one by now."""
@@ -78,7 +86,8 @@ class Forgotten:
     async def between(self, after: int, before: int) -> list[Message]:
         """What stands in the places of events between these two, as messages for a replica that follows the log.
 
-        It is asked for until the cluster answers, since no event may be left out.
+        They tell which predictions wait no longer that wait here. It is asked for until the cluster answers, since no
+        event may be left out.
         """
         while True:
             try:
@@ -91,7 +100,7 @@ class Forgotten:
 
     async def _between(self, after: int, before: int) -> list[Message]:
         s = self._subjects
-        found: dict[int, Message] = {}
+        found: list[Message] = []
         lives: set[int] = set()
         for subject in await self._api.subjects(s.state, s.erased_of(None)):
             life, first, last = s.erased_in(subject)
@@ -99,7 +108,13 @@ class Forgotten:
                 lives.add(life)
         for life in lives:
             pointer, _ = await self._pointer(life)
-            for seq, body in (await self.of(life, pointer)).items():
-                if after < seq < before:
-                    found[seq] = Message(s.event(life, None), seq, wrap(bytes(TOKEN_BYTES), body))
-        return [found[seq] for seq in sorted(found)]
+            missed = {
+                seq: body for seq, body in (await self.of(life, pointer)).items() if after < seq < before
+            }
+            gone = await self._waiting.forgotten(life) if missed else []
+            for seq, body in missed.items():
+                event = decode_event(body)
+                if gone and isinstance(event, RoundErased | PredictionVoided):
+                    body = codec.encode(replace(event, prediction_id=gone.pop()))
+                found.append(Message(s.event(life, None), seq, wrap(bytes(TOKEN_BYTES), body)))
+        return sorted(found, key=lambda message: message.seq)

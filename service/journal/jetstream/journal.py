@@ -17,6 +17,7 @@ from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
 from service.journal.jetstream.cleaning import Cleaner
 from service.journal.jetstream.erasing import JetStreamEraser
+from service.journal.jetstream.files import Files
 from service.journal.jetstream.forgotten import Forgotten
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.asking import Asking
@@ -112,21 +113,22 @@ class JetStreamJournal:
         await publisher.start()
         self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
         self._catalogue = catalogue = Catalogue()
-        cleaner = Cleaner(api, subjects)
+        cleaner, files = Cleaner(api, subjects), Files(api, publisher, subjects)
         self._snapshots = snapshots = Snapshots(
             api,
             publisher,
             subjects,
             cleaner,
+            files,
             events_kept_max=options.events_kept_max,
             events_kept_seconds=options.events_kept_seconds,
             history_bytes_max=options.history_bytes_max,
         )
-        forgotten = Forgotten(api, publisher, subjects, snapshots.pointer)
         self._waiting = waiting = Waiting(api, publisher, subjects)
+        forgotten = Forgotten(api, publisher, subjects, waiting, snapshots.pointer)
         if can_forget:
             self._eraser = JetStreamEraser(
-                api, publisher, subjects, snapshots, forgotten, cleaner, bodies, waiting
+                api, publisher, subjects, snapshots, forgotten, cleaner, bodies, waiting, files
             )
         self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
         self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)

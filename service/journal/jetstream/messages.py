@@ -102,6 +102,8 @@ class KeptErased(msgspec.Struct, frozen=True, array_like=True):
     last: int
     parts: int
     """How many messages it takes."""
+    until: int = 0
+    """Snapshots of before this event may know of what was forgotten."""
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):

@@ -16,6 +16,7 @@ from service.background import run_once
 from service.errors import NovikoffError
 from service.journal import thinning
 from service.journal.jetstream.cleaning import Cleaner
+from service.journal.jetstream.files import Files
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
@@ -40,6 +41,7 @@ class Snapshots:
         publisher: Publisher,
         subjects: Subjects,
         cleaner: Cleaner,
+        files: Files,
         *,
         events_kept_max: int,
         events_kept_seconds: float,
@@ -49,6 +51,7 @@ class Snapshots:
         self._publisher = publisher
         self._subjects = subjects
         self._cleaner = cleaner
+        self._files = files
         self._parts = Parts(api, publisher, subjects.state)
         self._events_kept_max = events_kept_max
         self._history_bytes_max = history_bytes_max
@@ -132,6 +135,8 @@ class Snapshots:
             if pointer.snapshots and pointer.snapshots[-1].seq >= snapshot.seq:
                 if has_stored and pointer.has_tags:
                     await self._cleaner.clean(life, pointer, revision)
+                    if pointer.erased is not None and snapshot.seq < pointer.erased.until:
+                        await self._files.let_go(s.state)
                 return  # another replica was first
             has_stored = True
             parts, _ = await self._parts.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)

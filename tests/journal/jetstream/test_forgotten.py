@@ -4,8 +4,9 @@ import os
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
-from service.events import AnyEvent, Prediction, RoundErased, RoundLearned
+from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, revealed
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Erasure, Recorded, Snapshot
@@ -174,3 +175,26 @@ async def test_a_snapshot_that_comes_too_late_is_not_kept(
         assert files_with(nats_server, secret) == []
         loaded = await b.load("m")
         assert loaded is not None and loaded.state == b"without"
+
+
+async def test_a_prediction_that_waits_where_nobody_has_heard_of_it_is_forgotten_there_too(
+    options: Options, nats_server: NatsServer, secret: str
+) -> None:
+    async with opened(options) as (a, of_a):
+        async with opened(options) as (b, of_b):
+            await a.append(created())
+            await eventually_async(lambda: of_b == of_a)
+            for name in (f"of-{secret}", "of-another"):
+                prediction = Prediction(name, "m", 5, secret.encode(), 1, 0.0, 0, 0, tag=secret)
+                stored = b.put_pending(prediction, LIFE, wait=True)
+                assert stored is not None
+                await stored
+            await b._follower.stop()
+            await a.append(revealed(structs.replace(prediction, prediction_id=f"of-{secret}"), 7, 1), LIFE)
+            await erase(a, erasure(list(of_a), secret))
+            await a.append(learned(50), LIFE)
+            await b._follower.start(b._follower.position)
+            await eventually_async(lambda: of_b[-1] == of_a[-1])
+            assert of_b[-2] == (of_a[-2][0], RoundErased("m", 7, 1, f"of-{secret}"))
+            assert list(b._waiting._served[LIFE]) == ["of-another"]
+        assert files_with(nats_server, f"of-{secret}") == []
