@@ -256,6 +256,8 @@ class RoundErased(Event, frozen=True, tag="erased"):
     """Rounds were here that are to be treated as if they had never been. Only their versions are left."""
 
     rounds: int
+    prediction_id: str | None = None
+    """Told to a replica on which the prediction of such a round waits still, since it was behind; never kept."""
 
 
 class TagForgotten(Event, frozen=True, tag="forgotten"):

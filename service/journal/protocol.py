@@ -201,11 +201,25 @@ class Page:
     """From the end of the list to its beginning."""
 
 
+@dataclass(slots=True)
+class Tagged:
+    """Predictions that carry a tag."""
+
+    predictions: dict[str, int]
+    """Their ids, and when each was made; 0 if it can be revealed only where it waits."""
+    through: int = 0
+    """How far the journal was looked through, for the next call."""
+
+
 class Eraser(Protocol):
     """Takes out of a journal what is to be forgotten."""
 
-    async def tagged(self, life: int, tag: str) -> list[str]:
-        """The ids of predictions of a model with this tag that are kept, also of those that have expired."""
+    async def tagged(self, life: int, tag: str, after: int = 0) -> Tagged:
+        """The predictions of a model with this tag that are kept, also those that have expired.
+
+        In a shared journal also those that were revealed, as far as their ids are remembered. `after` is `through` of
+        a call before: then those that it has found need not be among them.
+        """
         ...
 
     async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import failed, worked
-from tests.e2e.test_forgetting_on_a_cluster import files_with
 from tests.nats_servers import NatsServer
 from tests.running import Service
+from tests.traces import files_with
 from tests.waiting import eventually
 from tests.web.routes.test_corrections import rebuilt, substance
 
@@ -123,7 +123,7 @@ def test_what_was_forgotten_does_not_come_along_and_what_is_yet_to_be_forgotten_
 
     after = replica.start()
     assert substance(after, "m") == substance(after, "twin")
-    eventually(lambda: not files_with(nats_server.directory, tag), not_yet=OSError)
+    eventually(lambda: not files_with(nats_server.directory, tag.encode()))
     correction = after.client.put("/feedback/m-7", json={"label": -1})
     assert correction.status_code == 202, correction.text
     rebuilt(after, "m")

@@ -1,25 +1,129 @@
-"""What docs/scaling.md tells to do where the journal cannot forget: void, move the model, delete the old streams."""
+"""Forgetting on servers that share the streams: what they write for each other has to go, too. And streams that an
+older version has made, which cannot forget: what docs/scaling.md tells to do there."""
 
 import asyncio
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nats
 import pytest
 
-from tests.nats_servers import NatsServer
-from tests.running import Service
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.connecting import Access, Link
+from service.journal.jetstream.link.streams import wanted_streams
+from service.journal.jetstream.subjects import Subjects
+from tests.nats_servers import NatsCluster, NatsServer
+from tests.running import Service, problem_of
+from tests.traces import files_with
 from tests.waiting import eventually
 from tests.web.routes.test_corrections import label_of, rebuilt, substance
 
+Replicas = Callable[..., Service]
 
-def files_with(directory: Path, needle: str) -> list[str]:
-    return [
-        str(path.relative_to(directory))
-        for path in directory.rglob("*")
-        if path.is_file() and needle.encode() in path.read_bytes()
-    ]
+
+@pytest.fixture
+def person() -> str:
+    """Somebody who is nowhere else."""
+    return os.urandom(8).hex()
+
+
+@pytest.fixture
+def replica(nats_cluster: NatsCluster, tmp_path: Path) -> Iterator[Replicas]:
+    """Starts replicas that share the three servers."""
+    settings = nats_cluster.settings(f"t{os.urandom(6).hex()}")
+    services: list[Service] = []
+
+    def start(name: str) -> Service:
+        services.append(Service(tmp_path / name, snapshot_every_events=5, **settings))
+        return services[-1].start()
+
+    yield start
+    for service in services:
+        service.close()
+
+
+def lived(services: list[Service], person: str) -> list[str]:
+    """Rounds of two models, one without those of the person; the ids of these rounds."""
+    for model in ("m", "twin"):
+        services[0].create(model, features="named", learner={"algorithm": "arow"})
+    ids: list[str] = []
+    for number in range(20):
+        service = services[number % len(services)]
+        features = {"a": float(number % 5) - 2.0, "b": float(number % 3) - 1.0}
+        if number % 6 == 4:
+            ids.append(f"order-{person}-{number}")
+            sent = features | {f"ailment-{person}": 1.0}
+            service.predict("m", sent, id=ids[-1], tag=f"tag-{person}")
+            services[-1].reveal(ids[-1], label_of(number))
+        else:
+            for model in ("m", "twin"):
+                services[0].learn(model, features, label_of(number))
+    services[-1].predict("m", {f"ailment-{person}": 1.0}, id=f"waits-{person}", tag=f"tag-{person}")
+    return ids
+
+
+def test_no_server_has_anything_and_every_replica_is_as_if_it_had_never_been(
+    replica: Replicas, nats_cluster: NatsCluster, person: str
+) -> None:
+    one, other = replica("one"), replica("other")
+    ids = lived([one, other], person)
+    stores = [server.directory / "store" for server in nats_cluster.servers]
+    eventually(lambda: all(files_with(store, person.encode()) for store in stores))
+    told = one.post("/models/m/forget", {"tag": f"tag-{person}"})
+    assert (told["rounds"], told["predictions"]) == (len(ids), 1)
+    rebuilt(one, "m")
+    eventually(lambda: not any(files_with(store, person.encode()) for store in stores), seconds=5)
+    eventually(lambda: other.stats("m")["version"] == one.stats("m")["version"])
+    for service in (one, other):
+        assert substance(service, "m") == substance(one, "twin")
+        for prediction_id in (ids[0], f"waits-{person}"):
+            body = {"prediction_id": prediction_id, "label": 1}
+            assert problem_of(service.client.post("/feedback", json=body)) == (404, "unknown-prediction")
+    other.learn("m", {"a": 1.0}, 1, id="later")
+    one.learn("twin", {"a": 1.0}, 1)
+    other.stop()
+    one.restart()
+    assert substance(one, "m") == substance(one, "twin")
+    one.assert_replay_equals_live("m")
+    assert not any(files_with(store, person.encode()) for store in stores)
+
+
+def test_a_replica_that_dies_amid_it_and_a_server_that_is_away_only_put_it_off(
+    replica: Replicas, nats_cluster: NatsCluster, person: str
+) -> None:
+    one, other = replica("one"), replica("other")
+    lived([one, other], person)
+    away = nats_cluster.servers[2]
+    away.kill()
+    forget = {"tag": f"tag-{person}"}
+    eventually(lambda: one.client.get("/readyz").status_code == 200)
+    assert problem_of(one.client.post("/models/m/forget", json=forget)) == (503, "journal-unavailable")
+    away.start()
+    away.wait_until_healthy()
+    eventually(lambda: one.client.post("/models/m/forget", json=forget).status_code == 202, seconds=60)
+    one.process.send_signal(signal.SIGKILL)  # at whichever step it is
+    one.kill()
+    other.stats("m")
+    stores = [server.directory / "store" for server in nats_cluster.servers]
+    # Who asks again need not wait until the other replica finds out by itself.
+    eventually(lambda: other.client.post("/models/m/forget", json=forget).status_code == 202, seconds=60)
+    rebuilt(other, "m")
+    eventually(lambda: not any(files_with(store, person.encode()) for store in stores), seconds=5)
+    assert substance(other, "m") == substance(other, "twin")
+    other.assert_replay_equals_live("m")
+
+
+async def make_log_of_before(server: NatsServer, prefix: str) -> None:
+    """The log as older versions have made it: nothing of it can be deleted by its number."""
+    link = Link(Access((server.url,)))
+    await link.open()
+    try:
+        log, *_ = wanted_streams(Subjects(prefix), replicas=1, ids_kept_seconds=3600.0)
+        await Api(link).request(f"STREAM.CREATE.{log['name']}", log | {"deny_delete": True})
+    finally:
+        await link.close()
 
 
 async def delete_streams(server: NatsServer, prefix: object) -> None:
@@ -32,36 +136,32 @@ async def delete_streams(server: NatsServer, prefix: object) -> None:
 
 
 @pytest.mark.parametrize("journal", ["jetstream"], indirect=True)
-def test_rounds_are_voided_the_model_moves_and_with_the_old_streams_all_bytes_go(
-    start: Callable[..., Service], service: Service, name: str, nats_server: NatsServer
+def test_on_streams_of_before_rounds_are_voided_the_model_moves_and_with_them_all_bytes_go(
+    tmp_path: Path, service: Service, name: str, nats_server: NatsServer, person: str
 ) -> None:
-    before = start(snapshot_every_events=5)
-    person = os.urandom(8).hex()
-    for model in ("m", "twin"):
-        before.create(model, features="named", learner={"algorithm": "arow"})
-    for number in range(20):
-        features = {"a": float(number % 5) - 2.0, "b": float(number % 3) - 1.0}
-        if number % 6 == 4:
-            sent = features | {f"ailment-{person}": 1.0}
-            before.predict("m", sent, id=f"order-{person}-{number}", tag=f"tag-{person}")
-            before.reveal(f"order-{person}-{number}", label_of(number))
-        else:
-            for model in ("m", "twin"):
-                before.learn(model, features, label_of(number))
-    trail = before.get("/models/m/events?limit=1000")["events"]
-    tagged = [line["prediction_id"] for line in trail if line.get("tag") == f"tag-{person}"]
-    assert len(tagged) == 3
-    for prediction_id in tagged:
-        assert before.client.delete(f"/predictions/{prediction_id}").is_success
-    rebuilt(before, "m")
-    assert substance(before, "m") == substance(before, "twin")
-    export = before.client.get("/models/m/export").content
-    assert person.encode() not in export
+    prefix = f"t{os.urandom(6).hex()}"
+    asyncio.run(make_log_of_before(nats_server, prefix))
+    before = Service(tmp_path / "before", snapshot_every_events=5, **nats_server.settings(prefix)).start()
+    try:
+        lived([before], person)
+        refused = before.client.post("/models/m/forget", json={"tag": f"tag-{person}"})
+        assert problem_of(refused) == (501, "forget-unsupported")
+        trail = before.get("/models/m/events?limit=1000")["events"]
+        tagged = [line["prediction_id"] for line in trail if line.get("tag") == f"tag-{person}"]
+        assert len(tagged) == 3
+        for prediction_id in [*tagged, f"waits-{person}"]:
+            assert before.client.delete(f"/predictions/{prediction_id}").is_success
+        rebuilt(before, "m")
+        assert substance(before, "m") == substance(before, "twin")
+        export = before.client.get("/models/m/export").content
+        assert person.encode() not in export
 
-    headers = {"content-type": "application/json"}
-    assert service.client.put(f"/models/{name}", content=export, headers=headers).status_code == 201
-    before.stop()
-    assert files_with(nats_server.directory, person)
-    asyncio.run(delete_streams(nats_server, before.settings["nats_prefix"]))
-    eventually(lambda: not files_with(nats_server.directory, person), not_yet=OSError)
-    service.learn(name, {"a": 1.0}, 1)
+        headers = {"content-type": "application/json"}
+        assert service.client.put(f"/models/{name}", content=export, headers=headers).status_code == 201
+        before.stop()
+        assert files_with(nats_server.directory, person.encode())
+        asyncio.run(delete_streams(nats_server, prefix))
+        eventually(lambda: not files_with(nats_server.directory, person.encode()))
+        service.learn(name, {"a": 1.0}, 1)
+    finally:
+        before.close()

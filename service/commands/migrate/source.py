@@ -75,7 +75,7 @@ def read(connection: sqlite3.Connection, name: str) -> MovedModel:
 
 
 def check_forgotten(connection: sqlite3.Connection, name: str) -> None:
-    """CommandFailed if a model is yet to forget something: a cluster could not, and its events have other numbers."""
+    """CommandFailed if a model is yet to forget something: its events have other numbers in the cluster."""
     try:
         stored = reading.load(connection, name)
         assert stored is not None
@@ -84,7 +84,7 @@ def check_forgotten(connection: sqlite3.Connection, name: str) -> None:
         return  # `read` says it
     if amended is not None and amended.erasing is not None:
         raise CommandFailed(
-            f"{name!r} is yet to forget what it was asked to, which only the file can: start the service on it again"
+            f"{name!r} is yet to forget what it was asked to: start the service on it again"
             " and wait until /stats no longer says rebuilding"
         )
 

@@ -35,18 +35,21 @@ class Found:
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
-        self._ids: set[str | None] = set()
+        self.ids: set[str | None] = set()
         self.events: list[int] = []
         self.rounds = 0
+        self.through = 0
+        """The last event that was looked at."""
 
     def look_at(self, recorded: Recorded) -> None:
         event = recorded.event
+        self.through = recorded.seq
         if isinstance(event, RoundRevealed | RoundLearned) and event.tag == self._tag:
             self.events.append(recorded.seq)
             self.rounds += 1
             if event.prediction_id is not None:
-                self._ids.add(event.prediction_id)
-        elif isinstance(event, RoundCorrected) and event.corrects in self._ids:
+                self.ids.add(event.prediction_id)
+        elif isinstance(event, RoundCorrected) and event.corrects in self.ids:
             self.events.append(recorded.seq)
         if len(self.events) > EVENTS_MAX:
             raise InvalidRequest.at("tag", f"is on more than {EVENTS_MAX} rounds of this model")
@@ -70,7 +73,7 @@ class Forgetting:
         eraser = self._journal.eraser
         if eraser is None:
             raise ForgetUnsupported(
-                "a journal on a cluster cannot forget: void the rounds, and see docs/scaling.md for their bytes"
+                "streams that an older version has made cannot forget: void the rounds, and see docs/scaling.md"
             )
         await self._locks.acquire(name)
         try:
@@ -84,23 +87,34 @@ class Forgetting:
             self._locks.release(name)
 
     async def _forget(self, eraser: Eraser, live: Live, tag: str) -> Forgotten:
-        found, after = Found(tag), 0
-        async for recorded in self._events(live, after):
-            found.look_at(recorded)
-            after = recorded.seq
+        found = Found(tag)
+        await self._look(live, found)
+        tagged = await eraser.tagged(live.life, tag)
         async with Hold(live):  # nothing with this tag may come between looking and saying so
             await self._journal.settle()
             self._fleet.check_loaded(live)
-            async for recorded in self._events(live, after):
-                found.look_at(recorded)
-            version = await self._version_before(live, min(found.events)) + 1 if found.rounds else 0
-            predictions = await self._void(eraser, live, tag, found)
+            more = await eraser.tagged(live.life, tag, tagged.through)
+            await self._look(live, found)
+            version = await self._version(live, found)
+            predictions = await self._void(eraser, live, tagged.predictions | more.predictions, found)
+            if await self._look(live, found):  # labels that came to other replicas meanwhile
+                version = await self._version(live, found)
             event = TagForgotten(
                 live.model.name, self._clock.now(), sorted(found.events), found.rounds, version
             )
             await self._fleet.submit(live, event)
         self._rebuilds.start(live.model.name)
         return Forgotten(live.model.name, found.rounds, predictions)
+
+    async def _look(self, live: Live, found: Found) -> int:
+        """Look at the events since the last look; how many rounds with the tag are among them."""
+        before = found.rounds
+        async for recorded in self._events(live, found.through):
+            found.look_at(recorded)
+        return found.rounds - before
+
+    async def _version(self, live: Live, found: Found) -> int:
+        return await self._version_before(live, min(found.events)) + 1 if found.rounds else 0
 
     async def _events(self, live: Live, after: int) -> AsyncIterator[Recorded]:
         while page := await self._journal.events(live.model.name, after=after, limit=EVENTS_AT_ONCE):
@@ -122,12 +136,23 @@ class Forgetting:
             version = then.version - 1
         raise await self._past.gone(model.name, 0)
 
-    async def _void(self, eraser: Eraser, live: Live, tag: str, found: Found) -> int:
+    async def _void(self, eraser: Eraser, live: Live, tagged: dict[str, int], found: Found) -> int:
         """Let predictions with the tag wait no longer, and let nothing be known of those that had expired."""
-        kept = await eraser.tagged(live.life, tag)
-        for prediction_id in kept:
-            if prediction_id in live.pending:
+        gone: list[str] = []
+        for prediction_id, made_at in tagged.items():
+            if prediction_id in found.ids:
+                continue
+            if prediction_id in live.pending or made_at > live.voided_through:
                 event = PredictionVoided(live.model.name, self._clock.now(), prediction_id)
-                found.events.append((await self._fleet.submit(live, event)).seq)
-        await eraser.erase(Erasure(live.life, [], [], (0, 0), kept, is_whole=False))
-        return len(kept)
+                appended = await self._fleet.submit(live, event)
+                if not appended.is_new and not await self._is_voided(live, prediction_id):
+                    continue  # its label has come to another replica a moment ago
+                found.events.append(appended.seq)
+            gone.append(prediction_id)
+        await eraser.erase(Erasure(live.life, [], [], (0, 0), gone, is_whole=False))
+        return len(gone)
+
+    async def _is_voided(self, live: Live, prediction_id: str) -> bool:
+        """Whether a prediction that has an event already was voided, and not revealed."""
+        recorded = await self._journal.recorded(live.life, prediction_id)
+        return recorded is not None and isinstance(recorded.event, PredictionVoided)

@@ -149,7 +149,9 @@ class Rebuilds:
         if amended is not None and amended.erasing is not None:
             through = amended.forgettings
             await erase(self._journal, self._fleet, live)
-            await self._fleet.append(live, TagErased(live.model.name, self._clock.now(), through))
+            amended = live.model.amended
+            if amended is not None and amended.erasing is not None:  # else another replica was as quick
+                await self._fleet.append(live, TagErased(live.model.name, self._clock.now(), through))
 
 
 def _is_unfinished(live: Live) -> bool:

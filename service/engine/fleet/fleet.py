@@ -34,6 +34,7 @@ from service.events import (
     PredictionsExpired,
     PredictionVoided,
     RoundCorrected,
+    RoundErased,
     RoundLearned,
     RoundRevealed,
     TagForgotten,
@@ -47,7 +48,7 @@ SUMMARISED_AT_ONCE = 500
 """How many summaries go to the journal with one commit, which others wait for."""
 
 
-WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided)
+WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided, RoundErased)
 """Events after which a prediction does not wait any more."""
 
 log = logging.getLogger(__name__)
@@ -231,9 +232,12 @@ class Fleet:
                 self.waiting.remove(live, prediction)
         elif isinstance(event, VOIDING):
             self._forget_pending(live)
+        elif isinstance(event, TagForgotten):
+            self._apply_forgetting(live, seq, event)
+            return None
         outcome = self._apply_to(live, seq, event)
         self.changed(live)
-        if isinstance(event, RoundCorrected | TagForgotten):
+        if isinstance(event, RoundCorrected):
             self.on_due(name)
         # Outcomes of rounds with an id are kept, for retries.
         if (
@@ -246,6 +250,14 @@ class Fleet:
         if self.memory.weigh(live):
             self._unload_excess(live)
         return outcome
+
+    def _apply_forgetting(self, live: Live, seq: int, event: TagForgotten) -> None:
+        outcomes_bytes = live.outcomes.size_bytes
+        self._apply_to(live, seq, event)
+        self.memory.add_outcomes(live.outcomes.size_bytes - outcomes_bytes)
+        self.changed(live)
+        self.on_due(event.model)
+        self._saving.save_if_due(live)
 
     def _apply_deletion(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
         self.model_count.apply(event)

@@ -16,7 +16,9 @@ from service.events import (
     Prediction,
     PredictionsExpired,
     PredictionVoided,
+    RoundErased,
     RoundsLearned,
+    TagForgotten,
 )
 from service.journal.codec import encode_state
 from service.journal.protocol import Snapshot, StoredModel, Summary
@@ -170,8 +172,10 @@ class Live:
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
                 self.expiring = None
-        elif isinstance(event, PredictionVoided):
-            self.pending.pop(event.prediction_id, None)
+        elif isinstance(event, PredictionVoided | RoundErased):
+            self.pending.pop(event.prediction_id or "", None)
+        elif isinstance(event, TagForgotten):
+            self.outcomes = self.outcomes.without(set(event.events))
         elif isinstance(event, VOIDING):
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()

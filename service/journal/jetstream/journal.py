@@ -10,11 +10,15 @@ from contextlib import suppress
 
 from service.background import end, keep_running
 from service.errors import ModelDamaged, NovikoffError
-from service.events import AnyEvent, Prediction
+from service.events import AnyEvent, Prediction, TagForgotten
 from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
+from service.journal.jetstream.cleaning import Cleaner
+from service.journal.jetstream.erasing import JetStreamEraser
+from service.journal.jetstream.files import Files
+from service.journal.jetstream.forgotten import Forgotten
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.asking import Asking
 from service.journal.jetstream.link.connecting import Link
@@ -45,6 +49,7 @@ from service.journal.protocol import (
     Answer,
     Appended,
     Apply,
+    Eraser,
     Listed,
     Milestone,
     Overdue,
@@ -91,29 +96,40 @@ class JetStreamJournal:
         self._options = options
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
         self._outstanding = Outstanding(options.queue_events_max)
+        self._eraser: Eraser | None = None
         self._applied = 0
         self._took_over_at = -TAKE_OVER_SECONDS
 
     async def open(self, apply: Apply) -> int:
         self._apply = apply
         options = self._options
-        subjects = self._subjects = Subjects(options.prefix)
         link = self._link = Link(options.access)
         await link.open()
         api = self._api = Api(link)
+        with as_start_error():
+            can_forget = not (await api.config(Subjects(options.prefix).log)).get("deny_delete")
+        subjects = self._subjects = Subjects(options.prefix, has_plain_ids=not can_forget)
         self._publisher = publisher = Publisher(link, seconds=options.seconds)
         await publisher.start()
         self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
         self._catalogue = catalogue = Catalogue()
-        self._snapshots = Snapshots(
+        cleaner, files = Cleaner(api, subjects), Files(api, publisher, subjects)
+        self._snapshots = snapshots = Snapshots(
             api,
             publisher,
             subjects,
+            cleaner,
+            files,
             events_kept_max=options.events_kept_max,
             events_kept_seconds=options.events_kept_seconds,
             history_bytes_max=options.history_bytes_max,
         )
-        self._waiting = Waiting(api, publisher, subjects)
+        self._waiting = waiting = Waiting(api, publisher, subjects)
+        forgotten = Forgotten(api, publisher, subjects, waiting, snapshots.pointer)
+        if can_forget:
+            self._eraser = JetStreamEraser(
+                api, publisher, subjects, snapshots, forgotten, cleaner, bodies, waiting, files
+            )
         self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
         self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
         self._finds = OrderedWork()
@@ -126,7 +142,8 @@ class JetStreamJournal:
             subjects,
             catalogue,
             bodies,
-            self._snapshots,
+            snapshots,
+            forgotten,
             self._waiting,
             self._position,
             seconds=options.seconds,
@@ -151,6 +168,7 @@ class JetStreamJournal:
             self._appender.position_reached,
             self._contact,
             all_of_stream=True,
+            missing=forgotten.between if can_forget else None,
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
         with as_start_error():
@@ -219,7 +237,10 @@ class JetStreamJournal:
         """`is_whole`: the log has all events of the model. `novikoff migrate` moves models with trimmed events too."""
         entry = self._catalogue.get_life(snapshot.life)
         if entry is not None:
-            self._snapshots.save(entry.life, snapshot, entry.voided_through, is_whole=is_whole)
+            has_tags = entry.has_tags and self._eraser is not None
+            self._snapshots.save(
+                entry.life, snapshot, entry.voided_through, is_whole=is_whole, has_tags=has_tags
+            )
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         """They count here at once, and `Upkeep` stores them in the cluster a little later."""
@@ -251,6 +272,8 @@ class JetStreamJournal:
             life = self._subjects.life_in(message.subject)
             counts = self._catalogue.take_event(life, seq, event)
             self._waiting.take_event(life, event)
+            if isinstance(event, TagForgotten):
+                self._snapshots.forget(life)
         if not counts:
             self._appender.rejected(token)
             return
@@ -336,10 +359,10 @@ class JetStreamJournal:
         entry = self._catalogue.get_life(milestone.life)
         return await self._loader.history(entry, after=after, limit=limit) if entry is not None else None
 
-    # A server overwrites only what is deleted by number, which the log refuses for good; what was purged, replaced or
-    # grown old stays in its files, and all of it in those by which servers replicate. See docs/scaling.md.
-
-    eraser = None
+    @property
+    def eraser(self) -> Eraser | None:
+        """None if an older version has made the log: it refuses for good that events are deleted by their numbers."""
+        return self._eraser
 
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)

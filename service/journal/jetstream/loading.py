@@ -1,6 +1,8 @@
 """Loading a model from the cluster: its newest snapshot, the events after it, its waiting predictions."""
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
@@ -9,7 +11,9 @@ import msgspec
 from service.errors import ModelDamaged, ModelUnreadable
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.journal.jetstream.forgotten import Forgotten, Replaced
 from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.messages import Pointer, decode_event
 from service.journal.jetstream.opening import read_creation
 from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.snapshots import Snapshots
@@ -27,6 +31,7 @@ class Loader:
         catalogue: Catalogue,
         bodies: Bodies,
         snapshots: Snapshots,
+        forgotten: Forgotten,
         waiting: Waiting,
         position: Callable[[], int],
         *,
@@ -37,6 +42,7 @@ class Loader:
         self._catalogue = catalogue
         self._bodies = bodies
         self._snapshots = snapshots
+        self._forgotten = forgotten
         self._waiting = waiting
         self._position = position
         self._seconds = seconds
@@ -55,7 +61,8 @@ class Loader:
         return stored if self._catalogue.get_life(entry.life) else None
 
     async def _read(self, entry: Entry, seen: int) -> StoredModel | None:
-        """One attempt; None if a server lagged behind or no longer leads, or if events were trimmed meanwhile."""
+        """One attempt; None if a server lagged behind or no longer leads, or if events were trimmed or forgotten
+        meanwhile."""
         life, log = entry.life, self._subjects.log
         pointer, _ = await self._snapshots.pointer(life)
         state, seq, tail = None, life, list[Recorded]()
@@ -67,27 +74,40 @@ class Loader:
         else:
             tail = await self._creation(entry)
         position = self._position()
-        tail += await self._tail(life, seq)
+        try:
+            tail += await self._tail(entry, pointer, seq)
+        except Replaced:
+            return None
         if max(seq, tail[-1].seq if tail else 0) < seen or await self._api.last_seq(log) < position:
             return None
         again, _ = await self._snapshots.pointer(life)
-        if again.trimmed_through > seq:
+        if again.trimmed_through > seq or again.erased != pointer.erased:
             return None
         if pointer.snapshots:
             entry.voided_through = max(entry.voided_through, pointer.snapshots[-1].voided_through)
         for recorded in tail:
-            entry.void(recorded.event)
+            entry.note(recorded.event)
         pending = await self._waiting.of(life, entry.voided_through)
         return StoredModel(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
 
     async def events(self, entry: Entry, *, after: int, limit: int) -> list[Recorded]:
-        found: list[Recorded] = []
-        if after < entry.life and limit:
+        deadline = monotonic() + self._seconds
+        while True:
             pointer, _ = await self._snapshots.pointer(entry.life)
-            if not pointer.trimmed_through:
-                found = await self._creation(entry)
-        rest = limit - len(found) if limit >= 0 else -1
-        return found + await self._tail(entry.life, after, rest)
+            try:
+                found: list[Recorded] = []
+                if after < entry.life and limit and not pointer.trimmed_through:
+                    found = await self._creation(entry)
+                rest = limit - len(found) if limit >= 0 else -1
+                found += await self._tail(entry, pointer, after, rest)
+            except Replaced:
+                if monotonic() > deadline:
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            again, _ = await self._snapshots.pointer(entry.life)
+            if again.erased == pointer.erased:  # else some were forgotten while they were read
+                return found
 
     async def milestone(self, entry: Entry, version: int | None) -> Milestone | None:
         life = entry.life
@@ -114,11 +134,27 @@ class Loader:
         )
         return [Recorded(entry.life, opened.event)] if opened is not None else []
 
-    async def _tail(self, life: int, after: int, limit: int = -1) -> list[Recorded]:
+    async def _tail(self, entry: Entry, pointer: Pointer, after: int, limit: int = -1) -> list[Recorded]:
+        """The events after one; in the places of those that were forgotten, what stands there."""
+        subjects, log = self._subjects, self._subjects.log
+        erased = await self._forgotten.of(entry.life, pointer)
+        places = deque(sorted(seq for seq in erased if seq > max(after, pointer.trimmed_through)))
         found: list[Recorded] = []
-        subjects = self._subjects
-        async for message in self._api.scan(subjects.log, subjects.events_of(life), after=after, limit=limit):
+
+        def take_erased(before: float) -> None:
+            while places and places[0] < before:
+                seq = places.popleft()
+                found.append(Recorded(seq, decode_event(erased[seq])))
+
+        read = 0
+        async for message in self._api.scan(log, subjects.events_of(entry.life), after=after, limit=limit):
+            read += 1
+            take_erased(message.seq + 1)
+            if message.seq in erased:
+                continue  # it is yet to be deleted
             opened = await self._bodies.open(message)
             if opened is not None:
                 found.append(Recorded(message.seq, opened.event))
-        return found
+        if read < limit or limit < 0:
+            take_erased(math.inf)
+        return found[:limit] if limit >= 0 else found

@@ -89,6 +89,21 @@ class KeptPage(msgspec.Struct, frozen=True, array_like=True):
     """When it was saved."""
     state_seq: int
     """The last sequence number of the state stream at that time."""
+    edition: str = ""
+    """Other than empty if it was written anew without what was forgotten; see `Subjects.edition`."""
+
+
+class KeptErased(msgspec.Struct, frozen=True, array_like=True):
+    """A stored list of what stands in the places of events that were forgotten; see `forgotten.py`."""
+
+    edition: str
+    first: int
+    """The first of these events."""
+    last: int
+    parts: int
+    """How many messages it takes."""
+    until: int = 0
+    """Snapshots of before this event may know of what was forgotten."""
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):
@@ -104,6 +119,10 @@ class Pointer(msgspec.Struct, frozen=True, array_like=True):
     """Blobs below this sequence number of the state stream belong to trimmed events only."""
     blobs_at: int = 0
     """When `blobs_below` was set."""
+    erased: KeptErased | None = None
+    """What stands in the places of events that were forgotten; None if none were."""
+    has_tags: bool = False
+    """Whether rounds of the model had tags, so that its snapshots may know of something that is forgotten later."""
 
 
 class StoredSummary(msgspec.Struct, frozen=True, array_like=True):
@@ -143,6 +162,7 @@ def _readable(decode: Callable[[bytes], T], what: str) -> Callable[[bytes], T]:
 decode_event: Callable[[bytes], AnyEvent] = _readable(codec.decode_event, "an event")
 decode_known_id = _readable(msgspec.msgpack.Decoder(KnownId).decode, "an id")
 decode_pointer = _readable(msgspec.msgpack.Decoder(Pointer).decode, "a list of snapshots")
+decode_erased = _readable(msgspec.msgpack.Decoder(dict[int, bytes]).decode, "a list of what was forgotten")
 decode_summary = _readable(msgspec.msgpack.Decoder(StoredSummary).decode, "a summary")
 decode_ids = _readable(msgspec.msgpack.Decoder(dict[str, int]).decode, "a list of predictions")
 _decode_blob = _readable(msgspec.msgpack.Decoder(Blob).decode, "an event")

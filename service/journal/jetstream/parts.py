@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from service.journal.jetstream.link.api import Api
-from service.journal.jetstream.link.publishing import Publisher
+from service.journal.jetstream.link.publishing import Ack, Publisher
 
 PART_BYTES = 524_288
 
@@ -18,16 +18,31 @@ class Parts:
         self._stream = stream
 
     async def store(
-        self, subject: Callable[[int], str], body: bytes, *, expected: int | None = None
+        self, subject: Callable[[int], str], body: bytes, *, keep_first: bool = False
     ) -> tuple[int, int]:
-        """Store a body; how many parts it took, and the sequence number of the last one."""
+        """Store a body; how many parts it took, and the sequence number of the last one.
+
+        `keep_first`: if there is another one under these subjects, that stays.
+        """
         size = min(PART_BYTES, self._publisher.payload_bytes_max)
         starts = range(0, max(len(body), 1), size)
         seq = 0
         for part, start in enumerate(starts):
             piece = body[start : start + size]
-            seq = (await self._publisher.publish(subject(part), piece, expected=expected)).seq
+            seq = (await self._store_part(subject(part), piece, keep_first=keep_first)).seq
         return len(starts), seq
+
+    async def _store_part(self, subject: str, piece: bytes, *, keep_first: bool) -> Ack:
+        """Store a part, but never by replacing another: what is replaced stays in the servers' files."""
+        while True:
+            ack = await self._publisher.publish(subject, piece, expected=0)
+            if ack.stored or keep_first:
+                return ack
+            found = await self._api.last_from_leader(self._stream, subject)
+            if found is not None and found.data == piece:
+                return Ack(found.seq, False)
+            if found is not None:
+                await self._api.overwrite(self._stream, found.seq)
 
     async def load(self, subject: Callable[[int], str], parts: int) -> bytes | None:
         """The body; None if a part of it is missing."""

@@ -10,9 +10,13 @@ import time
 from asyncio import Task
 from functools import partial
 
+from msgspec.structs import replace
+
 from service.background import run_once
 from service.errors import NovikoffError
 from service.journal import thinning
+from service.journal.jetstream.cleaning import Cleaner
+from service.journal.jetstream.files import Files
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
@@ -36,6 +40,8 @@ class Snapshots:
         api: Api,
         publisher: Publisher,
         subjects: Subjects,
+        cleaner: Cleaner,
+        files: Files,
         *,
         events_kept_max: int,
         events_kept_seconds: float,
@@ -44,6 +50,8 @@ class Snapshots:
         self._api = api
         self._publisher = publisher
         self._subjects = subjects
+        self._cleaner = cleaner
+        self._files = files
         self._parts = Parts(api, publisher, subjects.state)
         self._events_kept_max = events_kept_max
         self._history_bytes_max = history_bytes_max
@@ -52,14 +60,28 @@ class Snapshots:
         self._tasks_by_life: dict[int, Task[None]] = {}
         self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
         self._unsaved_outcomes: dict[int, bytes] = {}
-        self._incomplete: set[int] = (
-            set()
-        )  # lives whose first events are not in the log, until the pointer says so
+        self._incomplete: set[int] = set()
+        """Lives whose first events are not in the log, until the pointer says so."""
+        self._with_tags: set[int] = set()
+        """Lives that have rounds with tags, until the pointer says so."""
 
-    def save(self, life: int, snapshot: Snapshot, voided_through: int, *, is_whole: bool = True) -> None:
-        """Save a snapshot in the background; those of one model are saved in their order."""
+    def save(
+        self,
+        life: int,
+        snapshot: Snapshot,
+        voided_through: int,
+        *,
+        is_whole: bool = True,
+        has_tags: bool = False,
+    ) -> None:
+        """Save a snapshot in the background; those of one model are saved in their order.
+
+        `has_tags`: it may know of something that can be forgotten.
+        """
         if not is_whole:
             self._incomplete.add(life)
+        if has_tags:
+            self._with_tags.add(life)
         queue = self._queues.get(life)
         if queue is not None:
             queue.append((snapshot, voided_through))
@@ -82,6 +104,7 @@ class Snapshots:
             await asyncio.wait([task])
 
     def forget(self, life: int) -> None:
+        """Let go of outcomes that could not be saved."""
         self._unsaved_outcomes.pop(life, None)
 
     async def _save_all_of(self, life: int) -> None:
@@ -106,30 +129,37 @@ class Snapshots:
 
     async def _save(self, life: int, snapshot: Snapshot, voided_through: int, outcomes: bytes) -> None:
         s = self._subjects
+        has_stored = False
         while True:
             pointer, revision = await self.pointer(life)
             if pointer.snapshots and pointer.snapshots[-1].seq >= snapshot.seq:
+                if has_stored and pointer.has_tags:
+                    await self._cleaner.clean(life, pointer, revision)
+                    if pointer.erased is not None and snapshot.seq < pointer.erased.until:
+                        await self._files.let_go(s.state)
                 return  # another replica was first
+            has_stored = True
             parts, _ = await self._parts.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)
             pages, state_seq = await self._parts.store(
-                partial(s.page, life, snapshot.seq), outcomes, expected=0
+                partial(s.page, life, snapshot.seq, ""), outcomes, keep_first=True
             )
             now = time.time_ns() // 1000
             page = KeptPage(snapshot.seq, snapshot.version, pages, now, state_seq)
             kept = KeptSnapshot(snapshot.seq, snapshot.version, parts, voided_through)
-            snapshots = [*pointer.snapshots, kept]
-            moved = Pointer(
-                self._thinned(snapshots, len(snapshot.state), snapshot.needed),
-                [*pointer.pages, page][-PAGES_MAX:],
-                max(pointer.trimmed_through, life if life in self._incomplete else 0),
-                pointer.blobs_below,
-                pointer.blobs_at,
+            whole = replace(pointer, snapshots=[*pointer.snapshots, kept], pages=[*pointer.pages, page])
+            moved = replace(
+                whole,
+                snapshots=self._thinned(whole.snapshots, len(snapshot.state), snapshot.needed),
+                pages=whole.pages[-PAGES_MAX:],
+                trimmed_through=max(pointer.trimmed_through, life if life in self._incomplete else 0),
+                has_tags=pointer.has_tags or life in self._with_tags,
             )
             trimmed = self._trimmed(moved, now, snapshot.needed)
             ack = await self._publisher.publish(s.pointer(life), encode(trimmed), expected=revision)
             if ack.stored:
                 self._incomplete.discard(life)
-                await self._purge_unreferenced(life, [*snapshots], [*pointer.pages, page], pointer, trimmed)
+                self._with_tags.discard(life)
+                await self._remove_unnamed(life, whole, trimmed, ack.seq)
                 return
 
     def _trimmed(self, pointer: Pointer, now: int, needed: int | None) -> Pointer:
@@ -150,7 +180,14 @@ class Snapshots:
         if last.at - at >= BLOB_MARGIN_US:
             below, at = last.state_seq, last.at
         snapshots = [kept for kept in pointer.snapshots if kept.seq >= last.through]
-        return Pointer(snapshots, pointer.pages[len(due) :], last.through, below, at)
+        return replace(
+            pointer,
+            snapshots=snapshots,
+            pages=pointer.pages[len(due) :],
+            trimmed_through=last.through,
+            blobs_below=below,
+            blobs_at=at,
+        )
 
     def _thinned(
         self, snapshots: list[KeptSnapshot], state_bytes: int, needed: int | None
@@ -159,17 +196,22 @@ class Snapshots:
         versions = [kept.version for kept in snapshots]
         return [snapshots[place] for place in thinning.kept(versions, room, needed)]
 
-    async def _purge_unreferenced(
-        self, life: int, snapshots: list[KeptSnapshot], pages: list[KeptPage], old: Pointer, new: Pointer
-    ) -> None:
-        """Purge what the pointer no longer names. If this is interrupted, it stays until the model is deleted."""
+    async def _remove_unnamed(self, life: int, old: Pointer, new: Pointer, revision: int) -> None:
+        """Remove what the pointer no longer names.
+
+        If this is interrupted, the next snapshot of a model with tags goes on with it; of others it stays until the
+        model is deleted.
+        """
         s = self._subjects
-        for kept in snapshots:
-            if kept not in new.snapshots:
-                await self._api.purge(s.state, s.parts_of_snapshot(life, kept.seq))
-        for page in pages:
-            if page not in new.pages:
-                await self._api.purge(s.state, s.parts_of_page(life, page.through))
+        if new.has_tags:
+            await self._cleaner.clean(life, new, revision)
+        else:
+            for kept in old.snapshots:
+                if kept not in new.snapshots:
+                    await self._api.purge(s.state, s.parts_of_snapshot(life, kept.seq))
+            for page in old.pages:
+                if page not in new.pages:
+                    await self._api.purge(s.state, s.parts_of_page(life, page.through))
         if new.trimmed_through > old.trimmed_through:
             await self._api.purge(s.log, s.events_of(life), below=new.trimmed_through + 1)
         if new.blobs_below > old.blobs_below > 0:
@@ -185,8 +227,17 @@ class Snapshots:
 
     async def page(self, life: int, seq: int) -> bytes | None:
         """The outcomes that were saved with the first snapshot at or after `seq`."""
-        pointer, _ = await self.pointer(life)
-        page = next((page for page in pointer.pages if page.through >= seq), None)
-        if page is None:
-            return None
-        return await self._parts.load(partial(self._subjects.page, life, page.through), page.parts)
+        tried: KeptPage | None = None
+        while True:
+            pointer, _ = await self.pointer(life)
+            page = next((page for page in pointer.pages if page.through >= seq), None)
+            if page is None or page == tried:
+                return None
+            found = await self.outcomes(life, page)
+            if found is not None:
+                return found
+            tried = page  # it may have been written anew a moment ago
+
+    async def outcomes(self, life: int, page: KeptPage) -> bytes | None:
+        subject = partial(self._subjects.page, life, page.through, page.edition)
+        return await self._parts.load(subject, page.parts)

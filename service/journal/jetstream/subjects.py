@@ -4,10 +4,12 @@ Subjects have a model's `life` (see `Journal`) and not its name, so that a model
 none with its predecessor.
 """
 
+import os
 import re
+from hashlib import blake2b
 
 NO_ID = "!"
-"""The last part of the subject of events without a prediction id; `token` never returns it."""
+"""The last part of the subject of events without a prediction id; no id is turned into it."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_:-]")
 
@@ -21,11 +23,25 @@ def token(name: str) -> str:
     return _UNSAFE.sub(lambda found: "~" if found[0] == "." else f"={ord(found[0]):x}=", name)
 
 
+def digest(name: str) -> str:
+    """A part of a subject from which a name can be told from others, but not read.
+
+    The servers keep a list of all subjects in a file that they write every few minutes only, and if there are many, not
+    at all. So what may have to be forgotten must not be in a subject.
+
+    >>> digest("order-17")
+    'dfc164b129ef6f11861bd2062345a12b'
+    """
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 class Subjects:
     """The streams and subjects of one service. Several may share a cluster, each with a prefix of its own."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, *, has_plain_ids: bool = False) -> None:
+        """`has_plain_ids`: prediction ids are parts of subjects as they are, as in logs that cannot forget."""
         self._prefix = prefix
+        self._id_token = token if has_plain_ids else digest
         self.log = f"{prefix}-log"
         """The stream of events: creations and deletions of models under `life`, all others under `log`."""
         self.ids = f"{prefix}-ids"
@@ -43,18 +59,34 @@ class Subjects:
         self.ballast = f"{prefix}.mark.ballast"
         self.format = f"{prefix}.mark.format"
         """The version of the streams' format; see `format.py`."""
+        self.filling = {
+            self.log: f"{prefix}.log.0.{NO_ID}",
+            self.ids: f"{prefix}.id.{NO_ID}",
+            self.state: f"{prefix}.mark.filling",
+        }
+        """By stream, the subject of messages without meaning; see `files.py`."""
 
     def lifecycle_of(self, model: str) -> str:
         return f"{self._prefix}.life.{token(model)}"
 
     def event(self, life: int, event_id: str | None) -> str:
-        return f"{self._prefix}.log.{life}.{NO_ID if event_id is None else token(event_id)}"
+        return f"{self._prefix}.log.{life}.{NO_ID if event_id is None else self._id_token(event_id)}"
 
     def events_of(self, life: int) -> str:
         return f"{self._prefix}.log.{life}.*"
 
     def id(self, prediction_id: str) -> str:
-        return f"{self._prefix}.id.{token(prediction_id)}"
+        return f"{self._prefix}.id.{self._id_token(prediction_id)}"
+
+    def id_of_event(self, subject: str) -> str | None:
+        """The subject of the record of an event's id; None if the event has none.
+
+        >>> s = Subjects("n")
+        >>> s.id_of_event(s.event(17, "p")) == s.id("p"), s.id_of_event(s.event(17, None))
+        (True, None)
+        """
+        last = subject.rpartition(".")[2]
+        return None if last == NO_ID else f"{self._prefix}.id.{last}"
 
     def snapshot(self, life: int, seq: int, part: int) -> str:
         return f"{self._prefix}.snap.{life}.{seq}.{part}"
@@ -65,11 +97,59 @@ class Subjects:
     def pointer(self, life: int) -> str:
         return f"{self._prefix}.point.{life}"
 
-    def page(self, life: int, through: int, part: int) -> str:
-        return f"{self._prefix}.page.{life}.{through}.{part}"
+    def page(self, life: int, through: int, edition: str, part: int) -> str:
+        return f"{self._prefix}.page.{life}.{through}.{edition}{part}"
 
     def parts_of_page(self, life: int, through: int) -> str:
         return f"{self._prefix}.page.{life}.{through}.*"
+
+    def erased(self, life: int, first: int, last: int, edition: str, part: int) -> str:
+        """What stands in the places of a model's forgotten events, of which these are the first and the last."""
+        return f"{self._prefix}.mark.erased.{life}.{first}.{last}.{edition}{part}"
+
+    def erased_of(self, life: int | None) -> str:
+        """None: of all models."""
+        return f"{self._prefix}.mark.erased.{'*' if life is None else life}.*.*.*"
+
+    @staticmethod
+    def erased_in(subject: str) -> tuple[int, int, int]:
+        """The life, and the first and the last event.
+
+        >>> s = Subjects("n.m")
+        >>> s.erased_in(s.erased(17, 20, 30, s.edition(3), 0))
+        (17, 20, 30)
+        """
+        life, first, last, _ = subject.split(".")[-4:]
+        return int(life), int(first), int(last)
+
+    def snapshots_and_pages_of(self, life: int) -> list[str]:
+        return [f"{self._prefix}.{kind}.{life}.*.*" for kind in ("snap", "page")]
+
+    @staticmethod
+    def edition(revision: int) -> str:
+        """A new name for something that a pointer will name, if it is still this revision of it by then."""
+        return f"{revision}-{os.urandom(4).hex()}-"
+
+    @staticmethod
+    def revision_in(subject: str) -> int | None:
+        """The revision in the edition of a subject; None if it has none.
+
+        >>> s = Subjects("n")
+        >>> s.revision_in(s.page(17, 20, s.edition(3), 0)), s.revision_in(s.page(17, 20, "", 0))
+        (3, None)
+        """
+        revision, dash, _ = subject.rpartition(".")[2].partition("-")
+        return int(revision) if dash else None
+
+    @staticmethod
+    def number_in(subject: str) -> int:
+        """The last event of a snapshot or a page.
+
+        >>> s = Subjects("n.m")
+        >>> s.number_in(s.page(17, 20, s.edition(3), 0)), s.number_in(s.snapshot(17, 21, 0))
+        (20, 21)
+        """
+        return int(subject.split(".")[-2])
 
     def blob(self, life: int, name: str, part: int) -> str:
         return f"{self._prefix}.blob.{life}.{name}.{part}"
@@ -95,7 +175,7 @@ class Subjects:
         """The subjects in the state stream that a model's deletion purges."""
         kinds = ("snap", "page", "blob", "wait")
         wide = [f"{self._prefix}.{kind}.{life}.>" for kind in kinds]
-        return [*wide, self.pointer(life), self.summary(life)]
+        return [*wide, self.pointer(life), self.summary(life), self.erased_of(life)]
 
     def life_in(self, subject: str) -> int:
         """The life in the subject of an event, a summary or the like.

@@ -37,6 +37,7 @@ from service.journal.protocol import (
     Snapshot,
     StoredModel,
     Summary,
+    Tagged,
     Totals,
     WaitingPrediction,
 )
@@ -286,9 +287,9 @@ class SqliteJournal(Unshared):
     def eraser(self) -> Eraser:
         return self
 
-    async def tagged(self, life: int, tag: str) -> list[str]:
+    async def tagged(self, life: int, tag: str, after: int = 0) -> Tagged:
         await self._settle()
-        return await self._read(reading.tagged, life, tag)
+        return Tagged(dict.fromkeys(await self._read(reading.tagged, life, tag), 0))
 
     async def pages(self, life: int, seq: int) -> list[tuple[int, int, bytes]]:
         await self._settle()

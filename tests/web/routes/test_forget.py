@@ -9,7 +9,10 @@ import pytest
 
 from service.client import Client
 from tests.commands.running import novikoff
+from tests.kinds import over_journals
+from tests.nats_servers import NatsServer
 from tests.running import Service, problem_of
+from tests.traces import files_with
 from tests.web.routes.test_corrections import correct, label_of, rebuilt, substance
 
 Start = Callable[..., Service]
@@ -28,13 +31,7 @@ NEEDLES = {
 
 def traces(data: Path) -> list[str]:
     """Which of the needles are in which files of a directory."""
-    return [
-        f"{what} in {path.name}"
-        for path in sorted(data.rglob("*"))
-        if path.is_file()
-        for what, needle in NEEDLES.items()
-        if needle in path.read_bytes()
-    ]
+    return [f"{what} in {name}" for what, needle in NEEDLES.items() for name in files_with(data, needle)]
 
 
 def example(number: int, named: bool, secret: bool = False) -> Any:
@@ -64,8 +61,19 @@ def lived(service: Service, model: str, *, named: bool, with_smith: bool) -> Non
                     service.reveal(f"{model}-{late}", label_of(late))
 
 
-@pytest.mark.parametrize("kind", ["dense", "named"])
-def test_what_is_forgotten_is_nowhere_and_has_never_been(start: Start, kind: str) -> None:
+@pytest.fixture
+def files(journal: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Where everything is that the journal keeps."""
+    if journal == "sqlite":
+        return tmp_path / "data"
+    server: NatsServer = request.getfixturevalue("nats_server")
+    return server.directory / "store"
+
+
+@over_journals("kind", ["dense", "named"], on_cluster=["dense", "named"])
+def test_what_is_forgotten_is_nowhere_and_has_never_been(
+    start: Start, journal: str, kind: str, files: Path
+) -> None:
     service = start(snapshot_every_events=5)
     named = kind == "named"
     for model in ("m", "twin"):
@@ -81,12 +89,12 @@ def test_what_is_forgotten_is_nowhere_and_has_never_been(start: Start, kind: str
     for model in ("m", "twin"):
         service.learn(model, example(5, named), 1)
     service.restart()
-    assert len(traces(service.data)) >= 4
+    assert len(traces(files)) >= 4
     with Client(service.url) as client:
         told = client.forget("m", tag)
     assert (told.rounds, told.rebuilding) == (3, True)
     rebuilt(service, "m")
-    assert traces(service.data) == []
+    assert traces(files) == []
     assert substance(service, "m") == substance(service, "twin")
     service.assert_replay_equals_live("m")
     trail = service.get("/models/m/events?limit=1000")["events"]
@@ -95,13 +103,15 @@ def test_what_is_forgotten_is_nowhere_and_has_never_been(start: Start, kind: str
     gone = service.client.post("/feedback", json={"prediction_id": "order-of-smith-waits", "label": 1})
     assert problem_of(gone) == (404, "unknown-prediction")
     service.stop()
-    assert traces(service.data) == []
-    checked = novikoff("doctor", "--data", service.data)
-    assert checked.status == 0, checked.out
+    assert traces(files) == []
+    if journal == "sqlite":
+        checked = novikoff("doctor", "--data", service.data)
+        assert checked.status == 0, checked.out
     service.start()
     assert service.stats("m")["corrections"]["rebuilding"] is False
 
 
+@pytest.mark.parametrize("journal", ["sqlite", "jetstream"], indirect=True)
 def test_one_tag_after_the_other_and_nothing_else(start: Start) -> None:
     service = start()
     lines = [{"features": [float(at % 4), 1.0], "label": 1 if at % 3 else -1} for at in range(30)]
@@ -125,13 +135,6 @@ def test_one_tag_after_the_other_and_nothing_else(start: Start) -> None:
     assert len(rows) == 27
     assert service.get("/stats/m?at=12")["rounds"]["revealed"] == 10  # two of these are forgotten
     service.assert_replay_equals_live("m")
-
-
-@pytest.mark.parametrize("journal", ["jetstream"], indirect=True)
-def test_a_cluster_says_that_it_cannot(service: Service, name: str) -> None:
-    service.learn(name, [1.0], 1, tag="a")
-    answer = service.client.post(f"/models/{name}/forget", json={"tag": "a"})
-    assert problem_of(answer) == (501, "forget-unsupported")
 
 
 def test_a_tag_that_is_none_is_refused(service: Service, name: str) -> None:

@@ -6,7 +6,16 @@ from dataclasses import replace
 from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple
 
-from service.events import VOIDING, AnyEvent, ModelCreated, ModelDeleted, ModelImported, PredictionsExpired
+from service.events import (
+    VOIDING,
+    AnyEvent,
+    ModelCreated,
+    ModelDeleted,
+    ModelImported,
+    PredictionsExpired,
+    RoundLearned,
+    RoundRevealed,
+)
 from service.journal.jetstream.catalogue.sums import Sums
 from service.journal.jetstream.catalogue.uncovered import Uncovered
 from service.journal.jetstream.messages import Blob, StoredSummary, encode
@@ -19,6 +28,7 @@ class Entry:
     __slots__ = (
         "created_at",
         "creation_blob",
+        "has_tags",
         "last_seq",
         "life",
         "model",
@@ -37,6 +47,8 @@ class Entry:
         self.settings = settings
         self.creation_blob: Blob | None = None
         """Where the body of the event that made it is, if it was too large for a message."""
+        self.has_tags = False
+        """Whether an event with a tag was seen here. Who has loaded the model has seen all since its last snapshot."""
         self.last_seq = life
         """Its newest event that the follower has brought."""
         self.voided_through = 0
@@ -49,9 +61,11 @@ class Entry:
         self.stored_through = 0
         """The last event that the stored summary covers."""
 
-    def void(self, event: AnyEvent) -> None:
-        """Note which predictions cannot be revealed any more after an event."""
-        if isinstance(event, PredictionsExpired):
+    def note(self, event: AnyEvent) -> None:
+        """Note which predictions cannot be revealed any more after an event, and whether it has a tag."""
+        if isinstance(event, RoundRevealed | RoundLearned):
+            self.has_tags = self.has_tags or event.tag is not None
+        elif isinstance(event, PredictionsExpired):
             self.voided_through = max(self.voided_through, event.through)
         elif isinstance(event, VOIDING):
             self.voided_through = max(self.voided_through, event.at)
@@ -169,7 +183,7 @@ class Catalogue:
         if entry is None or entry.model != event.model:
             return False
         is_summarised = entry.last_seq <= entry.through
-        entry.void(event)
+        entry.note(event)
         entry.last_seq = max(entry.last_seq, seq)
         if seq > entry.through:
             self._unsummarised.add(life, seq, event.at)

@@ -96,6 +96,10 @@ class Api:
         """The first message at or after `seq`."""
         return await self._from_leader(stream, {"seq": seq, "next_by_subj": subjects}, once=once)
 
+    async def numbered(self, stream: str, seq: int) -> Message | None:
+        """The message with this sequence number."""
+        return await self._from_leader(stream, {"seq": seq})
+
     async def _from_leader(
         self, stream: str, wanted: dict[str, Any], *, once: bool = False
     ) -> Message | None:
@@ -172,6 +176,37 @@ class Api:
         if below is not None:
             body["seq"] = below
         return int((await self.request(f"STREAM.PURGE.{stream}", body)).get("purged", 0))
+
+    async def overwrite(self, stream: str, seq: int) -> bool:
+        """Delete a message so that its server overwrites its bytes, which a purge does not; False if it was gone."""
+        try:
+            await self.request(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+        except ApiError:
+            if await self.numbered(stream, seq) is not None:
+                raise
+            return False
+        return True
+
+    async def overwrite_last(self, stream: str, subject: str) -> None:
+        """The same with the newest message of a subject, if it has one."""
+        found = await self.last_from_leader(stream, subject)
+        if found is not None:
+            await self.overwrite(stream, found.seq)
+
+    async def subjects(self, stream: str, filtered: str) -> list[str]:
+        """The subjects that match and have messages."""
+        found: list[str] = []
+        while True:
+            wanted = {"subjects_filter": filtered, "offset": len(found)}
+            info = await self.request(f"STREAM.INFO.{stream}", wanted)
+            page = info["state"].get("subjects") or {}
+            found += page
+            if not page or len(found) >= info.get("total", 0):
+                return found
+
+    async def config(self, stream: str) -> dict[str, Any]:
+        config: dict[str, Any] = (await self.request(f"STREAM.INFO.{stream}"))["config"]
+        return config
 
     async def last_seq(self, stream: str) -> int:
         return int((await self.request(f"STREAM.INFO.{stream}"))["state"]["last_seq"])

@@ -13,7 +13,10 @@ AGE_SECONDS_MIN = 0.1  # the cluster takes no less
 
 
 def wanted_streams(subjects: Subjects, *, replicas: int, ids_kept_seconds: float) -> list[dict[str, Any]]:
-    """The settings that the streams must have."""
+    """The settings that the streams must have.
+
+    The log may have `deny_delete`, as older versions have made it: then nothing can be forgotten.
+    """
     common: dict[str, Any] = {
         "storage": "file",
         "retention": "limits",
@@ -30,12 +33,7 @@ def wanted_streams(subjects: Subjects, *, replicas: int, ids_kept_seconds: float
     window = min(SAME_NAME_SECONDS, age)
     ids = {"max_age": round(age * 1e9), "duplicate_window": round(window * 1e9)}
     return [
-        {
-            **common,
-            "name": subjects.log,
-            "subjects": [subjects.lifecycles, subjects.events],
-            "deny_delete": True,
-        },
+        {**common, "name": subjects.log, "subjects": [subjects.lifecycles, subjects.events]},
         {**common, "name": subjects.ids, "subjects": [subjects.known_ids], "max_msgs_per_subject": 1, **ids},
         {**common, "name": subjects.state, "subjects": subjects.derived, "max_msgs_per_subject": 1},
     ]

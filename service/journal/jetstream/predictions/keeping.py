@@ -42,6 +42,7 @@ class Keeper:
             subject = self._subjects.id(prediction.prediction_id)
             stored = self._publisher.publish(subject, record, expected=0, persistent=True)
             self._outstanding.add(stored)
+            stored.add_done_callback(lambda _: self._waiting.sent(prediction.prediction_id))
             return None
         future: Future[Appended] = asyncio.get_running_loop().create_future()
         self._outstanding.add(future)
@@ -62,5 +63,6 @@ class Keeper:
                 future.set_exception(error)
                 future.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
         finally:
+            self._waiting.sent(prediction_id)
             if not kept:
                 self._waiting.drop(life, prediction_id)

@@ -9,8 +9,16 @@ import os
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from service.events import VOIDING, AnyEvent, Prediction, PredictionsExpired, PredictionVoided, RoundRevealed
-from service.journal.jetstream.link.api import Api, ApiError
+from service.events import (
+    VOIDING,
+    AnyEvent,
+    Prediction,
+    PredictionsExpired,
+    PredictionVoided,
+    RoundErased,
+    RoundRevealed,
+)
+from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import decode_ids, decode_known_id, encode
 from service.journal.jetstream.subjects import Subjects
@@ -32,9 +40,27 @@ class Waiting:
         self._by_age: list[tuple[int, int, str]] = []
         """A heap of (when served, life, id), with some that wait no longer: these are removed now and then."""
         self._cleaned_to = 0
+        self._unsent: set[str] = set()
 
     def add(self, life: int, prediction: Prediction) -> None:
+        self._unsent.add(prediction.prediction_id)
         self._add(life, prediction.prediction_id, prediction.at)
+
+    def sent(self, prediction_id: str) -> None:
+        """The cluster has the prediction, or does not take it."""
+        self._unsent.discard(prediction_id)
+
+    async def forgotten(self, life: int) -> list[str]:
+        """Those that wait here though nothing is known of them any more, since they were forgotten elsewhere."""
+        turn, s = asyncio.Semaphore(READ_AT_ONCE), self._subjects
+
+        async def is_gone(name: str) -> bool:
+            async with turn:
+                return await self._api.last_from_leader(s.ids, s.id(name)) is None
+
+        names = [name for name in self._served.get(life, ()) if name not in self._unsent]
+        are_gone = await asyncio.gather(*map(is_gone, names))
+        return [name for name, gone in zip(names, are_gone, strict=True) if gone]
 
     def _add(self, life: int, prediction_id: str, at: int) -> None:
         self._served.setdefault(life, {})[prediction_id] = at
@@ -69,8 +95,8 @@ class Waiting:
         served = self._served.get(life)
         if served is None:
             return
-        if isinstance(event, RoundRevealed | PredictionVoided):
-            served.pop(event.prediction_id, None)
+        if isinstance(event, RoundRevealed | PredictionVoided | RoundErased):
+            served.pop(event.prediction_id or "", None)
         elif isinstance(event, PredictionsExpired):
             self._served[life] = {name: at for name, at in served.items() if at > event.through}
         elif isinstance(event, VOIDING):
@@ -103,11 +129,7 @@ class Waiting:
         """Take over the lists of stopped replicas, of one life or of all: a list is the replica's that removes it."""
         s = self._subjects
         async for message in self._api.scan(s.state, s.waiting_of(of), after=0):
-            try:
-                await self._api.request(
-                    f"STREAM.MSG.DELETE.{s.state}", {"seq": message.seq, "no_erase": True}
-                )
-            except ApiError:
+            if not await self._api.overwrite(s.state, message.seq):  # its ids may be forgotten later
                 continue  # another one was first
             life = s.life_in(message.subject)
             for prediction_id, at in decode_ids(message.data).items():

@@ -1,0 +1,200 @@
+"""What was forgotten, in the streams: others stand in its places, and its bytes are in no file of the server."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, revealed
+from service.journal.jetstream.journal import JetStreamJournal
+from service.journal.jetstream.options import Options
+from service.journal.protocol import Erasure, Recorded, Snapshot
+from tests import traces
+from tests.journal.jetstream.test_jetstream_journal import created, opened
+from tests.journal.journals import LIFE, jetstream_options
+from tests.nats_servers import NatsServer
+from tests.waiting import eventually_async
+
+
+@pytest.fixture
+def options(nats_server: NatsServer) -> Options:
+    return jetstream_options(nats_server, f"t{os.urandom(6).hex()}")
+
+
+@pytest.fixture
+def secret() -> str:
+    """Something that is nowhere else."""
+    return os.urandom(12).hex()
+
+
+def files_with(server: NatsServer, secret: str) -> list[str]:
+    return traces.files_with(server.directory / "store", secret.encode())
+
+
+def learned(at: int, secret: str | None = None) -> RoundLearned:
+    """A round of somebody who may want to be forgotten, or of anybody."""
+    if secret is None:
+        return RoundLearned("m", at, f"id-{at}", 1, b"anything")
+    return RoundLearned("m", at, f"id-{at}-{secret}", 1, secret.encode(), tag=f"tag-{secret}")
+
+
+def without(events: list[tuple[int, AnyEvent]], secret: str) -> list[tuple[int, AnyEvent]]:
+    return [(seq, RoundErased("m", event.at, 1) if secret in repr(event) else event) for seq, event in events]
+
+
+def erasure(events: list[tuple[int, AnyEvent]], secret: str) -> Erasure:
+    replaced: list[tuple[int, AnyEvent]] = [
+        (seq, event) for seq, event in without(events, secret) if isinstance(event, RoundErased)
+    ]
+    return Erasure(LIFE, replaced, [], (0, 0), [], is_whole=True)
+
+
+def plain(recorded: list[Recorded]) -> list[tuple[int, AnyEvent]]:
+    return [(each.seq, each.event) for each in recorded]
+
+
+async def write(journal: JetStreamJournal, secret: str, first: int, count: int) -> None:
+    for at in range(first, first + count):
+        await journal.append(learned(at, secret if at % 3 == 0 else None), LIFE)
+
+
+async def erase(journal: JetStreamJournal, wanted: Erasure) -> None:
+    assert journal.eraser is not None
+    await journal.eraser.erase(wanted)
+
+
+async def test_others_stand_in_their_places_for_whoever_reads_loads_or_follows(
+    options: Options, nats_server: NatsServer, secret: str
+) -> None:
+    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+        await a.append(created())
+        await write(a, secret, 10, 9)
+        await eventually_async(lambda: of_b == of_a)
+        await b._follower.stop()  # what comes now it will ask for later
+        await write(a, secret, 30, 7)
+        was, seen_by_b = list(of_a), len(of_b)
+        assert files_with(nats_server, secret)
+        await erase(a, erasure(was, secret))
+        assert files_with(nats_server, secret) == []
+        right = without(was, secret)
+        await a.append(learned(50), LIFE)
+        right.append(of_a[-1])
+        for limit in (1, 2, 3, 100):
+            read: list[Recorded] = []
+            while page := await a.events("m", after=read[-1].seq if read else 0, limit=limit):
+                assert len(page) <= limit
+                read += page
+            assert plain(read) == right
+        await b._follower.start(b._follower.position)
+        await eventually_async(lambda: len(of_b) == len(right))
+        assert of_b[seen_by_b:] == right[seen_by_b:]
+        assert await b.find(f"id-12-{secret}") is None and await b.find("id-11") is not None
+        again = await b.append(learned(60, secret), LIFE)
+        assert again.is_new  # it is new to everybody
+    async with opened(options) as (c, _):
+        stored = await c.load("m")
+        assert stored is not None and plain(stored.tail)[:-1] == right
+
+
+async def test_what_one_has_begun_another_ends(
+    options: Options, nats_server: NatsServer, secret: str
+) -> None:
+    async with opened(options) as (a, of_a):
+        await a.append(created())
+        await write(a, secret, 10, 9)
+        was = list(of_a)
+        wanted, right = erasure(was, secret), without(was, secret)
+        eraser = a.eraser
+        assert eraser is not None
+        await eraser._replace(wanted)  # type: ignore[attr-defined]
+        assert plain(await a.events("m", after=0, limit=-1)) == right and files_with(nats_server, secret)
+    async with opened(options) as (b, _):
+        assert plain(await b.events("m", after=0, limit=-1)) == right
+        assert b.eraser is not None
+        await b.eraser._overwrite_events(LIFE, [wanted.events[1][0]])  # type: ignore[attr-defined]
+        assert plain(await b.events("m", after=0, limit=-1)) == right and files_with(nats_server, secret)
+    async with opened(options) as (c, _), opened(options) as (d, _):
+        await erase(c, wanted)
+        assert files_with(nats_server, secret) == []
+        await erase(d, wanted)  # it had begun, too
+        assert plain(await d.events("m", after=0, limit=-1)) == right
+
+
+async def test_what_is_thinned_written_anew_or_taken_over_leaves_nothing_either(
+    options: Options, nats_server: NatsServer, secret: str
+) -> None:
+    options = replace(options, events_kept_max=1_000)
+    async with opened(options) as (a, of_a):
+        await a.append(created())
+        await write(a, secret, 10, 3)
+        waits = Prediction(f"waits-{secret}", "m", 100, b"x", 1, 0.0, 0, 0)
+        stored = a.put_pending(waits, LIFE, wait=True)
+        assert stored is not None
+        await stored
+        state = os.urandom(600_000) + secret.encode()  # more than fits into one message
+        for version in range(1, 31):
+            a.save_snapshot(Snapshot("m", LIFE, of_a[-1][0], version, state, secret.encode()))
+            state = b"of today"
+            await a.append(learned(100 + version), LIFE)
+            await a.settle()
+    async with opened(options) as (b, _):
+        await b.load("m")  # takes over the list of what waits
+        assert b.eraser is not None
+        pages = await b.eraser.pages(LIFE, 0)
+        assert pages and all(outcomes == secret.encode() for _, _, outcomes in pages)
+        await b.eraser.erase(Erasure(LIFE, [], [], (0, 0), [waits.prediction_id], is_whole=False))
+        pages = [(through, version, b"none") for through, version, _ in pages]
+        await erase(b, replace(erasure(of_a, secret), pages=pages))
+        assert files_with(nats_server, secret) == []
+        assert await b.outcomes("m", of_a[1][0]) == b"none"
+
+
+async def test_a_snapshot_that_comes_too_late_is_not_kept(
+    options: Options, nats_server: NatsServer, secret: str
+) -> None:
+    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+        await a.append(created())
+        await write(a, secret, 10, 3)
+        await eventually_async(lambda: of_b == of_a)
+        pointer = b._snapshots.pointer
+
+        async def stale(life: int) -> tuple[object, int]:
+            """What b has seen before a was quicker."""
+            b._snapshots.pointer = pointer  # type: ignore[method-assign]
+            found = await pointer(life)
+            await a.append(learned(20), LIFE)
+            a.save_snapshot(Snapshot("m", LIFE, of_a[-1][0], 4, b"without", b""))
+            await a.settle()
+            await erase(a, erasure(of_a[:-1], secret))
+            return found
+
+        b._snapshots.pointer = stale  # type: ignore[method-assign,assignment]
+        b.save_snapshot(Snapshot("m", LIFE, of_b[-1][0], 3, secret.encode(), secret.encode()))
+        await b.settle()
+        assert files_with(nats_server, secret) == []
+        loaded = await b.load("m")
+        assert loaded is not None and loaded.state == b"without"
+
+
+async def test_a_prediction_that_waits_where_nobody_has_heard_of_it_is_forgotten_there_too(
+    options: Options, nats_server: NatsServer, secret: str
+) -> None:
+    async with opened(options) as (a, of_a):
+        async with opened(options) as (b, of_b):
+            await a.append(created())
+            await eventually_async(lambda: of_b == of_a)
+            for name in (f"of-{secret}", "of-another"):
+                prediction = Prediction(name, "m", 5, secret.encode(), 1, 0.0, 0, 0, tag=secret)
+                stored = b.put_pending(prediction, LIFE, wait=True)
+                assert stored is not None
+                await stored
+            await b._follower.stop()
+            await a.append(revealed(structs.replace(prediction, prediction_id=f"of-{secret}"), 7, 1), LIFE)
+            await erase(a, erasure(list(of_a), secret))
+            await a.append(learned(50), LIFE)
+            await b._follower.start(b._follower.position)
+            await eventually_async(lambda: of_b[-1] == of_a[-1])
+            assert of_b[-2] == (of_a[-2][0], RoundErased("m", 7, 1, f"of-{secret}"))
+            assert list(b._waiting._served[LIFE]) == ["of-another"]
+        assert files_with(nats_server, f"of-{secret}") == []
