@@ -14,7 +14,7 @@ SUMMARIES = st.builds(Summary, NAMES, *[COUNTS] * 7)
 
 
 def added_up(summaries: list[Summary]) -> Totals:
-    columns = [astuple(summary)[3:] for summary in summaries]
+    columns = [astuple(summary)[3:8] for summary in summaries]  # its counts
     return (
         Totals(len(columns), *map(sum, zip(*columns, strict=True))) if columns else Totals(0, 0, 0, 0, 0, 0)
     )
