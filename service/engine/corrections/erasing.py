@@ -1,19 +1,30 @@
 """Erasing what was forgotten from the journal, once the model is without it."""
 
-from collections.abc import Container, Iterable
+from collections.abc import AsyncIterator, Container, Iterable
 from contextlib import suppress
 from typing import TypeGuard
 
 from msgspec import structs
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large
 from service.engine.fleet.live import Live
 from service.engine.history.right_world import erased
 from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, model_at, pages, rise_by
+from service.engine.model.amendments import Amendments
 from service.engine.model.model import Model
 from service.engine.model.outcomes import OutcomeLog
-from service.events import AnyEvent, ChallengerPromoted, ModelFitted, ModelRebuilt, ModelRolledBack
+from service.engine.model.state_steps import read_state
+from service.events import (
+    AnyEvent,
+    ChallengerPromoted,
+    ModelFitted,
+    ModelRebuilt,
+    ModelRolledBack,
+    PredictionVoided,
+    RoundRevealed,
+)
+from service.journal.codec import encode_state
 from service.journal.protocol import Erasure, Journal, Recorded
 from service.turns import Turns
 
@@ -28,31 +39,65 @@ async def erase(journal: Journal, fleet: Fleet, live: Live) -> None:
     eraser = journal.eraser
     assert eraser is not None and amended is not None and amended.erasing is not None
     going = set(amended.erasing)
+    saved_at = live.seq
     await fleet.save(live)  # a load begins there
     if not going:
         await eraser.erase(Erasure(live.life, [], [], (0, 0), [], is_whole=True))
         return
     first = min(going)
-    replaced, rebuilt_at = await _replaced(journal, live, going)
+    some = [
+        each
+        async for each in _events(journal, live, first - 1)
+        if each.seq in going or isinstance(each.event, KNOWING) or is_conditional(each.event)
+    ]
+    unknowing = await _unknowing(journal, live, {_id_of(each.event) for each in some if each.seq in going})
+    some = [Recorded(each.seq, unknowing.get(each.seq, each.event)) for each in some]
+    replaced, rebuilt_at = replacements(some, going, await _rises(journal, live, some))
     without = [
         (through, version, _without(outcomes, going))
         for through, version, outcomes in await eraser.pages(live.life, first)
     ]
-    await eraser.erase(Erasure(live.life, replaced, without, (first, rebuilt_at or first), [], is_whole=True))
+    snapshots = (min(first, *unknowing), saved_at) if unknowing else (first, rebuilt_at or first)
+    events = [*(unknowing | dict(replaced)).items()]
+    await eraser.erase(Erasure(live.life, events, without, snapshots, [], is_whole=True))
 
 
-async def _replaced(journal: Journal, live: Live, going: set[int]) -> tuple[list[tuple[int, AnyEvent]], int]:
-    """The events that take the places of others, and which event has made the model without these."""
-    after = min(going) - 1
-    some: list[Recorded] = []
+async def _events(journal: Journal, live: Live, after: int) -> AsyncIterator[Recorded]:
     while page := await journal.events(live.model.name, after=after, limit=EVENTS_AT_ONCE):
+        for recorded in page:
+            yield recorded
         after = page[-1].seq
-        some += [
-            each
-            for each in page
-            if each.seq in going or isinstance(each.event, KNOWING) or is_conditional(each.event)
-        ]
-    return replacements(some, going, await _rises(journal, live, some))
+
+
+def _id_of(event: AnyEvent) -> str | None:
+    return event.prediction_id if isinstance(event, RoundRevealed | PredictionVoided) else None
+
+
+async def _unknowing(journal: Journal, live: Live, ids: set[str | None]) -> dict[int, AnyEvent]:
+    """The rebuilds that know what predictions of these ids, which waited, were served again with; without that."""
+    found: dict[int, AnyEvent] = {}
+    async for recorded in _events(journal, live, 0):
+        event = recorded.event
+        if isinstance(event, ModelRebuilt):
+            if len(event.state) >= LARGE_BYTES:
+                state = await beside_the_loop(state_without, event.state, ids)
+            else:
+                state = state_without(event.state, ids)
+            if state is not None:
+                found[recorded.seq] = structs.replace(event, state=state)
+    return found
+
+
+def state_without(state: bytes, ids: Container[str | None]) -> bytes | None:
+    """A rebuild's state without what waiting predictions of these ids were served again with; None if it has none."""
+    read = read_state(state)
+    amended = Amendments.restore(read["amended"])
+    known = [each for each in amended.served_again if each in ids]
+    if not known:
+        return None
+    for each in known:
+        del amended.served_again[each]
+    return encode_state({**read, "amended": amended.state()})
 
 
 def is_conditional(event: AnyEvent) -> TypeGuard[ModelFitted | ChallengerPromoted]:

@@ -114,6 +114,8 @@ class RightWorld:
             if not isinstance(event, ModelCreated | ModelImported):
                 self._was.apply(event)
             self._versions.append(self._was.version)
+        self._forget({event.prediction_id for place, event in enumerate(events)
+                      if place in gone and isinstance(event, RoundRevealed)})  # fmt: skip
         events = [erased(event) if place in gone else event for place, event in enumerate(events)]
         if self._labels is None:
             self._labels = labels_in(events)
@@ -126,6 +128,12 @@ class RightWorld:
         self._serve(to_serve.get(ends, ()))
         if until is not None:
             self._take_part(events, begins, ends, until)
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        """Leave out what a rebuild before this one has served predictions again with, whose rounds have never been."""
+        if self.model.amended is not None:
+            for prediction_id in ids:
+                self.model.amended.served_again.pop(prediction_id, None)
 
     def _agenda(
         self, events: Sequence[AnyEvent], begins: int, waiting: Sequence[Prediction]

@@ -89,7 +89,8 @@ class JetStreamEraser:
         await self._cleaner.overwrite_all(s.ids, map(s.id, erasure.predictions))
         if erasure.events:
             pointer, revision = await self._replace(erasure)
-            await self._overwrite_events(life, [seq for seq, _ in erasure.events])
+            # All that were ever replaced: who began this may have been killed, and others may find less to replace.
+            await self._overwrite_events(life, [*await self._forgotten.of(life, pointer)])
             await self._cleaner.clean(life, pointer, revision)
         if erasure.is_whole:
             await self._files.let_go(*s.filling)

@@ -111,6 +111,40 @@ def test_what_is_forgotten_is_nowhere_and_has_never_been(
     assert service.stats("m")["corrections"]["rebuilding"] is False
 
 
+@over_journals("then", ["revealed", "waiting"], on_cluster=["revealed", "waiting"])
+def test_what_a_rebuild_knew_of_a_prediction_that_waited_is_nowhere(
+    start: Start, journal: str, then: str, files: Path
+) -> None:
+    """Its id and what it was served again with are in the rebuild's event, and in snapshots after that."""
+    service = start(snapshot_every_events=4)
+    for number in range(6):
+        service.learn("m", example(number, named=False), label_of(number), id=f"m-{number}")
+    service.predict("m", example(6, named=False), id="order-of-smith", tag="mrs-smith@example.org")
+    correct(service, "m-3", -label_of(3))
+    rebuilt(service, "m")
+    for number in range(7, 16):
+        service.learn("m", example(number, named=False), label_of(number))
+    if then == "revealed":
+        service.reveal("order-of-smith", 1)
+    for number in range(16, 25):
+        service.learn("m", example(number, named=False), label_of(number))
+    service.restart()
+    assert traces(files)
+    service.post("/models/m/forget", {"tag": "mrs-smith@example.org"})
+    rebuilt(service, "m")
+    assert traces(files) == []
+    service.assert_replay_equals_live("m")
+    for version in range(1, 25):
+        service.get(f"/stats/m?at={version}")
+    service.restart()
+    assert traces(files) == []
+    service.assert_replay_equals_live("m")
+    if journal == "sqlite":
+        service.stop()
+        checked = novikoff("doctor", "--data", service.data)
+        assert checked.status == 0, checked.out
+
+
 @pytest.mark.parametrize("journal", ["sqlite", "jetstream"], indirect=True)
 def test_one_tag_after_the_other_and_nothing_else(start: Start) -> None:
     service = start()

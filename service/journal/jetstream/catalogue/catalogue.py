@@ -12,6 +12,7 @@ from service.events import (
     ModelCreated,
     ModelDeleted,
     ModelImported,
+    ModelRebuilt,
     PredictionsExpired,
     RoundLearned,
     RoundRevealed,
@@ -48,7 +49,8 @@ class Entry:
         self.creation_blob: Blob | None = None
         """Where the body of the event that made it is, if it was too large for a message."""
         self.has_tags = False
-        """Whether an event with a tag was seen here. Who has loaded the model has seen all since its last snapshot."""
+        """Whether an event was seen here that may have to be forgotten. Who has loaded the model has seen all since its
+        last snapshot."""
         self.last_seq = life
         """Its newest event that the follower has brought."""
         self.voided_through = 0
@@ -62,9 +64,11 @@ class Entry:
         """The last event that the stored summary covers."""
 
     def note(self, event: AnyEvent) -> None:
-        """Note which predictions cannot be revealed any more after an event, and whether it has a tag."""
+        """Note which predictions an event leaves that can be revealed, and whether it may have to be forgotten."""
         if isinstance(event, RoundRevealed | RoundLearned):
             self.has_tags = self.has_tags or event.tag is not None
+        elif isinstance(event, ModelRebuilt):  # its state knows of predictions that wait, which may have tags
+            self.has_tags = True
         elif isinstance(event, PredictionsExpired):
             self.voided_through = max(self.voided_through, event.through)
         elif isinstance(event, VOIDING):
