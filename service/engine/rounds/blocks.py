@@ -3,7 +3,7 @@
 import asyncio
 from asyncio import Future
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -110,7 +110,7 @@ class Blocks:
                 tables = [table_of(Rows(block))]
                 while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
                     yield (await under_way.popleft()).applied
-                under_way.append(await with_room(partial(self._submitted, live, labels, tables)))
+                under_way.append(await with_room(partial(self._submitted, live, labels, tables, under_way)))
                 await asyncio.sleep(0)  # let it go to the disk by itself, while the next one is prepared
             finally:
                 live.pins -= 1
@@ -157,13 +157,19 @@ class Blocks:
                 good.append(example)
         return live.model.features.rows_of(good) if good else [], frozenset(checks.new)
 
-    async def _submitted(self, live: Live, labels: list[Label], tables: list[Table]) -> Future[Appended]:
+    async def _submitted(
+        self, live: Live, labels: list[Label], tables: list[Table], before: Iterable[Future[Appended]]
+    ) -> Future[Appended]:
+        """Submit rounds, unless some before them are lost: the journal sees to that only while those are queued."""
         if live.held is not None:
             await live.released()
             self._fleet.check_loaded(live)
         checks = LabelChecks(live.model, live.new_labels)
         for label in set(labels):
             checks.check(label)
+        for each in before:
+            if each.done():
+                each.result()
         return self._submit(live, labels, tables, frozenset(checks.new))
 
     def _submit(

@@ -95,7 +95,9 @@ class StreamAnswers:
 
     async def answer(self, lines: Part) -> bytes:
         """The answers of what was under way, then those of these lines unless they are under way now."""
-        following = self._begin(lines) if lines and self._ahead and self._blocks.keep_order else None
+        is_over = self.under_way is not None and self.under_way.done()  # those lines may be lost: see first
+        may_begin = lines and self._ahead and self._blocks.keep_order and not is_over
+        following = self._begin(lines) if may_begin else None
         told = b""
         if self._under_way is not None:
             model, run, begun = self._under_way
