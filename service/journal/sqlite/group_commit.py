@@ -10,7 +10,7 @@ import logging
 import os
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -92,6 +92,9 @@ class GroupCommit:
         self.queue_max = queue_max
         self._held: dict[str, Numbered] = {}
         self._queue: list[Numbered] = []
+        self._failures_known = 0
+        """How many failures were known of when the first in the queue was submitted: it may build on what was under way
+        then, and is not written if that fails."""
         self._oldest_queued = NONE
         """Kept, since `finished` is asked for every model that is loaded, and the queue may be long."""
         self._under_way: list[Numbers] = []
@@ -158,7 +161,7 @@ class GroupCommit:
             return
         if self._held and _voids_predictions(record):
             self._gather_held()
-        self._queue.append((self.submitted, item))
+        self._enqueue([(self.submitted, item)])
         self._oldest_queued = min(self._oldest_queued, self.submitted)
         if self._flushing is None and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             self._flushing = self._loop.call_soon(self._flush)
@@ -178,8 +181,13 @@ class GroupCommit:
         self._gather_held()
         self._flush()
 
+    def _enqueue(self, items: Iterable[Numbered]) -> None:
+        if not self._queue:
+            self._failures_known = self.failures
+        self._queue += items
+
     def _gather_held(self) -> None:
-        self._queue += self._held.values()
+        self._enqueue(self._held.values())
         for number, _ in islice(self._held.values(), 1):
             self._oldest_queued = min(self._oldest_queued, number)
         self._held.clear()
@@ -190,7 +198,7 @@ class GroupCommit:
             group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
             self._oldest_queued = oldest_of(self._queue)
             self._under_way.append(Numbers(group, oldest_of(group)))
-            self._send(message(Group(self.failures, [item.record for _, item in group])))
+            self._send(message(Group(self._failures_known, [item.record for _, item in group])))
 
     async def settle(self) -> None:
         """Wait until everything submitted before is on disk, or has failed."""

@@ -128,9 +128,9 @@ Record = (
 
 
 class Group(msgspec.Struct, array_like=True):
-    """What is committed together, and how many failures were known of when it was sent.
+    """What is committed together, and how many failures were known of when the first of it was submitted.
 
-    One that was sent before a failure was known is not written: what is in it may build on what was lost.
+    One that was submitted before a failure was known is not written: what is in it may build on what was lost.
     """
 
     failures_known: int

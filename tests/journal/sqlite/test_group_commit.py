@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import sqlite3
 import subprocess
@@ -31,7 +32,7 @@ from service.journal.sqlite.records import (
 )
 from service.journal.sqlite.schema import open_writer
 from service.turns import Turns
-from tests.waiting import eventually_async
+from tests.waiting import PATIENCE_SECONDS, eventually_async
 
 Groups = list[tuple[list[Item], Written]]
 
@@ -188,6 +189,28 @@ async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: 
     failures = [written.failure for _, written in groups]
     assert failures == [None, "no such table: snapshot", "what came before could not be written", None]
     assert groups[3][1].results == [(NEW, 2)]
+
+
+async def test_what_is_submitted_while_a_failure_comes_in_fails_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    groups: Groups = []
+    async with writer_at(path, groups) as writer:
+        writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
+        await eventually_async(lambda: bool(groups))
+        thief = sqlite3.connect(path, isolation_level=None)
+        thief.execute("DROP TABLE snapshot")
+        thief.close()
+        writer.submit(Item(SnapshotRecord(1, 1, 0, b"", b""), None))
+        while not writer._under_way:
+            await asyncio.sleep(0)
+        answers = writer._answers.get_extra_info("pipe")
+        assert select.select([answers], [], [], PATIENCE_SECONDS)[0], "the failure is in the pipe"
+        # In the next turn of the loop it is submitted, then the failure is read, and in the turn after that it is sent.
+        asyncio.get_running_loop().call_soon(writer.submit, waited_for(event(1)))
+        await eventually_async(lambda: len(groups) == 3)
+        writer.submit(waited_for(event(2)))
+    failures = [written.failure for _, written in groups]
+    assert failures == [None, "no such table: snapshot", "what came before could not be written", None]
 
 
 def test_the_writing_process_has_no_numpy() -> None:
