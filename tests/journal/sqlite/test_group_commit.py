@@ -167,15 +167,20 @@ async def test_a_failed_group_is_told_as_a_whole_and_the_next_one_goes_on(tmp_pa
     assert writer.commits.count == 2
 
 
+def steal_snapshots(path: Path) -> None:
+    """From here on a group with a snapshot fails."""
+    thief = sqlite3.connect(path, isolation_level=None)
+    thief.execute("DROP TABLE snapshot")
+    thief.close()
+
+
 async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     groups: Groups = []
     async with writer_at(path, groups) as writer:
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
         await eventually_async(lambda: bool(groups))
-        thief = sqlite3.connect(path, isolation_level=None)
-        thief.execute("DROP TABLE snapshot")
-        thief.close()
+        steal_snapshots(path)
         os.kill(
             writer._process.pid, signal.SIGSTOP
         )  # so that the second group is on its way before the first fails
@@ -197,9 +202,7 @@ async def test_what_is_submitted_while_a_failure_comes_in_fails_with_it(tmp_path
     async with writer_at(path, groups) as writer:
         writer.submit(waited_for(BirthRecord("m", 1, b"{}", b"birth")))
         await eventually_async(lambda: bool(groups))
-        thief = sqlite3.connect(path, isolation_level=None)
-        thief.execute("DROP TABLE snapshot")
-        thief.close()
+        steal_snapshots(path)
         writer.submit(Item(SnapshotRecord(1, 1, 0, b"", b""), None))
         while not writer._under_way:
             await asyncio.sleep(0)
