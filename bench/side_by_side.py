@@ -4,7 +4,8 @@ Then how long a start takes over 5,000 models; with --starts only that.
 
 Both services run at the same time and are loaded in turn, so that a machine whose speed changes is the same for both.
 What is compared is the CPU of the service's processes for each request or round: unlike requests a second, it
-hardly depends on what else the machine is doing. Starts are compared in seconds until /readyz answers, each with its
+hardly depends on what else the machine is doing. A turn of one is divided by the turn of the other that came next to it, and
+the median of these quotients is told, with the quartiles: what a single run can show is as wide as they are apart. Starts are compared in seconds until /readyz answers, each with its
 program compiled, as it is once it is installed, and each over models that it has made itself.
 """
 
@@ -18,15 +19,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 from bench import examples
 from bench.load import sockets, streams
 from bench.load.work import Work
 from bench.processes import Server
 
-TURNS = 5
-SECONDS = 3.0
+TURNS = 20
+SECONDS = 1.0
 CONNECTIONS = 32
 STARTS = 10
 MODELS = 5_000
@@ -80,18 +81,21 @@ LOADS: dict[str, Load] = {
 }
 
 
-def compare_loads(services: dict[str, Server]) -> None:
-    print("| figure | this, µs of CPU | other, µs of CPU | this ÷ other |\n|---|---:|---:|---:|")
+def compare_loads(services: dict[str, Server], figures: str, turns: int) -> None:
+    print("| figure | this, µs of CPU | other, µs of CPU | this ÷ other (quartiles) |\n|---|---:|---:|---:|")
     for figure, load in LOADS.items():
+        if figure[0] not in figures:
+            continue
         took: dict[str, list[float]] = {name: [] for name in services}
-        for turn in range(TURNS + 1):
-            for name, server in services.items():
-                before = server.cpu_seconds_in_all()
-                done = load(server)
+        for turn in range(turns + 1):
+            for name in sorted(services, reverse=bool(turn % 2)):
+                before = services[name].cpu_seconds_in_all()
+                done = load(services[name])
                 if turn:  # the first one warms up
-                    took[name].append((server.cpu_seconds_in_all() - before) / done * 1e6)
+                    took[name].append((services[name].cpu_seconds_in_all() - before) / done * 1e6)
         this, that = median(took["this"]), median(took["other"])
-        print(f"| {figure} | {this:.1f} | {that:.1f} | {this / that:.2f} |", flush=True)
+        low, middle, high = quantiles((a / b for a, b in zip(took["this"], took["other"], strict=True)), n=4)
+        print(f"| {figure} | {this:.1f} | {that:.1f} | {middle:.3f} ({low:.2f} to {high:.2f}) |", flush=True)
 
 
 def make_models(server: Server) -> None:
@@ -137,6 +141,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("other", help="the other checkout's Python")
     arguments.add_argument("--starts", action="store_true", help="compare starts only")
+    arguments.add_argument("--figures", default="", help="compare these only, such as 236")
+    arguments.add_argument("--turns", type=int, default=TURNS, help="how many turns of each")
     asked = arguments.parse_args()
     other = str(Path(asked.other).absolute())
     os.chdir(
@@ -150,10 +156,11 @@ def main() -> None:
             if not asked.starts:
                 services[name] = stack.enter_context(service_of(python, data / "loaded"))
         if services:
-            compare_loads(services)
+            compare_loads(services, asked.figures or "123456", asked.turns)
             for server in services.values():
                 server.stop()
-        compare_starts(to_start)
+        if not asked.figures:
+            compare_starts(to_start)
 
 
 if __name__ == "__main__":
