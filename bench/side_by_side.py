@@ -4,9 +4,10 @@ Then how long a start takes over 5,000 models; with --starts only that.
 
 Both services run at the same time and are loaded in turn, so that a machine whose speed changes is the same for both.
 What is compared is the CPU of the service's processes for each request or round: unlike requests a second, it
-hardly depends on what else the machine is doing. A turn of one is divided by the turn of the other that came next to it, and
-the median of these quotients is told, with the quartiles: what a single run can show is as wide as they are apart. Starts are compared in seconds until /readyz answers, each with its
-program compiled, as it is once it is installed, and each over models that it has made itself.
+hardly depends on what else the machine is doing. A turn of one is divided by the turn of the other that came next to
+it, and the median of these quotients is told, with the quartiles: a single run shows no more than they are apart.
+Starts are compared in seconds until /readyz answers, each with its program compiled, as it is once it is installed, and
+each over models that it has made itself.
 """
 
 import argparse

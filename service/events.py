@@ -12,6 +12,9 @@ import msgspec
 
 Label = bool | int | str
 
+# What is made for every prediction or round has `gc=False`: nothing in it can lead back to it, so the garbage collector
+# need not look at it.
+
 
 class Event(msgspec.Struct, frozen=True, array_like=True, tag_field="kind"):
     model: str
@@ -54,7 +57,7 @@ class DimensionFixed(Event, frozen=True, tag="dimension"):
     dimension: int
 
 
-class Word(msgspec.Struct, frozen=True, array_like=True):
+class Word(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one learner of a model said of an example, as it was when a prediction was served."""
 
     learner: int
@@ -68,7 +71,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     votes: list[float] | None = None
 
 
-class Lineup(msgspec.Struct, frozen=True, array_like=True):
+class Lineup(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Who served a prediction of a model with challengers, and what those said that did not."""
 
     served_by: str
@@ -78,7 +81,7 @@ class Lineup(msgspec.Struct, frozen=True, array_like=True):
     shadows: list[Word]
 
 
-class Certainty(msgspec.Struct, frozen=True, array_like=True):
+class Certainty(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How sure the model was of a prediction, as it was served; docs/theory.md has the formulas."""
 
     gap: float
@@ -101,7 +104,7 @@ class Certainty(msgspec.Struct, frozen=True, array_like=True):
     """Who served it, and what the challengers said; None if the model had none."""
 
 
-class RoundRevealed(Event, frozen=True, tag="revealed"):
+class RoundRevealed(Event, frozen=True, tag="revealed", gc=False):
     """The true label of an earlier prediction."""
 
     prediction_id: str
@@ -118,7 +121,7 @@ class RoundRevealed(Event, frozen=True, tag="revealed"):
     """A word of the client's by which its rounds are found again."""
 
 
-class RoundLearned(Event, frozen=True, tag="learned"):
+class RoundLearned(Event, frozen=True, tag="learned", gc=False):
     """A whole round at once: the prediction is made by the weights that the event finds."""
 
     prediction_id: str | None
@@ -330,7 +333,7 @@ VOIDING = (ModelReset, ModelRolledBack)
 """Events after which no prediction made before them can be revealed."""
 
 
-class Prediction(msgspec.Struct, frozen=True, array_like=True):
+class Prediction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A served prediction that waits for its label: not an event, since it changes no model."""
 
     prediction_id: str

@@ -15,7 +15,8 @@ class Damaged(ValueError):
 
 def seal(content: bytes, place: str = "") -> bytes:
     """The content with a digest of it and of the place where it is kept, such as the other columns of its row."""
-    return content + digest(content, place)
+    # As `digest` does: there is one for every row, and a call takes as long as the hash itself.
+    return content + mmh3_x64_128_digest(place.encode() + mmh3_x64_128_digest(content))[:SEAL_BYTES]
 
 
 def unseal(sealed: object, place: str = "") -> bytes:

@@ -50,6 +50,7 @@ SUMMARISED_AT_ONCE = 500
 
 WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided, RoundErased)
 """Events after which a prediction does not wait any more."""
+BRINGING_BACK = (ModelRebuilt, ModelRolledBack)
 
 log = logging.getLogger(__name__)
 
@@ -292,8 +293,7 @@ class Fleet:
                 self._versions.changed(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
         # A rollback or a rebuild may bring back statistics that have found more: these drifts are told already.
-        is_told = isinstance(event, ModelRebuilt | ModelRolledBack)
-        if live.model.statistics.drift_count > known and not is_told:
+        if live.model.statistics.drift_count > known and not isinstance(event, BRINGING_BACK):
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
                 report_drift(self._journal, live, event.at, number, count)

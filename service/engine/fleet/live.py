@@ -264,7 +264,8 @@ class Live:
         """Whether to save it: for so many events, or since applying those after the last snapshot took long."""
         if self.since_snapshot >= every_events:
             return True
-        return self.unsaved_seconds >= max(REPLAY_SECONDS, self.snapshot_seconds / SNAPSHOT_SHARE)
+        unsaved = self.unsaved_seconds
+        return unsaved >= REPLAY_SECONDS and unsaved * SNAPSHOT_SHARE >= self.snapshot_seconds
 
     def begin_snapshot(self) -> Callable[[], Snapshot]:
         """Copy the state; the function that is returned encodes the copy, wherever it is called.

@@ -58,6 +58,12 @@ class Model(ModelState):
 
     def apply(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Take in the next event. For revealed rounds, what came of them."""
+        if isinstance(event, RoundLearned):  # the most frequent first: each is applied in microseconds
+            self.updated_at = event.at
+            return self.whole_round(self.features.decode(event.features), event.label, event.at, event.weight)
+        if isinstance(event, RoundRevealed):
+            self.updated_at = event.at
+            return self._apply_reveal(event)
         if isinstance(event, ModelRebuilt):
             self._take_rebuilt(event)
             return None
@@ -68,18 +74,6 @@ class Model(ModelState):
             self.version = version + event.rises
             return None
         match event:
-            case RoundRevealed():
-                if self.amended is not None:
-                    event = self.amended.as_served(event)
-                example = self.features.decode(event.features)
-                truth = self.class_of(event.label)  # first: the label that was served may be new with it
-                served = self.labels.index(event.served)
-                return self.learn_round(
-                    example, truth, served, event.score, event.at, self._seen(event), event.weight
-                )
-            case RoundLearned():
-                example = self.features.decode(event.features)
-                return self.whole_round(example, event.label, event.at, event.weight)
             case RoundsLearned():
                 return learn_block(self, event)
             case DriftDetected():
@@ -124,6 +118,16 @@ class Model(ModelState):
             case ModelRolledBack():
                 self._go_back(event)
         return None
+
+    def _apply_reveal(self, event: RoundRevealed) -> Outcome:
+        if self.amended is not None:
+            event = self.amended.as_served(event)
+        example = self.features.decode(event.features)
+        truth = self.class_of(event.label)  # first: the label that was served may be new with it
+        served = self.labels.index(event.served)
+        return self.learn_round(
+            example, truth, served, event.score, event.at, self._seen(event), event.weight
+        )
 
     def _seen(self, event: RoundRevealed) -> Seen:
         # A reveal may cross a reset on its way: then every update since lies between.

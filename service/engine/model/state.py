@@ -124,16 +124,14 @@ class ModelState:
         if self.panel is not None:
             return serve_vote(self.panel, z, self.statistics, self.sets, self.asking)
         chosen, score, gap = self.classifier.decide(z)
-        standing = self.statistics.calibration.standing(gap) if chosen >= 0 else NO_STANDING
-        certainty = Certainty(
-            *standing,
-            self.bound.weight if self.bound is not None else 0.0,
-            self.sets.serve(self.statistics.calibration.leads(self.classifier.behind(z)))
-            if self.sets
-            else None,
-            self.asking.probability(gap) if self.asking else None,
-        )
-        return chosen, score, certainty
+        calibration = self.statistics.calibration
+        gap, lead, probability = calibration.standing(gap) if chosen >= 0 else NO_STANDING
+        weight = self.bound.weight if self.bound is not None else 0.0
+        if self.sets is None and self.asking is None:
+            return chosen, score, Certainty(gap, lead, probability, weight)
+        among = self.sets.serve(calibration.leads(self.classifier.behind(z))) if self.sets else None
+        asked = self.asking.probability(gap) if self.asking else None
+        return chosen, score, Certainty(gap, lead, probability, weight, among, asked)
 
     def predict(self, example: Any) -> Served:
         """What a prediction for an example is, now, with what challengers say of it; changes nothing."""
@@ -192,7 +190,8 @@ class ModelState:
         else:
             updated = learn_vote(self.panel, z, truth, served, seen, weight)
         self.version += 1
-        self.statistics.observe(
+        statistics = self.statistics
+        statistics.observe(
             truth,
             served,
             at_us=at,
@@ -207,12 +206,12 @@ class ModelState:
             self.bound.observe(
                 x.values,
                 2 * truth - 1,
-                updated=updated,
-                score=score_now,
-                stale_updates=seen.stale_updates,
-                stale_weight=seen.stale_weight,
-                weight=weight,
-                indices=x.indices,
+                updated,
+                score_now,
+                seen.stale_updates,
+                seen.stale_weight,
+                weight,
+                x.indices,
             )
         if self.sets is not None or self.asking is not None:
             self._observe_served(truth, mistake, seen)
@@ -220,7 +219,14 @@ class ModelState:
         if self.contest is not None:
             self.contest.settle(self)
         return Outcome(
-            served, score, mistake, updated, self.version, self.revealed, self.mistakes, probability
+            served,
+            score,
+            mistake,
+            updated,
+            self.version,
+            statistics.revealed,
+            statistics.mistakes,
+            probability,
         )
 
     def _observe_served(self, truth: int, mistake: bool, seen: Seen) -> None:
@@ -270,8 +276,7 @@ class ModelState:
     def without_bias(self, z: AnyVector) -> AnyVector:
         if self.bias_value is None:
             return z
-        if self.bias_is_first:
-            assert z.indices is not None
+        if z.indices is not None:  # features that grow have it at index 0, others at the end
             return type(z)(z.values[..., 1:], z.indices[1:] - 1)
         return type(z)(z.values[..., :-1])
 

@@ -141,7 +141,7 @@ class Committer:
                 check_in_place(self._files)  # a file that was not there has been made
             results = self._writing.commit(records)
             assert self._note is not None
-            self._note.write(max((seq for status, seq in results if status == NEW), default=0))
+            self._note.write(max([seq for status, seq in results if status == NEW], default=0))
         except BaseException:
             self.close()
             raise

@@ -54,6 +54,7 @@ from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
     EraseRecord,
+    EventRecord,
     ForgetRecord,
     Opening,
     PendingRecord,
@@ -74,6 +75,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 READERS = 2
+
+OF_PREDICTIONS = (RoundRevealed, PredictionVoided)
+"""Events with which a prediction need not be written any more."""
 
 log = logging.getLogger(__name__)
 
@@ -147,10 +151,13 @@ class SqliteJournal(Unshared):
         self._lock.release()
 
     def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
-        withdrawn = None
-        if isinstance(event, RoundRevealed | PredictionVoided):
+        record, withdrawn = record_of(event, life), None
+        if isinstance(event, OF_PREDICTIONS):
             withdrawn = self._writer.withdraw(event.prediction_id)
-        return self._submit(record_of(event, life), event, withdrawn)
+            # It was never sent to the disk, unless it is on its way for the second time.
+            if withdrawn is not None and not withdrawn.retried and isinstance(record, EventRecord):
+                record.reveals = False
+        return self._submit(record, event, withdrawn)
 
     def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
         record = PendingRecord(prediction.prediction_id, life, prediction.at, encode(prediction))

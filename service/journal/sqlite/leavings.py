@@ -7,6 +7,8 @@ kill in between leaves nothing behind for good, and nothing of them counts meanw
 import sqlite3
 from collections.abc import Iterable
 
+from service.journal.sqlite.records import EventRecord, PendingRecord
+
 ENDED_TABLE = "CREATE TABLE ended (life INTEGER PRIMARY KEY);"
 
 PARTS_TABLE = """CREATE TABLE snapshot_part (
@@ -70,13 +72,13 @@ class Leavings:
         """Parts of one snapshot between others are to go; after a kill they stay until those before it go."""
         self._dropped.append((life, seq))
 
-    def free(self, prediction_ids: Iterable[str]) -> None:
-        """Remove what stands under these ids now, since others use them."""
-        for prediction_id in prediction_ids if self._lives else ():
-            for table in ("event", "pending"):
+    def free(self, records: Iterable[EventRecord | PendingRecord]) -> None:
+        """Remove what stands under the ids of these now, since others use them."""
+        for record in records if self._lives else ():
+            for table in ("event", "pending") if record.prediction_id is not None else ():
                 self._execute(
                     f"DELETE FROM {table} WHERE prediction_id = ? AND model IN (SELECT life FROM ended)",
-                    (prediction_id,),
+                    (record.prediction_id,),
                 )
 
     def remove(self, most: int) -> None:

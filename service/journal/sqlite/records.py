@@ -22,8 +22,11 @@ from service.events import (
 from service.journal.sqlite.ownership import OpenedFile
 
 
-class EventRecord(msgspec.Struct, array_like=True, tag="event"):
-    """An event of an existing model. `voids`: with it, predictions become void."""
+class EventRecord(msgspec.Struct, array_like=True, tag="event", gc=False):
+    """An event of an existing model.
+
+    `reveals`: with it the prediction of this id waits no more, and it may be on disk. `voids`: predictions become void.
+    """
 
     life: int
     prediction_id: str | None
@@ -55,7 +58,7 @@ class DeathRecord(msgspec.Struct, array_like=True, tag="death"):
     life: int
 
 
-class PendingRecord(msgspec.Struct, array_like=True, tag="pending"):
+class PendingRecord(msgspec.Struct, array_like=True, tag="pending", gc=False):
     """A prediction to keep; `retried` after a commit that failed, when it may have been revealed since."""
 
     prediction_id: str

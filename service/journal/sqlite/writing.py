@@ -1,8 +1,6 @@
 """Writes groups of records into the SQLite file, one transaction for each group."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from service.journal.sqlite.doubt import end_transaction
@@ -27,6 +25,7 @@ from service.journal.sqlite.records import (
 )
 from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
 from service.journal.sqlite.snapshots_kept import SnapshotsKept
+from service.journal.sqlite.statements import run_many
 from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
 from service.journal.thinning import goes_through
 
@@ -41,6 +40,10 @@ Result = tuple[int, int]
 
 NewEvent = tuple[int, int, str | None, bytes]
 """An event to be written: its number, its model's life, its prediction id and its body."""
+
+
+IN_RUNS = (EventRecord, PendingRecord)
+"""Records that are written together if they follow one another."""
 
 
 class Writing:
@@ -89,12 +92,12 @@ class Writing:
 
     def _write(self, group: list[Record]) -> list[Result]:
         results: list[Result] = [(NEW, 0)] * len(group)
-        run: list[tuple[int, EventRecord | PendingRecord]] = []  # what can be written together
+        run: list[EventRecord | PendingRecord] = []  # what can be written together
         for i, record in enumerate(group):
-            if isinstance(record, EventRecord | PendingRecord):
-                run.append((i, record))
+            if isinstance(record, IN_RUNS):
+                run.append(record)
                 continue
-            self._write_run(run, results)
+            self._write_run(run, results, i - len(run))
             match record:
                 case BirthRecord():
                     results[i] = self._create(record)
@@ -113,76 +116,68 @@ class Writing:
                 case ProbeRecord():
                     self._seq += 1
                     self._keep_numbering()
-        self._write_run(run, results)
+        self._write_run(run, results, len(group) - len(run))
         return results
 
-    def _write_run(self, run: list[tuple[int, EventRecord | PendingRecord]], results: list[Result]) -> None:
-        """Write a run of events and predictions in few statements, then empty it."""
+    def _write_run(self, run: list[EventRecord | PendingRecord], results: list[Result], first: int) -> None:
+        """Write a run of events and predictions in few statements, then empty it. `first` is its place in the group."""
         events: list[NewEvent] = []
         where: list[int] = []  # the place in the group of each of the events
-        kept: list[tuple[str, int, int, bytes]] = []
-        revealed: list[tuple[str | None]] = []
+        kept: list[Any] = []
+        revealed: list[str | None] = []
         voided: list[tuple[int, Voids]] = []
-        self.leavings.free(record.prediction_id for _, record in run if record.prediction_id is not None)
-        for i, record in run:
+        self.leavings.free(run)
+        newest = self._newest
+        for i, record in enumerate(run, first):
             life = record.life
-            if not self._lives_on(life):
+            if life not in newest and not self._lives_on(life):
                 results[i] = (MODEL_UNKNOWN, 0)
             elif isinstance(record, PendingRecord):
                 prediction_id, at = record.prediction_id, record.at
                 if not (record.retried and self._stands_at(prediction_id)):
-                    kept.append((prediction_id, life, at, seal_pending(record.body, prediction_id, life, at)))
+                    kept += (prediction_id, life, at, seal_pending(record.body, prediction_id, life, at))
             else:
                 self._seq += 1
                 events.append((self._seq, life, record.prediction_id, record.body))
                 where.append(i)
                 if record.reveals:
-                    revealed.append((record.prediction_id,))
+                    revealed.append(record.prediction_id)
                 if record.voids is not None:
                     voided.append((life, record.voids))
-        self._many("INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
+        run_many(self._connection, "INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
         for i, result in zip(where, self._insert(events), strict=True):
             results[i] = result
-        self._many("DELETE FROM pending WHERE prediction_id IN (", "?", revealed, ")")
+        run_many(self._connection, "DELETE FROM pending WHERE prediction_id IN (", "?", revealed, ")")
         for life, voids in voided:
             self._void(life, voids)
         run.clear()
 
     def _insert(self, events: list[NewEvent]) -> list[Result]:
         """Insert events, but for those whose ids were revealed before."""
-        before = {life: self._newest[life] for _, life, _, _ in events}
         if self._insert_linked(events) == len(events):
             return [(NEW, event[0]) for event in events]
         stand_at = [(event, (event[2] and self._stands_at(event[2])) or event[0]) for event in events]
         new = [event for event, stands in stand_at if stands == event[0]]
         # Some name one as their predecessor that is not there, so that they have to be linked anew.
         self._execute("DELETE FROM event WHERE seq >= ?", (events[0][0],))
-        self._newest |= before
+        for _, life, _, _ in events:
+            self._newest.pop(life, None)
+        for _, life, _, _ in new:
+            self._lives_on(life)
         self._insert_linked(new)
         return [(NEW if stands == event[0] else REPEATED, stands) for event, stands in stand_at]
 
     def _insert_linked(self, events: list[NewEvent]) -> int:
         """Insert events, each with the one of its model before it as its `previous`; how many had new ids."""
-        rows = []
+        rows: list[Any] = []
         newest = self._newest
         for seq, life, prediction_id, body in events:
             previous = newest[life]
             newest[life] = seq
             sealed = seal_event(body, seq, life, prediction_id, previous)
-            rows.append((seq, life, prediction_id, sealed, previous))
+            rows += (seq, life, prediction_id, sealed, previous)
         tail = " ON CONFLICT (prediction_id) DO NOTHING"
-        return self._many("INSERT INTO event VALUES", "(?,?,?,?,?)", rows, tail)
-
-    def _many(self, head: str, row: str, rows: Sequence[Sequence[Any]], tail: str) -> int:
-        """Run a statement over many rows, in chunks of a few fixed sizes so that it stays prepared."""
-        changed = 0
-        start = 0
-        for size in (256, 64, 16, 4, 1):
-            while len(rows) - start >= size:
-                values: Iterable[Any] = chain.from_iterable(rows[start : start + size])
-                changed += self._execute(head + ",".join([row] * size) + tail, tuple(values)).rowcount
-                start += size
-        return changed
+        return run_many(self._connection, "INSERT INTO event VALUES", "(?,?,?,?,?)", rows, tail)
 
     def _create(self, birth: BirthRecord) -> Result:
         if self._execute("SELECT 1 FROM model WHERE name = ?", (birth.model,)).fetchone():

@@ -88,7 +88,6 @@ class Bound:
         self,
         x: AnyArray,
         y: int,
-        *,
         updated: bool,
         score: float,
         stale_updates: int,
@@ -105,8 +104,8 @@ class Bound:
         # Whether it may be the longest is found the faster way, and its length by a sum as everywhere else.
         if np.vdot(x, x) >= NEARLY_ALL * self.norm_sq_max:
             self.norm_sq_max = max(self.norm_sq_max, dot(x, x))
-        knew_both = self.knows_both
-        self.classes |= 2 if y > 0 else 1
+        classes_before = self.classes
+        self.classes = classes_before | (2 if y > 0 else 1)
         if updated:
             self.updates += 1
             self.stale_updates_sum += stale_updates
@@ -116,7 +115,8 @@ class Bound:
             self.weight += weight
             self.weight_max = max(self.weight_max, weight)
             self.sum_norm_sq += self._growth(y * score, self._with_bias(dot(x, x)), weight)
-        if self.knows_both and self.updates and (updated or not knew_both):
+        # A new ceiling comes with an update, and with the reveal by which both classes are known.
+        if (updated or self.classes != classes_before) and self.knows_both and self.updates:
             self._lower(self._ceiling_now())
         if self.observed is not None:
             self.observed.push(x, y, indices)

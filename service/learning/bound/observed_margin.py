@@ -63,8 +63,8 @@ class Observed(bytearray):
             self.examples -= 1
         if room < 0:
             return
-        self.extend(pack_number(y * (length + 1)))
-        self.extend(x.astype(NUMBER, copy=False).tobytes())
+        self += pack_number(y * (length + 1))
+        self += x.astype(NUMBER, copy=False).tobytes()
         if indices is not None:
             # Indices of weights are far below 2^53: as float64 they are exact.
             self.extend(indices.astype(NUMBER).tobytes())

@@ -19,6 +19,8 @@ JSON_OR_LINES = frozenset({JSON, NDJSON})
 
 WHOLE_BODY = "novikoff.whole_body"
 """Where a scope has the body of a request that came in one piece with a plain head: JSON as it is, and no id."""
+WHOLE_ANSWER = "novikoff.whole_answer"
+"""Where the message that begins an answer has all of its body, if the scope has `WHOLE_BODY`: then none follows."""
 
 
 def is_plain(headers: list[Header]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from service.errors import Overloaded
-from service.web.http.bodies import WHOLE_BODY, Header
+from service.web.http.bodies import WHOLE_ANSWER, WHOLE_BODY, Header
 from service.web.http.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -197,6 +197,27 @@ class WholeCycle(Cycle):
         if body is None:
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
+        content = message.get(WHOLE_ANSWER)
+        if content is None or self.response_started:
+            await super().send(message)
+            return
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        headers = tuple(message["headers"])
+        head, stays_open, _, length = _head(message["status"], headers, True, "POST", "1.1")
+        if not stays_open or length != len(
+            content
+        ):  # all that goes without saying otherwise has to be looked at
+            self._begin(message["status"], headers)
+            self._send_body(content, more=False)
+            return
+        self.response_started = self.response_complete = True
+        self._outbox.put(self.transport, head + content, self._loop)
+        self.on_response()
 
 
 @lru_cache(maxsize=1024)

@@ -69,10 +69,23 @@ class Protocol(HttpToolsProtocol):
         self._framing = NO_BODY
         self._portions = Portions()
         self._request_heads = RequestHeads(self.quick_paths, self.head_bytes_max)
+        self._same_of_all: dict[str, Any] = {}
+        """What the scopes of all requests have in common that come whole."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         transport.set_write_buffer_limits(FREE_BYTES)
+        self._same_of_all = {
+            "type": "http",
+            "asgi": ASGI,
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": "POST",
+            "root_path": self.root_path,
+            "query_string": b"",
+        }
         self.door.enter(self)
         if self.place is not None and self.place.for_probes:
             self._request_heads = RequestHeads(frozenset())
@@ -189,17 +202,9 @@ class Protocol(HttpToolsProtocol):
     def _start_whole(self, path: str, headers: list[Header], body: bytes, plain: bool) -> None:
         self.bytes_without_progress = 0
         scope = {
-            "type": "http",
-            "asgi": ASGI,
-            "http_version": "1.1",
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "method": "POST",
-            "root_path": self.root_path,
+            **self._same_of_all,
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
             "headers": headers,
             "state": self.app_state.copy(),
         }

@@ -14,8 +14,11 @@ from service.web.problems import HttpError
 HEAD_BYTES_MAX = 4_096
 HEADS_MAX = 4
 """Cached for a connection."""
+LENGTH_DIGITS_MAX = 9
 
-_LENGTH = re.compile(rb"\r\ncontent-length: (0|[1-9]\d{0,8})(?=\r\n|\Z)", re.IGNORECASE)
+_LENGTH = re.compile(
+    rb"\r\ncontent-length: (0|[1-9]\d{0,%d})(?=\r\n|\Z)" % (LENGTH_DIGITS_MAX - 1), re.IGNORECASE
+)
 _LINE = re.compile(rb"([A-Za-z0-9-]+): ([!-~]([ -~]*[!-~])?)")
 _LEFT_TO_PARSER = frozenset(
     {b"content-length", b"expect", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
@@ -32,7 +35,8 @@ class RequestHeads:
         """`paths`: only requests that POST to one of these, without a query, are read here."""
         self._paths = paths
         self._bytes_max = min(bytes_max, HEAD_BYTES_MAX)
-        self._cached: dict[bytes, Head] = {}
+        self._cached: list[tuple[bytes, bytes, Head]] = []
+        """Heads as they came: what stands before the length of the body, what stands behind it, and what they say."""
 
     def split(self, data: bytes) -> tuple[str, list[Header], bytes, bool] | None:
         """The path, the fields, the body and whether the head is plain, if these bytes are one whole request.
@@ -44,19 +48,28 @@ class RequestHeads:
         ('/learn', [(b'host', b'here'), (b'content-length', b'2')], b'{}', False)
         >>> heads.split(b"POST /learn HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 3\\r\\n\\r\\n{}")
         """
+        for before, behind, (path, fields, plain) in self._cached:
+            if data.startswith(before):
+                at = len(before)
+                end = data.find(behind, at, at + LENGTH_DIGITS_MAX + len(behind))
+                if end > 0:
+                    length, body = data[at:end], data[end + len(behind) :]
+                    if length == b"%d" % len(body):
+                        return path, [*fields, (b"content-length", length)], body, plain
+        return self._split_new(data)
+
+    def _split_new(self, data: bytes) -> tuple[str, list[Header], bytes, bool] | None:
+        """The same for a head that is not cached; if it is plain enough, it is from now on."""
         end = data.find(b"\r\n\r\n", 0, self._bytes_max)
         length = _LENGTH.search(data, 0, max(end, 0))
         if length is None or int(length[1]) != len(data) - end - 4:
             return None
-        rest = data[: length.start()] + data[length.end() : end]
-        head = self._cached.get(rest)
+        head = self._read(data[: length.start()] + data[length.end() : end])
         if head is None:
-            head = self._read(rest)
-            if head is None:
-                return None
-            if len(self._cached) >= HEADS_MAX:
-                self._cached.clear()
-            self._cached[rest] = head
+            return None
+        if len(self._cached) >= HEADS_MAX:
+            self._cached.clear()
+        self._cached.append((data[: length.start(1)], data[length.end() : end + 4], head))
         path, fields, plain = head
         return path, [*fields, (b"content-length", length[1])], data[end + 4 :], plain
 

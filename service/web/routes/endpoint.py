@@ -85,7 +85,7 @@ class Endpoint(Generic[Body]):
             headers = (JSON, *more)
         except Exception as error:
             status, headers, content = as_problem(error, body)
-        await respond(send, status, headers, content)
+        await respond(send, status, headers, content, at_once=WHOLE_BODY in scope)
         return status
 
     async def _many(self, body: bytes) -> dict[str, list[object]]:

@@ -136,6 +136,32 @@ def test_whatever_is_read_is_what_the_parser_reads(lines: list[bytes], more: byt
         assert_read_as_parsed(PLAIN + length + fields + b"\r\n{}" + more)
 
 
+@pytest.mark.parametrize(
+    "around", [(b"", b""), (b"a: b\r\n", b"c: d\r\n"), (b"", b"x: content-length: 2\r\n")]
+)
+def test_a_head_that_is_remembered_is_read_as_the_parser_reads_it(around: tuple[bytes, bytes]) -> None:
+    before, behind = around
+    heads = RequestHeads(PATHS)
+    for body in (b"{}", b"", b"x" * 9, b"x" * 10, b"\r\n\r\n", b"{}" + behind + b"\r\n"):
+        data = PLAIN + before + b"content-length: %d\r\n" % len(body) + behind + b"\r\n" + body
+        parsed, read = Parsed(data), heads.split(data)
+        assert read is not None and len(heads._cached) == 1
+        path, fields, found, plain = read
+        assert (path.encode(), sorted(fields), found) == (parsed.url, sorted(parsed.headers), parsed.body)
+        assert plain
+
+
+@pytest.mark.parametrize(
+    "length", [b"1", b"3", b"02", b"+2", b" 2", b"2 ", b"", b"0x2", b"2_", b"\xb2", b"1000000002"]
+)
+def test_a_head_that_is_remembered_needs_a_plain_length(length: bytes) -> None:
+    heads = RequestHeads(PATHS)
+    assert heads.split(PLAIN + b"content-length: 2\r\n\r\n{}") is not None
+    assert heads.split(PLAIN + b"content-length: " + length + b"\r\n\r\n{}") is None
+    assert heads.split(PLAIN + b"content-length: 2\r\n\r\n{}x") is None
+    assert heads.split(PLAIN + b"content-length: 2\r\n\r\n{") is None
+
+
 def test_few_heads_are_remembered_and_all_are_read() -> None:
     heads = RequestHeads(PATHS)
     for number in range(3 * HEADS_MAX):
