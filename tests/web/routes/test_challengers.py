@@ -295,36 +295,3 @@ def test_a_doctored_challenger_is_refused_by_its_place(service: Service, name: s
         answer = service.client.put(f"/models/{name}-bad", json=with_digest(changed))
         assert problem_of(answer) == (422, "invalid-export"), path
         assert answer.json()["errors"][0]["field"].endswith(field), answer.text
-
-
-def test_the_curves_of_all_learners_are_told_if_they_are_asked_for(service: Service, name: str) -> None:
-    service.create(name, challengers={"arow": AROW})
-    service.stream(rounds(60), model=name)
-    service.post(f"/models/{name}/challengers", {"name": "late", **AUTO})
-    service.stream(rounds(40, seed=1), model=name)
-    assert "learner_curves" not in service.stats(name)
-    told = service.get(f"/stats/{name}?fields=learner_curves,challengers")
-    champion, arow, late = told["learner_curves"]
-    line = told["challengers"]["line"]
-    assert [each["name"] for each in (champion, arow, late)] == ["original", "arow", "late"]
-    assert [each["since_round"] for each in (champion, arow, late)] == [0, 0, 60]
-    for curve, figures in zip((champion, arow, late), (told["challengers"]["champion"], *line), strict=True):
-        assert curve["rounds"] == [*range(figures["rounds"] + 1)]
-        assert (curve["mistakes"][0], curve["mistakes"][-1]) == (0, figures["mistakes"])
-    assert champion["mistakes"] == service.stats(name)["curve"]["mistakes"]
-    service.post(f"/models/{name}/promote", {"challenger": "late"})
-    service.stream(rounds(10, seed=2), model=name)
-    after = service.get(f"/stats/{name}?fields=learner_curves")
-    assert [each["name"] for each in after["learner_curves"]] == ["late", "arow", "original"]
-    assert after["learner_curves"][0]["mistakes"][:41] == late["mistakes"]
-    assert after["learner_curves"][2]["mistakes"][:101] == champion["mistakes"]
-    then = service.get(f"/stats/{name}?fields=learner_curves&at=100")
-    assert then["learner_curves"] == told["learner_curves"]
-    service.learn(f"{name}.plain", [1.0], 1)
-    assert service.get(f"/stats/{name}.plain?fields=learner_curves") == {
-        "model": f"{name}.plain",
-        "learner_curves": None,
-    }
-    refused = service.client.get("/stats?fields=mistakes,learner_curves")
-    assert problem_of(refused) == (422, "invalid-request")
-    assert refused.json()["errors"][0]["message"] == "learner_curves: only of one model at a time"
