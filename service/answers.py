@@ -443,8 +443,9 @@ class Stats(StatsLine, frozen=True, kw_only=True):
     curve: Curve
     features: FeatureFigures
     learner_curves: Annotated[
-        list[LearnerCurve] | None, Meta(description="of one model, and only if `fields` asks for them")
-    ] = None
+        list[LearnerCurve] | UnsetType | None,
+        Meta(description="of one model, and only if `fields` asks for them"),
+    ] = UNSET
 
 
 class Totals(Struct, frozen=True):
