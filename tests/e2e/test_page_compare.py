@@ -108,6 +108,8 @@ def test_a_challenger_s_line_begins_where_it_entered_and_stays_its_own_when_it_i
     names = [name, f"{name}/late", f"{name}/original"]
     expect(page.locator(".legend li")).to_have_text(names)
     expect(page.locator(".compare .words")).not_to_contain_text("No line")
+    page.reload()  # what is read now is of after the stream, not of its midst
+    expect(page.locator(".legend li")).to_have_text(names)
     model, late, original = (ends(page, at) for at in range(3))
     assert model[1] == late[1] == original[1] and late[0] == original[0]
     share = (late[0] - model[0]) / (
