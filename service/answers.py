@@ -359,6 +359,16 @@ class Curve(Struct, frozen=True):
     times: list[int | None]
 
 
+class LearnerCurve(Struct, frozen=True):
+    """A learner of a model with challengers: its mistakes over the rounds of which it has said something, at most 512
+    points. Its round n is the model's round `since_round` + n, but for reveals of what was predicted before it came."""
+
+    name: str
+    since_round: int
+    rounds: list[int]
+    mistakes: list[int]
+
+
 class FeatureFigures(Struct, frozen=True):
     """How many weights a class has, and how often a name was ignored because the dictionary is full."""
 
@@ -432,6 +442,10 @@ class Stats(StatsLine, frozen=True, kw_only=True):
     corrections: Corrections | None
     curve: Curve
     features: FeatureFigures
+    learner_curves: Annotated[
+        list[LearnerCurve] | UnsetType | None,
+        Meta(description="of one model, and only if `fields` asks for them"),
+    ] = UNSET
 
 
 class Totals(Struct, frozen=True):

@@ -49,6 +49,7 @@ WRONG = """
 import novikoff
 
 rounds: str = novikoff.Client().learn("m", [1.0], 1).rounds
+novikoff.Client().feedback(novikoff.Client().dry_run("m", [1.0]).prediction_id, 1)
 """
 
 
@@ -117,9 +118,10 @@ def test_a_program_against_the_installed_wheel_has_types_and_runs(
     wrong.write_text(WRONG)
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed)
     said = run(*mypy, "--cache-dir", tmp_path / "cache", program, wrong, where=tmp_path, status=1)
-    complaint, total = said.splitlines()
+    complaint, another, total = said.splitlines()
     assert complaint.startswith("wrong.py:4: ") and 'has type "int", variable has type "str"' in complaint
-    assert total == "Found 1 error in 1 file (checked 2 source files)"
+    assert another.startswith("wrong.py:5: ") and '"DryRun" has no attribute "prediction_id"' in another
+    assert total == "Found 2 errors in 1 file (checked 2 source files)"
     assert run(installed, program, service.url, where=tmp_path).split() == ["1", "2"]
 
 

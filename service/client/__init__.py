@@ -10,6 +10,7 @@ counts once however often it is sent, and predictions and whole rounds carry an 
 
 from service.answers import AttentionPage, Caller, Correction, Forgotten, ModelInfo, PendingPrediction, Stats
 from service.client.answers import (
+    DryRun,
     Event,
     Fleet,
     Job,
@@ -35,6 +36,7 @@ __all__ = [
     "Caller",
     "Client",
     "Correction",
+    "DryRun",
     "Ended",
     "Event",
     "Fleet",

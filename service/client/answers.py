@@ -41,6 +41,24 @@ class Prediction(Struct, frozen=True):
     served_by: str | None = None
 
 
+class DryRun(Struct, frozen=True):
+    """What would be served, with the fields of a `Prediction`. It has no id: no label is waited for.
+
+    `ask_probability` is the chance that a model with `ask` would want the label.
+    """
+
+    model: str
+    label: Label | None
+    score: float
+    version: int
+    explanation: list[Term] = []
+    probability: float | None = None
+    set: list[Label] | None = None
+    expert: str | None = None
+    ask_probability: float | None = None
+    served_by: str | None = None
+
+
 class Outcome(Struct, frozen=True, kw_only=True):
     """What came of a round. `replayed` if it was finished before, and this is the first answer again."""
 

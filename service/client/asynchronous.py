@@ -18,8 +18,9 @@ from service.answers import (
     PendingPrediction,
     Stats,
 )
-from service.client import calls, correction_calls, job_calls, read_calls, tables
+from service.client import calls, challenger_calls, correction_calls, job_calls, read_calls, tables
 from service.client.answers import (
+    DryRun,
     Event,
     Fleet,
     Job,
@@ -82,6 +83,11 @@ class AsyncClient:
         tag: str | None = None,
     ) -> Prediction:
         return await self._send(calls.predict(model, features, id, explain, min_version, tag))
+
+    async def dry_run(
+        self, model: str, features: Features, *, explain: int = 0, min_version: int = 0
+    ) -> DryRun:
+        return await self._send(calls.dry_run(model, features, explain, min_version))
 
     async def feedback(self, prediction_id: str, label: Label, *, weight: float = 1.0) -> Outcome:
         return await self._send(calls.feedback(prediction_id, label, weight))
@@ -178,19 +184,19 @@ class AsyncClient:
         await self._send(calls.delete_model(model))
 
     async def add_challenger(self, model: str, name: str, **settings: Any) -> ModelInfo:
-        return await self._send(calls.add_challenger(model, name, settings))
+        return await self._send(challenger_calls.add_challenger(model, name, settings))
 
     async def add_warm_challenger(self, model: str, name: str, **settings: Any) -> Job:
         return await self._send(job_calls.add_warm_challenger(model, name, settings))
 
     async def remove_challenger(self, model: str, name: str) -> None:
-        await self._send(calls.remove_challenger(model, name))
+        await self._send(challenger_calls.remove_challenger(model, name))
 
     async def promote(self, model: str, challenger: str) -> ModelInfo:
-        return await self._send(calls.promote(model, challenger))
+        return await self._send(challenger_calls.promote(model, challenger))
 
     async def rule_promotion(self, model: str, promote: Mapping[str, Any] | None) -> ModelInfo:
-        return await self._send(calls.rule_promotion(model, promote))
+        return await self._send(challenger_calls.rule_promotion(model, promote))
 
     async def export_model(self, model: str, *, format: str = "novikoff", at: int | None = None) -> bytes:
         return await self._send(calls.export_model(model, format, at))

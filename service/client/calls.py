@@ -13,6 +13,7 @@ import msgspec
 
 from service.answers import AttentionPage, Caller, Label, ModelInfo, PendingPage, Stats, StatsLine
 from service.client.answers import (
+    DryRun,
     EventPage,
     Fleet,
     LargestWeights,
@@ -93,11 +94,12 @@ def predict(
     model: str, features: Features, id: str | None, explain: int, min_version: int, tag: str | None
 ) -> Call[Prediction]:
     body: dict[str, Any] = {"model": model, "features": features, "id": id or make_id()}
-    if explain:
-        body["explain"] = explain
-    if min_version:
-        body["min_version"] = min_version
-    return post("/predict", _tagged(body, tag), Prediction)
+    return post("/predict", _tagged(_looking(body, explain, min_version), tag), Prediction)
+
+
+def dry_run(model: str, features: Features, explain: int, min_version: int) -> Call[DryRun]:
+    body: dict[str, Any] = {"model": model, "features": features, "dry": True}
+    return post("/predict", _looking(body, explain, min_version), DryRun)
 
 
 def feedback(prediction_id: str, label: Label, weight: float) -> Call[Outcome]:
@@ -110,6 +112,11 @@ def learn(
 ) -> Call[Learned]:
     body: dict[str, Any] = {"model": model, "features": features, "label": label, "id": id or make_id()}
     return post("/learn", _tagged(_weighing(body, weight), tag), Learned)
+
+
+def _looking(body: dict[str, Any], explain: int, min_version: int) -> dict[str, Any]:
+    more = {"explain": explain, "min_version": min_version}
+    return body | {name: value for name, value in more.items() if value}
 
 
 def _tagged(body: dict[str, Any], tag: str | None) -> dict[str, Any]:
@@ -194,24 +201,6 @@ def reset_model(model: str) -> Call[ModelInfo]:
 
 def delete_model(model: str) -> Call[None]:
     return Call("DELETE", model_path(model), type(None), repeatable=False)
-
-
-def add_challenger(model: str, name: str, settings: Mapping[str, Any]) -> Call[ModelInfo]:
-    return post(f"{model_path(model)}/challengers", {"name": name, **settings}, ModelInfo, repeatable=False)
-
-
-def remove_challenger(model: str, name: str) -> Call[None]:
-    return Call(
-        "DELETE", f"{model_path(model)}/challengers/{quote(name, safe='')}", type(None), repeatable=False
-    )
-
-
-def promote(model: str, challenger: str) -> Call[ModelInfo]:
-    return post(f"{model_path(model)}/promote", {"challenger": challenger}, ModelInfo, repeatable=False)
-
-
-def rule_promotion(model: str, promote: Mapping[str, Any] | None) -> Call[ModelInfo]:
-    return Call("PUT", f"{model_path(model)}/promote", ModelInfo, _encode({"promote": promote}))
 
 
 class Bytes(Call[bytes]):

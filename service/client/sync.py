@@ -18,8 +18,9 @@ from service.answers import (
     PendingPrediction,
     Stats,
 )
-from service.client import calls, correction_calls, job_calls, read_calls, tables
+from service.client import calls, challenger_calls, correction_calls, job_calls, read_calls, tables
 from service.client.answers import (
+    DryRun,
     Event,
     Fleet,
     Job,
@@ -91,6 +92,13 @@ class Client:
         heard of that version waits until it has. `tag` is a word of yours by which the round is found again.
         """
         return self._send(calls.predict(model, features, id, explain, min_version, tag))
+
+    def dry_run(self, model: str, features: Features, *, explain: int = 0, min_version: int = 0) -> DryRun:
+        """What would be served, and nothing changed: no model is made, no dimension fixed, and no label waited for.
+
+        `explain` and `min_version` as in `predict`. Refused with `unknown-model` if there is no such model.
+        """
+        return self._send(calls.dry_run(model, features, explain, min_version))
 
     def feedback(self, prediction_id: str, label: Label, *, weight: float = 1.0) -> Outcome:
         """Reveal the true label of a prediction: the model learns it, once, as if it came `weight` times."""
@@ -215,22 +223,22 @@ class Client:
 
     def add_challenger(self, model: str, name: str, **settings: Any) -> ModelInfo:
         """One more learner, which starts cold and predicts in shadow; what is not set is as the champion has it."""
-        return self._send(calls.add_challenger(model, name, settings))
+        return self._send(challenger_calls.add_challenger(model, name, settings))
 
     def add_warm_challenger(self, model: str, name: str, **settings: Any) -> Job:
         """The same, but a job lets it learn the model's history before it enters: see `wait_for`."""
         return self._send(job_calls.add_warm_challenger(model, name, settings))
 
     def remove_challenger(self, model: str, name: str) -> None:
-        self._send(calls.remove_challenger(model, name))
+        self._send(challenger_calls.remove_challenger(model, name))
 
     def promote(self, model: str, challenger: str) -> ModelInfo:
         """Let a challenger serve from now on; the champion takes its place, so promoting that undoes it."""
-        return self._send(calls.promote(model, challenger))
+        return self._send(challenger_calls.promote(model, challenger))
 
     def rule_promotion(self, model: str, promote: Mapping[str, Any] | None) -> ModelInfo:
         """Say when a challenger is promoted by itself: `{"confidence": 0.95, "rounds_min": 500}`; None: never."""
-        return self._send(calls.rule_promotion(model, promote))
+        return self._send(challenger_calls.rule_promotion(model, promote))
 
     def export_model(self, model: str, *, format: str = "novikoff", at: int | None = None) -> bytes:
         """All that the model is, or was at a version, as JSON. `sklearn` and `onnx`: what others need of it."""

@@ -44,14 +44,18 @@ def known(struct: Any) -> dict[str, Any]:
     return {field.encode_name: hints[field.name] for field in msgspec.structs.fields(struct)}
 
 
-NOT_ASKED_FOR = {StatsLine: set(Stats.__struct_fields__)}
-"""Fields that `fleet` does without."""
+NOT_ASKED_FOR = {StatsLine: set(Stats.__struct_fields__), answers.DryRun: {"prediction_id", "ask"}}
+"""Fields that `fleet` does without, and those that a dry run never has."""
 
 ONLY_IF_ASKED = {NamedWeight}
 """What the service sends with `?largest=`, and these clients never ask for."""
 
-NULL_IF_ASKED = {(answers.Prediction, "explanation"), (answers.Prediction, "prediction_id")}
-"""What is null only of predictions that these clients never ask for: without an explanation, or in a dry run."""
+NULL_IF_ASKED = {
+    (answers.Prediction, "explanation"),
+    (answers.DryRun, "explanation"),
+    (answers.Prediction, "prediction_id"),
+}
+"""What is null only where the clients do not ask for it, or of a dry run, which has an answer of its own."""
 
 READ_AS = {int: {float}, str: {datetime}, Any: {bool, int, str}}
 """What may become another type in reading. Labels are checked by a function there, by their type here."""
@@ -82,6 +86,7 @@ def assert_fits(schema: Any, struct: Any, where: str) -> None:
         (WeightsAnswer, answers.Weights),
         (ClassWeights, answers.ClassWeights),
         (PredictAnswer, answers.Prediction),
+        (PredictAnswer, answers.DryRun),
         (Contribution, answers.Term),
         (FeedbackAnswer, answers.Outcome),
         (LearnAnswer, answers.Learned),

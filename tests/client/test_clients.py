@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 from msgspec.structs import fields
 
 from service.answers import Stats, StatsLine
@@ -34,7 +35,9 @@ def test_a_round_over_the_client_is_the_same_round(client: Any, service: Service
 
 def test_the_typed_statistics_have_every_field_there_is(client: Any, service: Service, name: str) -> None:
     service.learn(name, [1.0], 1)
-    assert {field.name for field in fields(Stats)} == service.stats(name).keys()
+    assert {field.name for field in fields(Stats)} - {"learner_curves"} == service.stats(name).keys()
+    assert client.stats(name).learner_curves is UNSET  # told only by `stats_fields`
+    assert client.stats_fields(name, "learner_curves") == {"model": name, "learner_curves": None}
     assert {field.name for field in fields(StatsLine)} <= service.stats(name).keys()
     for part in ("windows", "confusion", "baselines", "delay", "drift", "bound", "curve", "features"):
         typed = getattr(client.stats(name), part)

@@ -7,7 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from service.client import AsyncClient, Client, Refused, calls, correction_calls, job_calls, read_calls
+from service.client import (
+    AsyncClient,
+    Client,
+    Refused,
+    calls,
+    challenger_calls,
+    correction_calls,
+    job_calls,
+    read_calls,
+)
 from tests.running import Service
 
 FOR_MACHINES = {"GET /metrics", "GET /livez", "GET /readyz"}
@@ -19,11 +28,13 @@ FEATURES = [1.0, 2.0]
 def known() -> set[str]:
     """Every request that the clients can make."""
     one_of_each = [
-        calls.predict("m", FEATURES, None, 0, 0, None), calls.feedback("p", 1, 1.0),
+        calls.predict("m", FEATURES, None, 0, 0, None), calls.dry_run("m", FEATURES, 0, 0),
+        calls.feedback("p", 1, 1.0),
         calls.learn("m", FEATURES, 1, None, 1.0, None),
         calls.stream([], None), calls.create_model("m", {}), calls.get_model("m"), calls.list_models("", None, 1),
-        calls.reset_model("m"), calls.delete_model("m"), calls.add_challenger("m", "c", {}),
-        calls.remove_challenger("m", "c"), calls.promote("m", "c"), calls.rule_promotion("m", None),
+        calls.reset_model("m"), calls.delete_model("m"), challenger_calls.add_challenger("m", "c", {}),
+        challenger_calls.remove_challenger("m", "c"), challenger_calls.promote("m", "c"),
+        challenger_calls.rule_promotion("m", None),
         calls.rollback_model("m", 0), calls.fork_model("m", "n", None), calls.export_model("m", "novikoff", None),
         calls.import_model("m", b""), calls.weights("m", None), calls.events("m", 0, 1), calls.stats("m", None),
         calls.fleet("", "name", 1, None), read_calls.history("m", "ndjson", None, None, None, None),

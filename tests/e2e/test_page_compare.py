@@ -1,5 +1,7 @@
 """Comparing models on the page."""
 
+from typing import Any
+
 from tests.e2e.pages import Open, card, expect, percent, state
 from tests.running import Service
 
@@ -60,9 +62,9 @@ def test_challengers_are_compared_with_their_champion_and_with_other_models(
     page = open_page(service, f"#/models/{name}")
     card(page, "Challengers").get_by_role("link", name="Compare them").click()
     expect(page.locator(".compare-names a")).to_have_text([name, f"{name}/arow", f"{name}/same"])
-    expect(page.locator(".legend li")).to_have_text([name])
-    words = page.get_by_text(f"No line for {name}/arow, {name}/same")
-    expect(words).to_contain_text("of a challenger no curve is kept")
+    expect(page.locator(".legend li")).to_have_text([name, f"{name}/arow", f"{name}/same"])
+    expect(page.locator(".series .line")).to_have_count(3)
+    expect(page.get_by_text("A challenger's line and figures are about the rounds since")).to_be_visible()
     page.get_by_role("button", name=f"Leave out {name}/same").click()
     page.get_by_label("Add a model or model/challenger").fill(f"{name}/")
     expect(page.locator(f'#compare-offers option[value="{name}/same"]')).to_be_attached()
@@ -86,7 +88,59 @@ def test_challengers_are_compared_with_their_champion_and_with_other_models(
     page.goto(f"{service.url}/#/compare?models={name}/arow,{name}/original,{name}/nobody")
     expect(page.get_by_role("alert")).to_have_text(f"{name} has no challenger nobody.")
     expect(figures.locator("thead th")).to_have_text(["", f"{name}/arow", f"{name}/original"])
-    expect(page.locator(".compare .chart")).to_be_hidden()
+    expect(page.locator(".legend li")).to_have_text([f"{name}/arow", f"{name}/original"])
+
+
+def test_a_challenger_s_line_begins_where_it_entered_and_stays_its_own_when_it_is_promoted(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name)
+    lines = [{"features": [float(i % 7 - 3), 1.0], "label": 1 if i % 11 > 4 else -1} for i in range(300)]
+    service.stream(lines, model=name)
+    service.post(f"/models/{name}/challengers", {"name": "late", "learner": {"algorithm": "arow"}})
+    service.stream(lines[:20], model=name)
+    page = open_page(service, f"#/compare?models={name},{name}/late,{name}/original", width=375)
+    expect(page.locator(".legend li")).to_have_text([name])
+    expect(page.locator(".compare .words")).to_contain_text(
+        f"No line yet for {name}/late, {name}/original: one tells the error over 50 rounds."
+    )
+    service.stream(lines[20:100], model=name)
+    names = [name, f"{name}/late", f"{name}/original"]
+    expect(page.locator(".legend li")).to_have_text(names)
+    expect(page.locator(".compare .words")).not_to_contain_text("No line")
+    page.reload()  # what is read now is of after the stream, not of its midst
+    expect(page.locator(".legend li")).to_have_text(names)
+    model, late, original = (ends(page, at) for at in range(3))
+    assert model[1] == late[1] == original[1] and late[0] == original[0]
+    share = (late[0] - model[0]) / (
+        model[1] - model[0]
+    )  # the first value is of rounds 1 to 50, and 301 to 350
+    assert abs(share - 300 / 350) < 0.01
+
+    chart = page.locator(".compare .chart")
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    curve = service.get(f"/stats/{name}?fields=learner_curves")["learner_curves"][1]["mistakes"]
+    expect(page.locator(".tip")).to_contain_text(f"{name}/late{percent((curve[100] - curve[50]) / 50)}")
+    for _ in range(30):
+        page.keyboard.press("ArrowLeft")
+    expect(page.locator(".tip span.key")).to_have_text([name])  # there the others have no line
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+    service.post(f"/models/{name}/promote", {"challenger": "late"})
+    service.learn(name, [1.0, 1.0], 1)
+    figures = page.get_by_role("table", name="Statistics of each")
+    expect(figures.get_by_role("row", name="Won : lost").locator("td").nth(1)).to_have_text("–")
+    expect(page.locator(".legend li")).to_have_text(names)
+    (first, last), demoted = ends(page, 1), ends(page, 2)
+    assert first == demoted[0] > 0.8 * last and last == demoted[1]
+
+
+def ends(page: Any, at: int) -> tuple[float, float]:
+    """Where a line begins and ends, in pixels from the left."""
+    drawn = page.locator(f".compare .series.expert-{at} .line").get_attribute("d")
+    numbers = [float(point.split(" ")[0]) for point in drawn.removeprefix("M").split("L")]
+    return numbers[0], numbers[-1]
 
 
 def test_a_model_that_is_not_there_is_named_beside_the_others(

@@ -196,6 +196,8 @@ class Challenger:
         """`saved.BadState` unless it can be of a model with so many reveals and classes."""
         rounds = self.record.rounds
         saved.check(rounds <= revealed, "record[0]", f"must be at most {revealed}")
+        with saved.Within("record"):
+            self.record.check()
         saved.check(self.duel.rounds <= rounds, "duel[0]", f"must be at most {rounds}")
         saved.check(self.duel.lost <= self.record.mistakes, "duel[2]", "must be at most the mistakes")
         with saved.Within("calibration"):  # which knows more rounds than the record, if it began warm

@@ -257,6 +257,15 @@ class Contest:
             "last_promotions": [done._asdict() for done in self.last_promotions],
         }
 
+    def curves(self, model: ModelState) -> list[dict[str, Any]]:
+        """The mistakes of each learner over the rounds of which it has said something, the champion's first."""
+        records = {model.settings["champion"]: self.record}
+        records |= {name: challenger.record for name, challenger in self.challengers.items()}
+        return [
+            {"name": name, "since_round": model.revealed - record.rounds, **record.curve_report()}
+            for name, record in records.items()
+        ]
+
     def state(self) -> dict[str, Any]:
         return {
             "number": self.number,
@@ -301,6 +310,8 @@ class Contest:
         """`saved.BadState` unless it can be of a model with these statistics."""
         revealed = model.revealed
         saved.check(self.record.rounds <= revealed, "record[0]", f"must be at most {revealed}")
+        with saved.Within("record"):
+            self.record.check()
         saved.check(self.since_round <= revealed, "since_round", f"must be at most {revealed}")
         for name, challenger in self.challengers.items():
             with saved.Within("challengers"), saved.Within(name):

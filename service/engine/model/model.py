@@ -246,6 +246,10 @@ class Model(ModelState):
         }
         return report
 
+    def learner_curves(self) -> list[dict[str, Any]] | None:
+        """The curve of each learner; None if there never were challengers. No part of `report`: they may be long."""
+        return None if self.contest is None else self.contest.curves(self)
+
     def ask_report(self, unasked: int) -> dict[str, Any] | None:
         """What asking for labels has come to, where so many were not asked for and have not come."""
         if self.asking is None:

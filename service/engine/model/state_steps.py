@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from service.journal.codec import STATE_VERSION, decode_state
+from service.learning.certainty.record_curve import with_curve_begun
 from service.learning.statistics import Statistics
 from service.learning.statistics.curve import with_unknown_times
 
@@ -45,7 +46,24 @@ def _from_3(state: State) -> State:
     return state
 
 
-STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3}
+def _from_4(state: State) -> State:
+    """Up to version 4 the learners of a model with challengers had no curves. What is no such model's state stays as it
+    is: whoever restores it refuses it by its place."""
+    contest = state.get("contest")
+    if type(contest) is not dict or type(contest.get("challengers")) is not dict:
+        return state
+    challengers = {name: _with_curve(kept) for name, kept in contest["challengers"].items()}
+    contest = {**_with_curve(contest), "challengers": challengers}
+    return {**state, "contest": contest, "stepped_from": state["stepped_from"] or 4}
+
+
+def _with_curve(part: Any) -> Any:
+    if type(part) is not dict or "record" not in part:
+        return part
+    return {**part, "record": with_curve_begun(part["record"])}
+
+
+STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 """By the version that a step starts from. A step has to accept a state with `features` and `classifier` only, which
 is all that a fit has."""
 

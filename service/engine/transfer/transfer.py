@@ -187,6 +187,7 @@ def _try_out(model: Model) -> None:
         label = copy.labels.values[0] if copy.labels.values else "label"
         copy.apply(RoundLearned(copy.name, copy.updated_at, None, label, features))
     copy.report(copy.updated_at)
+    copy.learner_curves()
 
 
 def _sorted(value: Any) -> Any:

@@ -7,11 +7,13 @@ from typing import Any
 from service.learning import saved
 from service.learning.certainty.anytime import interval
 from service.learning.certainty.evidence import confidence_of, evidence, is_enough
+from service.learning.certainty.record_curve import RecordCurve
 from service.learning.statistics.rates import ratio
 
 
 class Record:
-    """What a learner has said, whether it was served or not: rounds, mistakes, and an interval of its error.
+    """What a learner has said, whether it was served or not: rounds, mistakes, their curve, and an interval of its
+    error.
 
     >>> record = Record()
     >>> for number in range(1000):
@@ -20,11 +22,12 @@ class Record:
     {'low': 0.055, 'high': 0.145, 'confidence': 0.95, 'rounds': 1000}
     """
 
-    __slots__ = ("mistakes", "rounds", "variance")
+    __slots__ = ("curve", "mistakes", "rounds", "variance")
 
     def __init__(self) -> None:
         self.rounds = 0
         self.mistakes = 0
+        self.curve = RecordCurve()
         self.variance = 0.0
         """Σ (e - ē)², ē the share of mistakes before each round, one half before the first."""
 
@@ -32,9 +35,12 @@ class Record:
         rounds = self.rounds
         distance = mistake - (self.mistakes / rounds if rounds else 0.5)
         self.variance += distance * distance
-        self.rounds = rounds + 1
+        self.rounds = rounds = rounds + 1
         if mistake:
             self.mistakes += 1
+        curve = self.curve
+        if rounds - curve.rounds_before == curve.due:
+            curve.add(self.mistakes - curve.mistakes_before)
 
     def report(self, confidence: float) -> dict[str, Any]:
         found = None
@@ -48,17 +54,28 @@ class Record:
             "error_rate_interval": found,
         }
 
+    def curve_report(self) -> dict[str, list[int]]:
+        """The mistakes until each of some rounds, at most 512 of them."""
+        return self.curve.report(self.rounds, self.mistakes)
+
     def state(self) -> list[Any]:
-        return [self.rounds, self.mistakes, self.variance]
+        return [self.rounds, self.mistakes, self.variance, self.curve.state()]
 
     @classmethod
     def restore(cls, state: Any) -> Record:
         record = cls()
-        rounds, mistakes, variance = saved.items(state, 3)
+        rounds, mistakes, variance, curve = saved.items(state, 4)
         record.rounds = saved.whole(rounds, "[0]", saved.ROUNDS_MAX)
         record.mistakes = saved.whole(mistakes, "[1]", record.rounds)
         record.variance = saved.real(variance, "[2]", 0.0, float(record.rounds))
+        with saved.Within("[3]"):
+            record.curve = RecordCurve.restore(curve, record.rounds, record.mistakes)
         return record
+
+    def check(self) -> None:
+        """`saved.BadState` unless its parts can be of the same rounds. For one that was restored."""
+        with saved.Within("[3]"):
+            self.curve.check(self.rounds, self.mistakes)
 
 
 class Duel:

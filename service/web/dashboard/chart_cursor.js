@@ -2,6 +2,7 @@
 
 import { h, s } from "./dom.js";
 
+const NEAR_PARTS = 40;
 const KEYS = { ArrowLeft: -1, ArrowRight: 1 };
 
 export class ChartCursor {
@@ -38,7 +39,7 @@ export class ChartCursor {
     if (event.key === "Escape") this.#move(null);
     if (!(event.key in KEYS) || !this.#spec) return;
     event.preventDefault();
-    const step = (this.#spec.xMax - this.#least) / 40;
+    const step = (this.#spec.xMax - this.#least) / NEAR_PARTS;
     this.#move(this.#at === null ? this.#spec.xMax : this.#at + KEYS[event.key] * step);
   }
 
@@ -59,7 +60,7 @@ export class ChartCursor {
     const { series, formatValue, nameX } = this.#spec;
     const { x, y, inner } = this.#scale;
     const isSeen = ([at]) => at >= this.#least && at <= this.#spec.xMax;
-    const found = series
+    const found = this.#there(series)
       .map((each) => ({ ...each, point: nearest(each.points.filter(isSeen), this.#at) }))
       .filter((f) => f.point);
     const round = found[0]?.point[0];
@@ -77,6 +78,15 @@ export class ChartCursor {
     const isRight = place > (inner.left + inner.right) / 2;
     this.#tip.style.left = isRight ? "" : `${place + 12}px`;
     this.#tip.style.right = isRight ? `${this.#host.clientWidth - place + 12}px` : "";
+  }
+
+  /** The lines that go to the place or nearly; all, if none does. One that begins later or has ended has no value there. */
+  #there(series) {
+    const near = (this.#spec.xMax - this.#least) / NEAR_PARTS;
+    const found = series.filter(
+      ({ points }) => points.length && points[0][0] - near <= this.#at && this.#at <= points.at(-1)[0] + near,
+    );
+    return found.length ? found : series;
   }
 }
 

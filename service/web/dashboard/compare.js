@@ -3,10 +3,10 @@
 
 import { Chart, Legend } from "./chart.js";
 import { MOST, compareAddress, entrantOf, offersFor, readEntrants } from "./compare_entrants.js";
-import { differing, figuresOf, withoutCurve } from "./compare_figures.js";
+import { differing, figuresOf, wordsOnLines } from "./compare_figures.js";
 import { EMPTY_ROUNDS, topOf, trailingRate, windowOf } from "./curve.js";
 import { card, h, longName, setText, table } from "./dom.js";
-import { count, percent, percentTick, plural, shortCount } from "./format.js";
+import { count, percent, percentTick, shortCount } from "./format.js";
 import { Feed } from "./feed.js";
 import { showState } from "./live.js";
 import { refusal } from "./notice.js";
@@ -14,6 +14,7 @@ import { Throttle } from "./timing.js";
 
 const EVERY_MS = 2000;
 const OFFERED = 20;
+const NO_CURVE = { rounds: [0], mistakes: [0], since: 0 };
 const NAME_CHARS_MAX = 257; // of a model, a slash, and of a challenger
 
 /** Show models beside each other in `main`; the address names them. */
@@ -37,7 +38,7 @@ class Compare {
   #legend = new Legend();
   #chips = h("ul", { class: "compare-names", "aria-label": "What is compared" });
   #words = h("p", { class: "help", role: "status" });
-  #undrawn = h("p", { class: "words" });
+  #lineWords = h("p", { class: "words" });
   #error = h("p", { class: "error", role: "alert" });
   #offers = h("datalist", { id: "compare-offers" });
   #input = h("input", {
@@ -52,7 +53,7 @@ class Compare {
   #figures = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Statistics" });
   #settings = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Settings that differ" });
   #cards = [
-    card("Error over rounds", "", this.#legend.element, this.#chart.element, this.#undrawn),
+    card("Error over rounds", "", this.#legend.element, this.#chart.element, this.#lineWords),
     card("Statistics", "", this.#figures),
     card("Settings that differ", "", this.#settings),
   ];
@@ -179,16 +180,19 @@ class Compare {
   }
 
   #draw() {
-    const drawn = this.#shown.map(({ stats }, i) => ({ stats, kind: `expert-${i}` })).filter(({ stats }) => stats);
-    const rounds = Math.max(0, ...drawn.map(({ stats }) => stats.rounds.revealed));
+    const curves = this.#shown.map(({ curve }) => curve ?? NO_CURVE);
+    const rounds = Math.max(0, ...curves.map((curve) => curve.since + curve.rounds.at(-1)));
     const window = windowOf(rounds);
-    const series = drawn.map(({ stats, kind }) => ({ name: stats.model, kind, points: trailingRate(stats.curve, window) }));
+    const series = this.#shown.map(({ text }, i) => ({
+      name: text,
+      kind: `expert-${i}`,
+      points: trailingRate(curves[i], window).map(([round, rate]) => [curves[i].since + round, rate]),
+    }));
     const yMax = topOf(
       series.map(({ points }) => points),
       rounds,
     );
-    setText(this.#undrawn, withoutCurve(this.#shown));
-    this.#chart.element.hidden = !series.length && this.#shown.length > 0;
+    setText(this.#lineWords, wordsOnLines(this.#shown, series, window));
     this.#legend.show(series);
     this.#chart.draw({
       series,
@@ -200,7 +204,7 @@ class Compare {
       leastX: 1,
       formatValue: { x: count, y: percent },
       title: `Error over the last ${count(window)} rounds`,
-      text: `Of ${plural(series.length, "model")}.`,
+      text: `Of ${series.map(({ name }) => name).join(", ")}.`,
     });
   }
 }

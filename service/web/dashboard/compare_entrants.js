@@ -16,12 +16,14 @@ export function entrantOf(text) {
   return { text, model, challenger };
 }
 
-/** {text, stats, contest, settings, href} of each that is there, and sentences on those that are not. `contest` is how a
- * learner stands beside its champion; `stats` is what the model has beside that, null for a challenger. */
+/** {text, stats, contest, curve, settings, href} of each that is there, and sentences on those that are not. `contest` is
+ * how a learner stands beside its champion; `stats` is what the model has beside that, null for a challenger. `curve` has
+ * mistakes over rounds and the model's round at which it begins, `since`; null if it is not known. */
 export async function readEntrants(texts) {
   const entrants = texts.map(entrantOf);
   const models = [...new Set(entrants.map(({ model }) => model))];
-  const read = new Map(await Promise.all(models.map(async (model) => [model, await readModel(model)])));
+  const hasLearner = (model) => entrants.some((each) => each.model === model && each.challenger !== null);
+  const read = new Map(await Promise.all(models.map(async (model) => [model, await readModel(model, hasLearner(model))])));
   const found = entrants.map((each) => entrant(each, read.get(each.model)));
   return { found: found.filter((each) => !each.missing), missing: found.flatMap(({ missing }) => missing ?? []) };
 }
@@ -42,11 +44,16 @@ function learnersOf(model, challengers) {
   return (challengers?.line ?? []).map(({ name }) => `${model}/${name}`);
 }
 
-/** {stats, info} of a model; null if there is none. */
-async function readModel(name) {
+/** {stats, info, curves} of a model, `curves` those of its learners if they are wanted; null if there is none. */
+async function readModel(name, withCurves) {
   try {
-    const [stats, info] = await Promise.all([getJson(modelPath("stats", name)), getJson(modelPath("models", name))]);
-    return { stats, info };
+    const path = modelPath("stats", name);
+    const [stats, info, asked] = await Promise.all([
+      getJson(path),
+      getJson(modelPath("models", name)),
+      withCurves ? getJson(`${path}?fields=learner_curves`) : {},
+    ]);
+    return { stats, info, curves: asked.learner_curves ?? [] };
   } catch (error) {
     if (error.status === 404 || error.status === 422) return null;
     throw error;
@@ -55,16 +62,28 @@ async function readModel(name) {
 
 function entrant({ text, model, challenger }, read) {
   if (read === null) return { missing: `There is no model ${model}.` };
-  const { stats, info } = read;
+  const { stats, info, curves } = read;
   const href = `#/models/${encodeURIComponent(model)}`;
   const settings = ownSettings(info.settings);
-  if (challenger === null) return { text, href, stats, contest: null, settings };
+  if (challenger === null) return { text, href, stats, contest: null, curve: { ...stats.curve, since: 0 }, settings };
+  const curve = fromItsBeginning(curves.find(({ name }) => name === challenger));
   const { champion, line } = stats.challengers ?? { champion: null, line: [] };
   if (champion?.name === challenger)
-    return { text, href, stats: null, contest: { ...champion, algorithm: stats.algorithm }, settings };
+    return { text, href, stats: null, contest: { ...champion, algorithm: stats.algorithm }, curve, settings };
   const contest = line.find(({ name }) => name === challenger);
   if (!contest) return { missing: `${model} has no challenger ${challenger}.` };
-  return { text, href, stats: null, contest, settings: { ...settings, ...info.settings.challengers[challenger] } };
+  return { text, href, stats: null, contest, curve, settings: { ...settings, ...info.settings.challengers[challenger] } };
+}
+
+/** A learner's curve from 0 on; one that an older version had begun without a curve begins later than its rounds. */
+function fromItsBeginning(told) {
+  if (!told) return null; // it came or went between two requests
+  const { rounds, mistakes, since_round: since } = told;
+  return {
+    rounds: rounds.map((each) => each - rounds[0]),
+    mistakes: mistakes.map((each) => each - mistakes[0]),
+    since: since + rounds[0],
+  };
 }
 
 /** Settings that a learner has; who challenges a model is none of them. */

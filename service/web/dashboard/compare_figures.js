@@ -44,11 +44,12 @@ function lines(figures, columns) {
   return figures.map(([name, text]) => [name, ...columns.map((each) => (each && text(each)) ?? NOTHING)]);
 }
 
-/** Why some have no line in the chart; empty if all have. */
-export function withoutCurve(entrants) {
-  const names = entrants.filter(({ stats }) => !stats).map(({ text }) => text);
-  if (!names.length) return "";
-  return `No line for ${names.join(", ")}: of a challenger no curve is kept. Its figures are about the rounds since it entered.`;
+/** Why some have no line in the chart, of the error over so many rounds, and what the lines of challengers are about. */
+export function wordsOnLines(entrants, series, window) {
+  const names = series.filter(({ points }) => !points.length).map(({ name }) => name);
+  const missing = names.length ? `No line yet for ${names.join(", ")}: one tells the error over ${count(window)} rounds. ` : "";
+  const isAmong = entrants.some(({ contest }) => contest);
+  return `${missing}${isAmong ? "A challenger's line and figures are about the rounds since it entered." : ""}`;
 }
 
 /** [[setting, value of each…]] of those settings that are not the same for all. */

@@ -33,6 +33,11 @@ AcceptEncoding = Annotated[str | None, Header(description="with `gzip`, the answ
 IfNoneMatch = Annotated[str | None, Header(description="the ETag of an answer you have")]
 
 FIELDS = frozenset(Stats.__struct_fields__)
+ASKED_FOR = frozenset({"learner_curves"})
+"""Told only to who asks for them, of one model at a time: of nine learners they take some 60 KB."""
+
+TOLD = FIELDS - ASKED_FOR
+"""What is told if nothing is said of fields."""
 
 AS_KNOWN: dict[int | str, dict[str, Any]] = {304: {"description": "As you have it"}}
 
@@ -71,11 +76,13 @@ def brief(live: Live) -> dict[str, Any]:
     }
 
 
-def report(live: Live, now: int, fields: frozenset[str] = FIELDS) -> dict[str, Any]:
+def report(live: Live, now: int, fields: frozenset[str] = TOLD) -> dict[str, Any]:
     """All of a model's statistics, or those asked for, in the order of their declaration."""
     known = brief(live)
-    if not fields <= known.keys():
+    if not fields - ASKED_FOR <= known.keys():
         known |= live.report(now)
+    if "learner_curves" in fields:
+        known["learner_curves"] = live.model.learner_curves()
     return {field: known[field] for field in Stats.__struct_fields__ if field in fields}
 
 
@@ -102,6 +109,8 @@ def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRou
         history is damaged are listed as `unreadable`, with the reason.
         """
         wanted = _wanted(fields)
+        if wanted & ASKED_FOR:
+            raise InvalidRequest.at("fields", f"{', '.join(wanted & ASKED_FOR)}: only of one model at a time")
         asked = Page(prefix, sort, _after(cursor), limit + 1, contains.lower(), reverse)
         listed = await models.page(asked)
         reports, unreadable, turns = [], [], Turns()
@@ -137,9 +146,10 @@ def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRou
         if at is not None:
             then = Live(await history.at(model, at), 0, 0)
             return unless_known(_encode(report(then, then.model.updated_at, wanted)), if_none_match)
-        return unless_known(
-            bytes(reports_kept.get(await models.get(model), clock.now(), wanted)), if_none_match
-        )
+        live, now = await models.get(model), clock.now()
+        if wanted & ASKED_FOR:  # too large to be kept for the next who asks
+            return unless_known(_encode(report(live, now, wanted)), if_none_match)
+        return unless_known(bytes(reports_kept.get(live, now, wanted)), if_none_match)
 
     return routes
 
@@ -156,7 +166,7 @@ def unless_known(body: bytes, if_none_match: str | None) -> Response:
 
 def _wanted(fields: str | None) -> frozenset[str]:
     if fields is None:
-        return FIELDS
+        return TOLD
     wanted = frozenset(field.strip() for field in fields.split(",")) | {"model"}
     unknown = sorted(wanted - FIELDS)
     if unknown:
