@@ -4,13 +4,14 @@ simdjson parses the numbers, and the decoder in `line.py` what stands around the
 numbers between the same fields as in the other lines, that decoder reads all of them, so the result is the same.
 """
 
+from functools import lru_cache
 from io import BytesIO
 
 import numpy as np
 
 from service.engine.decoding import UNDECODABLE
 from service.engine.model.checks import LabelSent
-from service.learning.vectors import LARGEST, Array, Rows
+from service.learning.vectors import LARGEST, Array, Rows, all_within
 from service.web.stream.line import decoder
 from service.web.stream.whole_rounds import WholeRounds
 
@@ -24,6 +25,9 @@ BYTES_MAX = 131_072
 
 TAILS_MAX = 64
 """Different texts after the numbers, such as `],"label":1}`; with more, there is more than a label in them."""
+
+CACHED_BYTES_MAX = 1_024
+"""How long the texts around the numbers may be, all together, for what they say to be cached."""
 
 BETWEEN = 1.7e308
 """Separates the numbers of two lines in the document that simdjson parses: no feature is as large."""
@@ -41,28 +45,37 @@ def dense_lines(data: bytes) -> WholeRounds | None:
         return None
     head = data[:start]
     lines = BytesIO(data).readlines()  # finds line ends faster than split
-    parted = [line.rpartition(b"]") for line in lines]
-    if {text[:start] for text, _, _ in parted} != {head}:
+    ends = [line.rfind(b"]") for line in lines]
+    if {line[:start] for line in lines} != {head} or min(ends) < start:
         return None
-    tails = [tail for _, _, tail in parted]
-    fields = _fields(head, set(tails))
+    tails = [line[end:] for line, end in zip(lines, ends, strict=True)]
+    fields = _known_fields(head, frozenset(tails))
     if fields is None:
         return None
-    features = _numbers([text[start:] for text, _, _ in parted])
+    features = _numbers([line[start:end] for line, end in zip(lines, ends, strict=True)])
     if features is None:
         return None
     model, labels = fields
     return WholeRounds(model, Rows(features), list(map(labels.__getitem__, tails)))
 
 
-def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, LabelSent]] | None:
+Fields = tuple[str | None, dict[bytes, LabelSent]] | None
+
+
+def _known_fields(head: bytes, tails: frozenset[bytes]) -> Fields:
+    """What `_fields` says; of short texts it is cached, since all parts of a stream have the same."""
+    is_short = len(head) + sum(map(len, tails)) <= CACHED_BYTES_MAX
+    return _cached_fields(head, tails) if is_short else _fields(head, tails)
+
+
+def _fields(head: bytes, tails: frozenset[bytes]) -> Fields:
     """The model and the label for each end of a line; None if there are other fields beside features.
 
     Between a line's first `[` and its last `]`, and there alone, a list can stand. So if the decoder finds no
     features in a line that is left empty there, all that it finds in the whole line is the numbers more.
 
-    >>> _fields(b'{"features":[', {b',"label":1}', b',"label":"a"}'})
-    (None, {b',"label":"a"}': 'a', b',"label":1}': 1})
+    >>> _fields(b'{"features":[', frozenset({b'],"label":1}', b'],"label":"a"}'}))
+    (None, {b'],"label":"a"}': 'a', b'],"label":1}': 1})
     """
     if len(tails) > TAILS_MAX:
         return None
@@ -70,7 +83,7 @@ def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, Lab
     models = set()
     for tail in sorted(tails):
         try:
-            line = decoder.decode(head + b"]" + tail)
+            line = decoder.decode(head + tail)
         except UNDECODABLE:
             return None
         others = {line.id, line.prediction_id, line.weight, line.tag}
@@ -81,15 +94,20 @@ def _fields(head: bytes, tails: set[bytes]) -> tuple[str | None, dict[bytes, Lab
     return (models.pop(), labels) if len(models) == 1 else None
 
 
+_cached_fields = lru_cache(maxsize=64)(_fields)
+
+
 def _numbers(texts: list[bytes]) -> Array | None:
-    """Lists of equally many numbers as rows; None if one of them is something else, or too large.
+    """Lists of equally many numbers as rows; None if one of them is something else, or too large. Changes `texts`.
 
     >>> _numbers([b"1,2.5", b" -0.0 , 1e2"]).tolist()
     [[1.0, 2.5], [-0.0, 100.0]]
     >>> _numbers([b"1,2", b"3"]), _numbers([b"1", b"[2]"]), _numbers([b"1", b"null"]), _numbers([b"1", b""])
     (None, None, None, None)
     """
-    document = b"[" + _SEPARATOR.join(texts) + _END
+    texts[0] = b"[" + texts[0]
+    texts[-1] += _END
+    document = _SEPARATOR.join(texts)
     if document.find(b"[", 1) > 0:  # lists in lists would be flattened
         return None
     try:
@@ -101,9 +119,6 @@ def _numbers(texts: list[bytes]) -> Array | None:
     rows = read.reshape(len(texts), -1)
     features = np.ascontiguousarray(rows[:, :-1])
     # What stands between is where it would be after equally many numbers, and nowhere else.
-    if (
-        np.count_nonzero(rows[:, -1] != BETWEEN)
-        or not np.maximum.reduce(np.abs(features), axis=None) <= LARGEST
-    ):
+    if np.count_nonzero(rows[:, -1] != BETWEEN) or not all_within(features, LARGEST):
         return None
     return features
