@@ -125,13 +125,13 @@ class ModelState:
             return serve_vote(self.panel, z, self.statistics, self.sets, self.asking)
         chosen, score, gap = self.classifier.decide(z)
         calibration = self.statistics.calibration
-        gap, lead, probability = calibration.standing(gap) if chosen >= 0 else NO_STANDING
+        standing = calibration.standing(gap) if chosen >= 0 else NO_STANDING
         weight = self.bound.weight if self.bound is not None else 0.0
         if self.sets is None and self.asking is None:
-            return chosen, score, Certainty(gap, lead, probability, weight)
+            return chosen, score, Certainty(*standing, weight)
         among = self.sets.serve(calibration.leads(self.classifier.behind(z))) if self.sets else None
         asked = self.asking.probability(gap) if self.asking else None
-        return chosen, score, Certainty(gap, lead, probability, weight, among, asked)
+        return chosen, score, Certainty(*standing, weight, among, asked)
 
     def predict(self, example: Any) -> Served:
         """What a prediction for an example is, now, with what challengers say of it; changes nothing."""

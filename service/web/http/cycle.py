@@ -207,12 +207,10 @@ class WholeCycle(Cycle):
             await self.flow.drain()
         if self.disconnected:
             return
-        headers = tuple(message["headers"])
-        head, stays_open, _, length = _head(message["status"], headers, True, "POST", "1.1")
-        if not stays_open or length != len(
-            content
-        ):  # all that goes without saying otherwise has to be looked at
-            self._begin(message["status"], headers)
+        status, headers = message["status"], tuple(message["headers"])
+        head, stays_open, _, length = _head(status, headers, True, "POST", "1.1")
+        if not stays_open or length != len(content):
+            self._begin(status, headers)
             self._send_body(content, more=False)
             return
         self.response_started = self.response_complete = True

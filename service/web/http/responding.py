@@ -19,9 +19,14 @@ async def respond(
 ) -> None:
     """`at_once`: whether the server takes head and body in one message; see `WHOLE_ANSWER`."""
     length = (b"content-length", b"%d" % len(content))
-    head = {"type": "http.response.start", "status": status, "headers": (*headers, NOSNIFF, length)}
+    head: dict[str, Any] = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": (*headers, NOSNIFF, length),
+    }
     if at_once:
-        await send({**head, WHOLE_ANSWER: content})
+        head[WHOLE_ANSWER] = content
+        await send(head)
     else:
         await send(head)
         await send({"type": "http.response.body", "body": content})
