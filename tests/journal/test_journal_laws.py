@@ -155,6 +155,27 @@ async def test_waiting_predictions_come_back_until_voided(opened: Callable[[], A
         assert (await journal.load("m")).pending == []
 
 
+async def test_what_is_revealed_waits_no_more_whether_it_was_on_disk_or_not(
+    opened: Callable[[], Any],
+) -> None:
+    at_once, on_its_way, on_disk = waiting("at-once", 10), waiting("on-its-way", 11), waiting("on-disk", 12)
+    async with opened() as (journal, _):
+        await journal.append(created())
+        journal.put_pending(on_disk, LIFE, wait=False)
+        await journal.settle()
+        kept = journal.put_pending(on_its_way, LIFE, wait=True)
+        journal.put_pending(at_once, LIFE, wait=False)
+        predictions = (at_once, on_its_way, on_disk)
+        done = await asyncio.gather(*(journal.append(revealed(each, 1), LIFE) for each in predictions))
+        assert [each.is_new for each in done] == [True, True, True]
+        await kept
+        await journal.settle()
+    async with opened() as (journal, _):
+        assert (await journal.load("m")).pending == []
+        for each in predictions:
+            assert isinstance(await journal.find(each.prediction_id), Recorded)
+
+
 async def test_a_model_is_created_once(opened: Callable[[], Any]) -> None:
     async with opened() as (journal, applied):
         both = await asyncio.gather(journal.append(created(at=1)), journal.append(created(at=2)))
