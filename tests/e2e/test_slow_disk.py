@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import httpx
 
+from tests.otlp import metric
+from tests.raw_http import connect, read_to_end, read_until, request
 from tests.running import Service, problem_of
 from tests.waiting import PATIENCE_SECONDS, eventually
 
@@ -115,3 +117,31 @@ def test_a_stop_does_not_wait_for_ever_for_a_disk_that_hangs(start: Callable[...
     assert "the disk has taken nothing" in "".join(service.log)
     service.start()
     assert service.stats("m")["rounds"]["revealed"] == acknowledged["rounds"]
+
+
+def test_a_stop_amid_a_request_closes_its_connection_with_the_answer(start: Callable[..., Service]) -> None:
+    service = start()
+    sent = request("/learn", json.dumps(ROUND).encode())
+    with connect(service) as connection:
+        connection.sendall(sent)
+        assert read_until(connection, b"}").startswith(b"HTTP/1.1 200")
+        with stalled(service.writer_pid):
+            connection.sendall(sent)
+            eventually(
+                lambda: metric(service, "novikoff_journal_queue_events") == 1, otherwise="it is not there"
+            )
+            service.process.send_signal(signal.SIGTERM)
+            eventually(lambda: not listens(service), otherwise="the service does not stop")
+        answer = read_to_end(connection)
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in head, "or the service waits for a client that waits for nothing"
+    assert json.loads(content)["rounds"] == 2
+    assert service.process.wait(PATIENCE_SECONDS) == 0
+
+
+def listens(service: Service) -> bool:
+    try:
+        connect(service).close()
+    except ConnectionRefusedError:
+        return False
+    return True

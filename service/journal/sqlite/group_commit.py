@@ -155,6 +155,7 @@ class GroupCommit:
         self.waiting += 1
         record = item.record
         if isinstance(record, PendingRecord) and item.future is None:
+            self.withdraw(record.prediction_id)  # one that was given up, if its id is used again already
             self._held[record.prediction_id] = (self.submitted, item)
             if self._releasing is None:
                 self._releasing = self._loop.call_later(HELD_SECONDS, self._release)

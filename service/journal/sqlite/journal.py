@@ -54,7 +54,6 @@ from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
     EraseRecord,
-    EventRecord,
     ForgetRecord,
     Opening,
     PendingRecord,
@@ -151,13 +150,10 @@ class SqliteJournal(Unshared):
         self._lock.release()
 
     def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
-        record, withdrawn = record_of(event, life), None
+        withdrawn = None
         if isinstance(event, OF_PREDICTIONS):
             withdrawn = self._writer.withdraw(event.prediction_id)
-            # It was never sent to the disk, unless it is on its way for the second time.
-            if withdrawn is not None and not withdrawn.retried and isinstance(record, EventRecord):
-                record.reveals = False
-        return self._submit(record, event, withdrawn)
+        return self._submit(record_of(event, life), event, withdrawn)
 
     def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
         record = PendingRecord(prediction.prediction_id, life, prediction.at, encode(prediction))

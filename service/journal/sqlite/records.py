@@ -25,7 +25,7 @@ from service.journal.sqlite.ownership import OpenedFile
 class EventRecord(msgspec.Struct, array_like=True, tag="event", gc=False):
     """An event of an existing model.
 
-    `reveals`: with it the prediction of this id waits no more, and it may be on disk. `voids`: predictions become void.
+    `reveals`: with it the prediction of this id waits no more. `voids`: with it, predictions become void.
     """
 
     life: int

@@ -208,8 +208,10 @@ class WholeCycle(Cycle):
         if self.disconnected:
             return
         status, headers = message["status"], tuple(message["headers"])
-        head, stays_open, _, length = _head(status, headers, True, "POST", "1.1")
-        if not stays_open or length != len(content):
+        head, stays_open, _, length = _head(status, headers, self.keep_alive, "POST", "1.1")
+        if not stays_open or length != len(
+            content
+        ):  # the service stops, say: uvicorn has changed `keep_alive`
             self._begin(status, headers)
             self._send_body(content, more=False)
             return

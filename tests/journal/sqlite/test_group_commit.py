@@ -104,6 +104,15 @@ async def test_predictions_that_nobody_waits_for_gather_and_may_be_withdrawn(tmp
     assert sorted(rows) == [(f"p{number}",) for number in range(1, 5)]
 
 
+async def test_a_prediction_that_takes_the_place_of_a_held_one_counts_once(tmp_path: Path) -> None:
+    async with writer_at(tmp_path / "journal.sqlite", []) as writer:
+        for number in range(5):
+            writer.submit(Item(PendingRecord("p", 1, number, b"body"), None))
+        assert writer.waiting == 1, "the others are given up, and are not written"
+        await writer.settle()
+        assert (writer.waiting, writer.finished) == (0, writer.submitted)
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_finished_is_below_the_oldest_that_is_not(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
