@@ -5,7 +5,7 @@ Lines are taken as they arrive, in chunks; while one is being learned, the next 
 
 import asyncio
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
@@ -17,7 +17,16 @@ from service.web.access.callers import NO_LONGER_VALID, prefix, told_of_revocati
 from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace
 from service.web.access.tenants import TenantBlocks, TenantRounds
-from service.web.http.bodies import NDJSON, Receive, Scope, Send, encoding_of, media_type_of, read_body
+from service.web.http.bodies import (
+    NDJSON,
+    Header,
+    Receive,
+    Scope,
+    Send,
+    encoding_of,
+    media_type_of,
+    read_body,
+)
 from service.web.http.inflating import inflating_of
 from service.web.http.responding import JSON, document_of, respond, respond_with, stopped
 from service.web.http.security_headers import NOSNIFF
@@ -30,6 +39,9 @@ from service.web.stream.lines import Lines
 from service.web.stream.tally import Tally
 
 _encode = msgspec.json.Encoder().encode
+
+SHORT_BYTES_MAX = 1_048_576
+"""A body up to this size, which its head has to tell, is answered in one piece if the answers are not too long."""
 
 
 class Query(NamedTuple):
@@ -133,8 +145,9 @@ class StreamEndpoint:
         )
         held = HeldAnswers(self._answers_room, self._tenants.of(prefix()))
         async with incoming:
-            await send(head)
-            others = [asyncio.create_task(_send_all(send, held))]
+            others = [asyncio.create_task(_send_all(send, head, held))]
+            if is_paced() or not _is_short(scope["headers"]):
+                held.begin()
             try:
                 try:
                     with told_of_revocation(lambda: incoming.stop(Unauthorized(NO_LONGER_VALID))):
@@ -143,16 +156,16 @@ class StreamEndpoint:
                     ended_by = _counted(stopped(), answers.tally)
                 if ended_by is not None:
                     others.append(asyncio.create_task(incoming.drop(self._upload_bytes_max)))
-                held.end(_last_line(ended_by) if ended_by is not None and not summary else b"")
+                if summary:
+                    held.end(_summary(answers.tally, ended_by))
+                else:
+                    held.end(b"" if ended_by is None else _last_line(ended_by))
                 await others[0]
             finally:
                 for task in others:
                     task.cancel()
                 await asyncio.wait(others)
                 held.close()
-        await send(
-            {"type": "http.response.body", "body": _summary(answers.tally, ended_by) if summary else b""}
-        )
         return 200
 
     async def _take_arrow(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
@@ -205,9 +218,24 @@ def _counted(error: NovikoffError, tally: Tally) -> NovikoffError:
     return error
 
 
-async def _send_all(send: Send, held: HeldAnswers) -> None:
+def _is_short(headers: list[Header]) -> bool:
+    """Whether a body is short. Then its answer begins when all of it has come and tells its own length, as answers of
+    other routes do: some proxies lose what is left of either if both are under way, or if the answer has no length."""
+    length = dict(headers).get(b"content-length", b"")
+    return length.isdigit() and int(length) <= SHORT_BYTES_MAX
+
+
+async def _send_all(send: Send, head: dict[str, Any], held: HeldAnswers) -> None:
+    await held.begun()
+    if (whole := held.whole()) is not None:
+        length = (b"content-length", b"%d" % len(whole))
+        await send({**head, "headers": [*head["headers"], length]})
+        await send({"type": "http.response.body", "body": whole})
+        return
+    await send(head)
     while body := await held.take():
         await send({"type": "http.response.body", "body": body, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _summary(tally: Tally, ended_by: NovikoffError | None) -> bytes:

@@ -101,6 +101,20 @@ class HeldAnswers:
         self._came = asyncio.Event()
         self._taken = asyncio.Event()
         self._last: bytes | None = None
+        self._may_begin = asyncio.Event()
+
+    def begin(self) -> None:
+        """Let answers go out from now on. Until then they wait for the last one, as long as there is room in memory."""
+        self._may_begin.set()
+
+    async def begun(self) -> None:
+        await self._may_begin.wait()
+
+    def whole(self) -> bytes | None:
+        """All answers, before any is taken, if no more will come and all are in memory."""
+        if self._last is None or self._is_on_disk():
+            return None
+        return b"".join([*self._memory, self._last])
 
     async def put(self, answers: bytes) -> None:
         """Let answers wait; HttpError if there is no room for them, nor will be soon."""
@@ -108,6 +122,7 @@ class HeldAnswers:
             self._memory.append(answers)
             self._memory_bytes += len(answers)
         else:
+            self.begin()
             await self._reserve(len(answers))
             try:
                 await self._write(answers)
@@ -120,6 +135,7 @@ class HeldAnswers:
         """Say that no more will come but this, for which there is always room."""
         self._last = last
         self._came.set()
+        self.begin()
 
     async def take(self) -> bytes:
         """The next answers, as soon as there are some; none when the last were taken."""

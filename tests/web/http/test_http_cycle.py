@@ -8,6 +8,7 @@ import pytest
 
 from service.web.http.cycle import _line
 from tests.running import Service
+from tests.waiting import eventually
 
 
 def first_packet(service: Service, request: bytes) -> bytes:
@@ -41,6 +42,31 @@ def test_a_head_does_not_wait_for_a_body_that_comes_later(service: Service) -> N
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200"), "before the first line is sent"
         connection.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
         assert b"is missing, and the stream has no default" in connection.recv(65_536)
+
+
+def is_learned(service: Service, name: str) -> bool:
+    return (
+        service.client.get(f"/stats/{name}").status_code == 200
+        and service.stats(name)["rounds"]["revealed"] == 1
+    )
+
+
+def test_a_short_stream_is_answered_in_one_piece_when_all_of_it_has_come(service: Service, name: str) -> None:
+    line = b'{"features": [1.0], "label": 1}\n'
+    head = b"POST /stream?model=%s HTTP/1.1\r\nhost: localhost\r\n" % name.encode()
+    head += b"content-type: application/x-ndjson\r\ncontent-length: %d\r\n\r\n" % (2 * len(line))
+    url = httpx.URL(service.url)
+    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+        connection.sendall(head + line)
+        eventually(lambda: is_learned(service, name), otherwise="the first line is not learned")
+        connection.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            connection.recv(1)
+        connection.settimeout(30)
+        connection.sendall(line)
+        head, _, content = connection.recv(65_536).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200") and b"content-length: %d" % len(content) in head
+    assert [json.loads(answer)["rounds"] for answer in content.splitlines()] == [1, 2]
 
 
 def test_an_answer_is_whole_when_the_connection_closes(service: Service) -> None:
