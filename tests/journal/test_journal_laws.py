@@ -1,23 +1,15 @@
 """What every journal promises, checked on each of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from service.errors import UnknownModel
 from service.events import (
-    AnyEvent,
-    ModelCreated,
     ModelDeleted,
-    ModelReset,
-    Prediction,
     PredictionsExpired,
-    RoundLearned,
-    RoundRevealed,
 )
 from service.journal.protocol import (
     Journal,
@@ -29,56 +21,8 @@ from service.journal.protocol import (
     Totals,
     WaitingPrediction,
 )
-from tests.journal.journals import JOURNALS, LIFE
-
-Applied = list[tuple[int, AnyEvent]]
-
-
-@pytest.fixture(params=JOURNALS)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Journal]:
-    """Makes the journal of this test, again and again the same."""
-    return JOURNALS[request.param](request, tmp_path / "data")
-
-
-@pytest.fixture
-def opened(make: Callable[[], Journal]) -> Callable[[], Any]:
-    """Opens the journal of this test; gives it and what it has applied."""
-
-    @asynccontextmanager
-    async def open_one() -> AsyncIterator[tuple[Journal, Applied]]:
-        journal = make()
-        applied: Applied = []
-
-        def apply(seq: int, event: AnyEvent) -> str:
-            applied.append((seq, event))
-            return f"applied {seq}"
-
-        await journal.open(apply)
-        try:
-            yield journal, applied
-        finally:
-            await journal.close()
-
-    return open_one
-
-
-def created(model: str = "m", at: int = 1) -> ModelCreated:
-    return ModelCreated(model, at, {"any": "settings"})
-
-
-def learned(at: int, prediction_id: str | None = None, model: str = "m") -> RoundLearned:
-    return RoundLearned(model, at, prediction_id, 1, b"features")
-
-
-def waiting(prediction_id: str, at: int = 2, model: str = "m") -> Prediction:
-    return Prediction(prediction_id, model, at, b"features", 1, 0.5, 3, 2)
-
-
-def revealed(prediction: Prediction, label: int, at: int = 100) -> RoundRevealed:
-    p = prediction
-    return RoundRevealed(
-        p.model, at, p.prediction_id, label, p.at, p.features, p.served, p.score, p.version, p.updates
-    )
+from tests.journal.journals import LIFE
+from tests.journal.samples import created, learned, revealed, waiting
 
 
 async def test_events_are_applied_in_order_once_durable_and_come_back(opened: Callable[[], Any]) -> None:
@@ -134,46 +78,6 @@ async def test_unknown_ids_are_not_found(opened: Callable[[], Any]) -> None:
         assert await journal.load("nobody") is None
         assert await journal.outcomes("nobody", 1) is None
         assert await journal.events("nobody", after=0, limit=10) == []
-
-
-async def test_waiting_predictions_come_back_until_voided(opened: Callable[[], Any]) -> None:
-    predictions = [waiting(f"p{at}", at) for at in range(10, 20)]
-    async with opened() as (journal, _):
-        await journal.append(created())
-        for prediction in predictions:
-            journal.put_pending(prediction, LIFE, wait=False)
-        stored = await journal.load("m")
-        assert stored.pending == predictions, "loading sees what was queued before"
-        await journal.append(PredictionsExpired("m", 21, 4, 13), LIFE)
-    async with opened() as (journal, _):
-        assert (await journal.load("m")).pending == predictions[4:]
-        found = [await journal.find(f"p{at}") for at in (11, 12, 13)]
-        expected = [WaitingPrediction(prediction, LIFE) for prediction in predictions[1:4]]
-        assert found[1:] == expected[1:], "the newest expired ones are remembered"
-        assert found[0] in (None, expected[0]), "older ones need not be"
-        await journal.append(ModelReset("m", 22), LIFE)
-        assert (await journal.load("m")).pending == []
-
-
-async def test_what_is_revealed_waits_no_more_whether_it_was_on_disk_or_not(
-    opened: Callable[[], Any],
-) -> None:
-    at_once, on_its_way, on_disk = waiting("at-once", 10), waiting("on-its-way", 11), waiting("on-disk", 12)
-    async with opened() as (journal, _):
-        await journal.append(created())
-        journal.put_pending(on_disk, LIFE, wait=False)
-        await journal.settle()
-        kept = journal.put_pending(on_its_way, LIFE, wait=True)
-        journal.put_pending(at_once, LIFE, wait=False)
-        predictions = (at_once, on_its_way, on_disk)
-        done = await asyncio.gather(*(journal.append(revealed(each, 1), LIFE) for each in predictions))
-        assert [each.is_new for each in done] == [True, True, True]
-        await kept
-        await journal.settle()
-    async with opened() as (journal, _):
-        assert (await journal.load("m")).pending == []
-        for each in predictions:
-            assert isinstance(await journal.find(each.prediction_id), Recorded)
 
 
 async def test_a_model_is_created_once(opened: Callable[[], Any]) -> None:

@@ -105,6 +105,12 @@ def file_beside(path: Path) -> Path:
     return path.with_name("acknowledged")
 
 
+def has_log(path: Path) -> bool:
+    """Whether pages wait beside the file because they could not be folded in, as on a full disk."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 def _boot() -> bytes:
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_bytes()[:36]

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, perf_counter
 
 from service.errors import StartError
-from service.journal.sqlite.acknowledged import Note
+from service.journal.sqlite.acknowledged import Note, has_log
 from service.journal.sqlite.doubt import InDoubt
 from service.journal.sqlite.erasing import write_anew
 from service.journal.sqlite.ownership import check_in_place, opened_file
@@ -76,10 +76,11 @@ class Committer:
             connection.execute("ROLLBACK")
 
     def stop(self) -> None:
-        """Close the file for good."""
-        if self._note is not None:
-            self._note.remove()
+        """Close the file for good. The note goes last, and only if the log has: else nobody would miss the log."""
+        note = self._note
         self.close()
+        if note is not None and not has_log(Path(self._opening.path)):
+            note.remove()
 
     def close(self) -> None:
         if self._connection is not None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from secrets import token_hex
 
 from service.errors import DirectoryUnusable, JournalMissing
+from service.journal.sqlite.acknowledged import has_log
 from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.permissions import check_writable, keep_private
 from service.journal.sqlite.schema import open_writer
-from service.journal.sqlite.soundness import check_log, check_soundness, fold_log, has_log
+from service.journal.sqlite.soundness import check_log, check_soundness, fold_log
 
 
 def open_directory(path: Path, durability: str) -> None:

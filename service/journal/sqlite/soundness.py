@@ -8,7 +8,7 @@ import msgspec
 
 from service.errors import DirectoryUnusable
 from service.journal.seals import Damaged
-from service.journal.sqlite.acknowledged import file_beside, read_note
+from service.journal.sqlite.acknowledged import file_beside, has_log, read_note
 from service.journal.sqlite.log_file import read_log
 from service.journal.sqlite.reading import newest_time
 from service.journal.sqlite.schema import damaged, open_reader
@@ -129,9 +129,3 @@ def fold_log(connection: sqlite3.Connection, path: Path) -> None:
     except sqlite3.Error as error:
         if error.sqlite_errorname == "SQLITE_IOERR_FSYNC":
             raise DirectoryUnusable(f"{path} cannot be synced: {error}") from error
-
-
-def has_log(path: Path) -> bool:
-    """Whether pages wait beside the file because they could not be folded in, as on a full disk."""
-    log = path.with_name(f"{path.name}-wal")
-    return log.exists() and log.stat().st_size > 0
