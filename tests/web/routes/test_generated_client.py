@@ -1,6 +1,7 @@
 """The OpenAPI document serves programs: names, examples, keys, and a client that a generator makes of it."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,16 @@ def test_every_operation_has_a_name_that_a_person_would_choose_and_an_example(
     for route, operation in found.items():
         answers_nothing = "204" in operation["responses"]
         assert answers_nothing or '"example"' in json.dumps(operation), route
+
+
+def test_every_operation_has_a_sentence_of_its_own_as_its_summary(document: dict[str, Any]) -> None:
+    summaries = {route: operation["summary"] for route, operation in operations(document)}
+    assert [
+        route for route, summary in summaries.items() if not re.fullmatch(r"[A-Z].* .*[.?]", summary)
+    ] == []
+    assert len(set(summaries.values())) == len(summaries)
+    for route, operation in operations(document):  # pages show one below the other
+        assert not operation.get("description", "").startswith(summaries[route]), route
 
 
 def test_every_example_fits_the_schema_beside_it(document: dict[str, Any]) -> None:
