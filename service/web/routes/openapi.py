@@ -84,6 +84,8 @@ def document(
     operations.name(made)
     _guard(made, declared, with_keys=with_keys)
     known = made["components"]["schemas"]
+    if twice := known.keys() & components.keys():  # one would be described as the other
+        raise ValueError(f"two shapes are called {', '.join(sorted(twice))}")
     known.update(components, Problem=PROBLEM_SCHEMA)
     for unused in ("HTTPValidationError", "ValidationError"):
         known.pop(unused, None)

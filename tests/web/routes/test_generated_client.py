@@ -107,6 +107,17 @@ def _is_left_out(error: Any) -> bool:
     return error.validator == "required" or (error.validator == "anyOf" and bool(error.context))
 
 
+def test_the_body_of_a_promotion_is_not_taken_for_the_promotions_that_statistics_tell_of(
+    document: dict[str, Any],
+) -> None:
+    body = dict(operations(document))["POST /models/{model}/promote"]["requestBody"]["content"][
+        "application/json"
+    ]
+    schemas = document["components"]["schemas"]
+    assert schemas[body["schema"]["$ref"].rpartition("/")[2]]["required"] == ["challenger"]
+    assert "by_evidence" in schemas["Promotion"]["required"]
+
+
 def test_a_generated_client_does_a_round_with_a_key(
     guarded: Service, holder: Holder, document: dict[str, Any], tmp_path: Path
 ) -> None:
