@@ -79,8 +79,8 @@ def document(
     for path, endpoint in endpoints.items():
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
-    made["paths"]["/stream"] = {"post": STREAM}
-    made["paths"][f"{PREFIX}/stream"] = {"post": STREAM_OF_MODEL}
+    made["paths"]["/stream"] = {"post": deepcopy(STREAM)}
+    made["paths"][f"{PREFIX}/stream"] = {"post": deepcopy(STREAM_OF_MODEL)}
     operations.name(made)
     _guard(made, declared, with_keys=with_keys)
     known = made["components"]["schemas"]
@@ -190,7 +190,7 @@ def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> di
         "tags": ["rounds"],
         **_in_words(endpoint.help or ""),
         "operationId": path.strip("/"),
-        **({"parameters": [MODEL_IN_PATH]} if path.startswith(PREFIX) else {}),
+        **({"parameters": [dict(MODEL_IN_PATH)]} if path.startswith(PREFIX) else {}),
         "requestBody": {"required": True, "content": {"application/json": {"schema": _or_many(body)}}},
         "responses": {
             "200": success,
