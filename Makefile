@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test together check audit fuzz torture soak bench constraints requirements manifests image-test clean
+.PHONY: help serve test together check audit fuzz torture soak bench constraints requirements manifests examples image-test clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ requirements: $(VENV)/.made ## pin what the image installs with hashes, in deplo
 
 manifests: $(VENV)/.installed-dev ## render the chart of deploy/helm into the plain manifests of deploy/kubernetes
 	@deploy/kubernetes/manifests.sh "$(CURDIR)/$(BIN)/helm"
+
+examples: $(VENV)/.installed-dev ## record what the service answers to the example requests of its OpenAPI document
+	@$(BIN)/python -m tests.web.routes.recorded_examples
 
 image-test: $(VENV)/.installed-dev ## build the image and run it, and every profile of the compose file; as root, with podman
 	@$(BIN)/python -m tests.image.prepare

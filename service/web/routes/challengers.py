@@ -29,7 +29,7 @@ class NewChallenger(ChallengerSettings):
     )
 
 
-class Promotion(BaseModel):
+class NewChampion(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     challenger: str = Field(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description="its name")
@@ -74,7 +74,7 @@ def router(models: TenantModels, jobs: TenantJobs, limits: ModelLimits, clock: C
 
     @routes.post("/models/{model}/promote", responses=answers(ModelInfo) | problems(400, 404, 413, 415))
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
-    async def promote(model: ModelName, promotion: Promotion) -> Response:
+    async def promote(model: ModelName, promotion: NewChampion) -> Response:
         """Let a challenger serve from now on: it and the champion change places, so promoting back undoes it.
 
         If it is the champion already, nothing changes.

@@ -1,5 +1,6 @@
 """The OpenAPI document: FastAPI's own routes, and the plain ASGI endpoints beside them."""
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -68,16 +69,23 @@ def document(
 ) -> dict[str, Any]:
     """The whole document; the endpoints' schemas come from the types that decode and encode them."""
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    for item in made["paths"].values():
+        for operation in item.values():
+            operation |= _in_words(
+                operation["description"]
+            )  # FastAPI makes its summary of the function's name
     types = [t for endpoint in endpoints.values() for t in (endpoint.body, endpoint.answer)]
     schemas, components = msgspec.json.schema_components([*types, *ANSWERS], ref_template=_REF)
     for path, endpoint in endpoints.items():
         body, answer = schemas[types.index(endpoint.body)], schemas[types.index(endpoint.answer)]
         made["paths"][path] = {"post": _operation(path, endpoint, body, answer)}
-    made["paths"]["/stream"] = {"post": STREAM}
-    made["paths"][f"{PREFIX}/stream"] = {"post": STREAM_OF_MODEL}
+    made["paths"]["/stream"] = {"post": deepcopy(STREAM)}
+    made["paths"][f"{PREFIX}/stream"] = {"post": deepcopy(STREAM_OF_MODEL)}
     operations.name(made)
     _guard(made, declared, with_keys=with_keys)
     known = made["components"]["schemas"]
+    if twice := known.keys() & components.keys():  # one would be described as the other
+        raise ValueError(f"two shapes are called {', '.join(sorted(twice))}")
     known.update(components, Problem=PROBLEM_SCHEMA)
     for unused in ("HTTPValidationError", "ValidationError"):
         known.pop(unused, None)
@@ -95,8 +103,8 @@ def _guard(made: dict[str, Any], declared: Mapping[str, Access], *, with_keys: b
                 operation["responses"] |= refusals
                 if with_keys:
                     operation["security"] = [{name: []} for name in KEY_SCHEMES]
-    if with_keys:
-        made["components"]["securitySchemes"] = KEY_SCHEMES
+    # Always, so that a client made from a local service can send a key to one that asks for it.
+    made["components"]["securitySchemes"] = KEY_SCHEMES
 
 
 KEY_SCHEMES = {
@@ -167,7 +175,6 @@ STREAM_OF_MODEL = deepcopy(STREAM) | {
 
 
 def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> dict[str, Any]:
-    summary, _, description = (endpoint.help or "").partition("\n")
     success: dict[str, Any] = {
         "description": "Done",
         "content": {"application/json": {"schema": _or_many(answer)}},
@@ -181,16 +188,25 @@ def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> di
         }
     return {
         "tags": ["rounds"],
-        "summary": summary,
-        "description": description.strip(),
+        **_in_words(endpoint.help or ""),
         "operationId": path.strip("/"),
-        **({"parameters": [MODEL_IN_PATH]} if path.startswith(PREFIX) else {}),
+        **({"parameters": [dict(MODEL_IN_PATH)]} if path.startswith(PREFIX) else {}),
         "requestBody": {"required": True, "content": {"application/json": {"schema": _or_many(body)}}},
         "responses": {
             "200": success,
             **{str(k): v for k, v in problems(400, 404, 409, *endpoint.statuses, 413, 415, 422, 503).items()},
         },
     }
+
+
+def _in_words(docstring: str) -> dict[str, str]:
+    """A handler's docstring as the text of its operation: the first sentence is its title.
+
+    >>> _in_words("Cancel a job; nothing of it enters the model. A finished one stays as it is.")["summary"]
+    'Cancel a job; nothing of it enters the model.'
+    """
+    first, *rest = re.split(r"(?<=[.?])\s+", docstring.strip(), maxsplit=1)
+    return {"summary": " ".join(first.split()), "description": "".join(rest)}
 
 
 def _or_many(schema: Any) -> dict[str, Any]:

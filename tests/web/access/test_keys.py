@@ -1,5 +1,6 @@
 """API keys: who gets in, as what; how keys come and go; and that nobody is told one."""
 
+import json
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -229,13 +230,14 @@ def test_a_key_for_writing_makes_models_by_predicting_but_not_otherwise(guarded:
     assert refusal(write.client.delete("/models/by-writing")) == (403, "forbidden")
 
 
-def test_the_openapi_document_asks_for_keys_only_where_there_are_some(
+def test_the_openapi_document_says_how_keys_are_sent_and_asks_for_them_only_where_there_are_some(
     guarded: Guarded, service: Service
 ) -> None:
-    asking = good(guarded.holders["read"].get("/openapi.json"))
-    assert set(asking["components"]["securitySchemes"]) == {"bearer", "header"}
+    asking, open_to_all = good(guarded.holders["read"].get("/openapi.json")), service.get("/openapi.json")
+    for document in (asking, open_to_all):
+        assert set(document["components"]["securitySchemes"]) == {"bearer", "header"}
     assert asking["paths"]["/stats"]["get"]["security"] and "security" not in asking["paths"]["/livez"]["get"]
-    assert "securitySchemes" not in service.get("/openapi.json")["components"]
+    assert "security" not in json.dumps(open_to_all["paths"]) and "security" not in open_to_all
 
 
 def test_a_route_takes_a_body_if_and_only_if_it_is_described_with_one(tmp_path: Path) -> None:
