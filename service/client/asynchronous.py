@@ -291,6 +291,7 @@ class AsyncClient:
         async for part in self._read(call):
             for each in call.read_part(lines, part):
                 yield each
+        call.check_end(lines)
 
     def history_bytes(
         self,

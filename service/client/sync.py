@@ -149,9 +149,9 @@ class Client:
         """Predictions, reveals and whole rounds, each answered in its place; `model` is for lines without one.
 
         Lines are sent `chunk` at a time, and answered when so many have come or there are no more. A bad
-        line is answered with Refused and stops nothing. A chunk that was cut off is repeated if each of its
-        lines has an id. Ended is raised if the service has no room for more: no line that was not answered
-        was learned.
+        line is answered with Refused and stops nothing. A chunk that was cut off, or of which a proxy passed
+        on only some answers, is repeated if each of its lines has an id; else CutOff tells how many were
+        answered. Ended is raised if the service has no room for more: no line that was not answered was learned.
         """
         for lines_sent in calls.chunks(lines, chunk):
             for answer in self._send(calls.stream(lines_sent, model)):
@@ -350,6 +350,7 @@ class Client:
         lines = Lines()
         for part in self._read(call):
             yield from call.read_part(lines, part)
+        call.check_end(lines)
 
     def history_bytes(
         self,
