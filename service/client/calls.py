@@ -51,6 +51,11 @@ def _plain(value: Any) -> Any:
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
+def check_sendable(value: Any) -> None:
+    """TypeError if it is nothing that JSON has."""
+    _encode(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Answer]):
     """A request. `repeatable` if sending it twice does no more than sending it once."""
