@@ -9,6 +9,7 @@ import pytest
 from service.client import CutOff, Refused, Unreachable
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy
+from tests.holders import Holder, lines_of
 from tests.running import Service
 
 ROWS = 600
@@ -113,6 +114,22 @@ def test_a_model_that_nobody_has_made_gets_the_labels_of_the_table(
         info = client.get_model(model)
         assert info.settings["labels"] == made_with and info.features_kind == kind
     service.assert_replay_equals_live(name)
+
+
+def test_a_key_that_may_not_make_models_learns_what_the_services_own_model_takes(
+    connect: Connect, start: Any, name: str
+) -> None:
+    writer = Holder("writer", "write")
+    service = start(api_keys=lines_of(writer))
+    client = connect(service.url, key=writer.secret)
+    for labels in ([1, 1], [1, -1]):
+        assert len(client.learn_table(f"{name}.{labels[1]}", [[1.0]] * 2, labels)) == 2
+    with pytest.raises(Refused) as refused:
+        client.learn_table(name, [[1.0]] * 2, ["p", "q"])
+    assert refused.value.code == "forbidden"
+    with pytest.raises(Refused) as unknown:
+        client.get_model(name)
+    assert unknown.value.code == "unknown-model"  # none with other labels was left behind
 
 
 def test_a_model_that_somebody_has_made_stays_as_it_is(client: Any, service: Service, name: str) -> None:
