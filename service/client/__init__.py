@@ -24,7 +24,7 @@ from service.client.answers import (
 from service.client.asynchronous import AsyncClient
 from service.client.calls import make_id
 from service.client.feed_frames import Frame
-from service.client.problems import BadOption, Ended, NotUnderstood, Refused, Unreachable
+from service.client.problems import BadOption, CutOff, Ended, NotUnderstood, Refused, Unreachable
 from service.client.remote_model import RemoteModel
 from service.client.sync import Client
 from service.errors import NovikoffError
@@ -36,6 +36,7 @@ __all__ = [
     "Caller",
     "Client",
     "Correction",
+    "CutOff",
     "DryRun",
     "Ended",
     "Event",

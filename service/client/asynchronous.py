@@ -2,7 +2,7 @@
 """The asynchronous client. `Client` in sync.py documents each call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import httpx
@@ -18,7 +18,7 @@ from service.answers import (
     PendingPrediction,
     Stats,
 )
-from service.client import calls, challenger_calls, correction_calls, job_calls, read_calls, tables
+from service.client import calls, challenger_calls, correction_calls, job_calls, making, read_calls, tables
 from service.client.answers import (
     DryRun,
     Event,
@@ -45,7 +45,7 @@ from service.client.feed_frames import Frame, Frames
 from service.client.lines import Lines
 from service.client.problems import Ended, Refused, refusal
 from service.client.read_calls import Read, Time
-from service.client.tables import Table
+from service.client.tables import Answered, Answers, Table
 
 
 class AsyncClient:
@@ -135,26 +135,45 @@ class AsyncClient:
                 yield answer
 
     async def predict_table(self, model: str, table: Table) -> list[Prediction]:
-        is_dense = tables.has_names(table) and await self._is_dense(model)
-        lines = tables.lines_of(table, None, is_dense=is_dense)
-        answers = [answer async for answer in self.stream(lines, model=model)]
-        return [tables.good(row, answer, Prediction) for row, answer in enumerate(answers)]
+        info = await self._find(model) if tables.has_names(table) else None
+        lines = tables.lines_of(table, None, is_dense=info is not None and info.features_kind == "dense")
+        return await self._play(model, lines, Prediction)
 
     async def learn_table(
         self, model: str, table: Table, labels: Iterable[Label], *, safe: bool = True
     ) -> list[Learned]:
-        is_dense = tables.has_names(table) and await self._is_dense(model)
+        info = await self._find(model)
+        is_dense = info is not None and info.features_kind == "dense"
         lines = tables.lines_of(table, labels, is_dense=is_dense, safe=safe)
-        answers = [answer async for answer in self.stream(lines, model=model)]
-        return [tables.good(row, answer, Learned) for row, answer in enumerate(answers)]
+        if info is None and lines:
+            await self._make(model, tables.kind_of(lines), [line["label"] for line in lines])
+        return await self._play(model, lines, Learned)
 
-    async def _is_dense(self, model: str) -> bool:
+    async def _play(self, model: str, lines: list[Line], kind: type[Answered]) -> list[Answered]:
+        answers = Answers(kind, len(lines))
+        for sent in calls.chunks(lines, CHUNK_LINES):
+            with answers.of_one_request():
+                async for answer in self.stream(sent, model=model):
+                    answers.add(answer)
+        return answers.good
+
+    async def _find(self, model: str) -> ModelInfo | None:
         try:
-            return (await self.get_model(model)).features_kind == "dense"
+            return await self.get_model(model)
         except Refused as refused:
             if refused.code != "unknown-model":
                 raise
-            return False
+            return None
+
+    async def _make(self, model: str, kind: str, labels: Collection[Label]) -> None:
+        settings = making.settings_for(kind, labels)
+        if settings is None:
+            return
+        try:
+            await self.create_model(model, **settings)
+        except Refused as refused:
+            if not making.is_no_matter(refused, labels):
+                raise
 
     async def create_model(self, model: str, **settings: Any) -> ModelInfo:
         return await self._send(calls.create_model(model, settings))
@@ -291,6 +310,7 @@ class AsyncClient:
         async for part in self._read(call):
             for each in call.read_part(lines, part):
                 yield each
+        call.check_end(lines)
 
     def history_bytes(
         self,

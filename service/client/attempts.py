@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from service.client.calls import Answer, Call
-from service.client.problems import NotUnderstood, Unreachable, refusal
+from service.client.problems import CutOff, NotUnderstood, Unreachable, refusal
 
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """Failures before anything was sent: any call may be tried again after them."""
@@ -52,6 +52,10 @@ class Attempts(Generic[Answer]):
                 return self._call.read(response)
             except msgspec.MsgspecError as cause:
                 raise self._not_understood(cause) from cause
+            except CutOff as cut:
+                if self._call.repeatable:
+                    return self._pause(cut, 0.0)
+                raise
         error = refusal(response)
         if response.status_code in RETRY_STATUSES and self._call.repeatable:
             return self._pause(error, retry_after_seconds(response.headers.get("retry-after")))

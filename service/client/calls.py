@@ -23,7 +23,7 @@ from service.client.answers import (
     Prediction,
     Weights,
 )
-from service.client.problems import Refused, refusal_of
+from service.client.problems import CutOff, Ended, Refused, refusal_of
 
 Answer = TypeVar("Answer")
 
@@ -49,6 +49,11 @@ def _plain(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+def check_sendable(value: Any) -> None:
+    """TypeError if it is nothing that JSON has."""
+    _encode(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +133,25 @@ def _weighing(body: dict[str, Any], weight: float) -> dict[str, Any]:
     return body if weight == 1.0 else body | {"weight": weight}
 
 
+@dataclass(frozen=True, slots=True)
 class Stream(Call[list[Streamed]]):
     """Lines of rounds, answered line by line."""
 
+    lines: int = 0
+    """How many are sent, and have to be answered."""
+
     def read(self, response: httpx.Response) -> list[Streamed]:
-        return [answer for line in response.content.splitlines() for answer in _streamed(line)]
+        """An answer for each line, up to the one that has ended the stream; CutOff if there are fewer."""
+        *whole, rest = response.content.split(b"\n")
+        answers = [answer for line in whole if line for answer in _streamed(line)]
+        if rest and not _is_cut(rest):
+            answers += _streamed(rest)
+        if len(answers) < self.lines and not (answers and isinstance(answers[-1], Ended)):
+            raise CutOff(
+                f"the answer to {self.method} {self.path} was cut off:"
+                f" {len(answers):,} of {self.lines:,} lines were answered"
+            )
+        return answers
 
 
 def stream(lines: list[Line], model: str | None) -> Stream:
@@ -144,7 +163,21 @@ def stream(lines: list[Line], model: str | None) -> Stream:
         params_of(model=model),
         repeatable=all(line.get("id") or line.get("prediction_id") for line in lines),
         media_type="application/x-ndjson",
+        lines=len(lines),
     )
+
+
+def _is_cut(rest: bytes) -> bool:
+    """Whether what stands behind the last end of a line is the beginning of an answer.
+
+    >>> _is_cut(b'{"label": 1, "sc'), _is_cut(b'{"label": 1}'), _is_cut(b"<html>")
+    (True, False, False)
+    """
+    try:
+        msgspec.json.decode(rest)
+    except msgspec.DecodeError:
+        return rest.startswith(b"{")
+    return False
 
 
 def _streamed(line: bytes) -> list[Streamed]:

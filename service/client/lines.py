@@ -12,6 +12,11 @@ class Lines:
     def __init__(self) -> None:
         self._rest = b""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last line has ended."""
+        return not self._rest
+
     def complete(self, part: bytes) -> list[bytes]:
         *whole, self._rest = (self._rest + part).split(b"\n")
         return whole

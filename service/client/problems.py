@@ -4,6 +4,7 @@ NovikoffError
 ├── Refused         the service refused a request: `code`, `status`, `detail`, `fields`
 │   └── Ended       the service ended a stream: no line from there on was learned
 ├── Unreachable     there was no answer within the time for retries
+│   └── CutOff      fewer lines of a stream were answered than were sent
 ├── NotUnderstood   the answer cannot be decoded: it is of another program, or of a much newer service
 └── BadOption       the client was made with a URL or a key that cannot be used; a ValueError, too
 """
@@ -41,6 +42,12 @@ class Ended(Refused):
 
 class Unreachable(NovikoffError):
     code = "unreachable"
+
+
+class CutOff(Unreachable):
+    """An answer that ended too early though HTTP says that it is whole, as some proxies do."""
+
+    code = "cut-off"
 
 
 class NotUnderstood(NovikoffError):

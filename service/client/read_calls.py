@@ -9,7 +9,7 @@ import msgspec
 from service.client.answers import PastRound
 from service.client.calls import Bytes, model_path, params_of
 from service.client.lines import Lines
-from service.client.problems import Unreachable
+from service.client.problems import CutOff, Unreachable
 
 Time = datetime | str
 """With its zone; as text, as in answers: 2026-01-31T12:00:00Z."""
@@ -32,6 +32,11 @@ class History(Read):
 
     def read_part(self, lines: Lines, part: bytes) -> list[PastRound]:
         return [msgspec.json.decode(line, type=PastRound) for line in lines.complete(part)]
+
+    def check_end(self, lines: Lines) -> None:
+        """CutOff if the answer ended amid a line, which some proxies pass on as a whole one."""
+        if not lines.is_whole:
+            raise CutOff(f"the answer to {self.method} {self.path} was cut off amid a line")
 
 
 def history(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.answers import Label
+from service.client import making
 from service.client.calls import Features, make_id
 from service.client.problems import Refused
 from service.client.sync import Client
@@ -20,12 +21,12 @@ LOST_CODES = frozenset({"unknown-prediction", "prediction-expired"})
 class RemoteModel:
     """`predict_one` and `learn_one`, on a model of the service.
 
-        client.create_model("phishing", labels=[False, True], features="named")
         model = RemoteModel(client, "phishing")
         evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
 
-    A model that nobody has made is made by its first example, with the labels -1 and 1: others, like River's
-    False and True, are refused with `unknown-label`.
+    A model that nobody has made is made by the first example that is learned, with labels that suit its own: False
+    and True, or -1 and 1 if it is -1, else such as appear when they are revealed. Until then nothing is predicted:
+    None, as River's own untrained classifiers say. `client.create_model` chooses other settings.
 
     Learning an example that was predicted before reveals that prediction, so the service's statistics are
     about the predictions that were served, however late the labels came. Another example is learned as a
@@ -47,6 +48,8 @@ class RemoteModel:
         _register_with_river()
 
     def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
+        if not self._is_there():
+            return None  # a prediction would make a model, with labels that may be wrong
         features = self._features(x)
         prediction = self.client.predict(self.model, features)
         self._remember(_key(features), prediction.prediction_id)
@@ -57,6 +60,8 @@ class RemoteModel:
 
         Empty before the first label was revealed.
         """
+        if not self._is_there():
+            return {}
         features = self._features(x)
         prediction = self.client.predict(self.model, features)
         self._remember(_key(features), prediction.prediction_id)
@@ -69,7 +74,10 @@ class RemoteModel:
         return found
 
     def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
+        is_there = self._is_there()
         features = self._features(x)
+        if not is_there:
+            self._make(features, y)
         prediction_id = self._recall(_key(features))
         if prediction_id is not None:
             try:
@@ -104,14 +112,29 @@ class RemoteModel:
     _supervised = True
     _multiclass = True
 
+    def _is_there(self) -> bool:
+        """Whether the model has been made; then its kind of features and its labels are known."""
+        if self._is_dense is None and (settings := self._settings()) is not None:
+            self._is_dense = settings["features"]["kind"] == "dense"
+            self._labels = settings["labels"] or []
+        return self._is_dense is not None
+
+    def _make(self, features: Features, first: Label) -> None:
+        kind = "named" if isinstance(features, Mapping) else "dense"
+        plain = first.tolist() if hasattr(first, "tolist") else first
+        settings = making.settings_for(kind, [plain])
+        if settings is None:
+            return
+        try:
+            self.client.create_model(self.model, **settings)
+        except Refused as refused:
+            if not making.is_no_matter(refused, [plain]):
+                raise
+
     def _features(self, x: Mapping[Any, Any]) -> Features:
-        if self._is_dense is None:
-            settings = self._settings()
-            # The service makes a model by itself, of the kind that its first example has.
-            made_of = {"kind": "named" if self._names is None else "dense"}
-            self._is_dense = (settings or {"features": made_of})["features"]["kind"] == "dense"
-            self._labels = (settings or {"labels": [-1, 1]})["labels"] or []
-        if not self._is_dense:
+        # A model that is not there yet takes what it will be made of.
+        is_dense = self._names is not None if self._is_dense is None else self._is_dense
+        if not is_dense:
             return {str(name): value for name, value in x.items()}
         if self._names is None:
             self._names = {name: i for i, name in enumerate(sorted(x, key=str))}

@@ -2,7 +2,7 @@
 """The synchronous client, whose calls block until the answer comes."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import httpx
@@ -18,7 +18,7 @@ from service.answers import (
     PendingPrediction,
     Stats,
 )
-from service.client import calls, challenger_calls, correction_calls, job_calls, read_calls, tables
+from service.client import calls, challenger_calls, correction_calls, job_calls, making, read_calls, tables
 from service.client.answers import (
     DryRun,
     Event,
@@ -45,7 +45,7 @@ from service.client.feed_frames import Frame, Frames
 from service.client.lines import Lines
 from service.client.problems import Ended, Refused, refusal
 from service.client.read_calls import Read, Time
-from service.client.tables import Table
+from service.client.tables import Answered, Answers, Table
 
 
 class Client:
@@ -149,9 +149,9 @@ class Client:
         """Predictions, reveals and whole rounds, each answered in its place; `model` is for lines without one.
 
         Lines are sent `chunk` at a time, and answered when so many have come or there are no more. A bad
-        line is answered with Refused and stops nothing. A chunk that was cut off is repeated if each of its
-        lines has an id. Ended is raised if the service has no room for more: no line that was not answered
-        was learned.
+        line is answered with Refused and stops nothing. A chunk that was cut off, or of which a proxy passed
+        on only some answers, is repeated if each of its lines has an id; else CutOff tells how many were
+        answered. Ended is raised if the service has no room for more: no line that was not answered was learned.
         """
         for lines_sent in calls.chunks(lines, chunk):
             for answer in self._send(calls.stream(lines_sent, model)):
@@ -163,32 +163,55 @@ class Client:
         """A prediction for each row of a DataFrame, of an array of numpy or of any rows, in their order.
 
         A DataFrame gives lists to a model with dense features, in the order of its columns, and else dictionaries, in
-        which missing cells are left out. Refused is raised for a row that is bad.
+        which missing cells are left out. Refused is raised for a row that is bad, with its number, from 0 on, and how
+        many were predicted all the same; ValueError or TypeError, before anything is sent, if a cell cannot be.
         """
-        is_dense = tables.has_names(table) and self._is_dense(model)
-        lines = tables.lines_of(table, None, is_dense=is_dense)
-        return [
-            tables.good(row, answer, Prediction) for row, answer in enumerate(self.stream(lines, model=model))
-        ]
+        info = self._find(model) if tables.has_names(table) else None
+        lines = tables.lines_of(table, None, is_dense=info is not None and info.features_kind == "dense")
+        return self._play(model, lines, Prediction)
 
     def learn_table(
         self, model: str, table: Table, labels: Iterable[Label], *, safe: bool = True
     ) -> list[Learned]:
-        """Whole rounds out of a table and its labels, in their order; `safe` as in `learn_many`."""
-        is_dense = tables.has_names(table) and self._is_dense(model)
-        lines = tables.lines_of(table, labels, is_dense=is_dense, safe=safe)
-        return [
-            tables.good(row, answer, Learned) for row, answer in enumerate(self.stream(lines, model=model))
-        ]
+        """Whole rounds out of a table and its labels, in their order; `safe` and errors as in `learn_many`.
 
-    def _is_dense(self, model: str) -> bool:
-        """Whether a model takes lists; one that is not there yet is made of its first example, with names."""
+        A model that nobody has made is made with labels that suit these: -1 and 1, False and True, else such as
+        appear when they are revealed. Refused tells the row, from 0 on, and how many were learned.
+        """
+        info = self._find(model)
+        is_dense = info is not None and info.features_kind == "dense"
+        lines = tables.lines_of(table, labels, is_dense=is_dense, safe=safe)
+        if info is None and lines:
+            self._make(model, tables.kind_of(lines), [line["label"] for line in lines])
+        return self._play(model, lines, Learned)
+
+    def _play(self, model: str, lines: list[Line], kind: type[Answered]) -> list[Answered]:
+        answers = Answers(kind, len(lines))
+        for sent in calls.chunks(lines, CHUNK_LINES):
+            with answers.of_one_request():
+                for answer in self.stream(sent, model=model):
+                    answers.add(answer)
+        return answers.good
+
+    def _find(self, model: str) -> ModelInfo | None:
+        """None if there is no such model."""
         try:
-            return self.get_model(model).features_kind == "dense"
+            return self.get_model(model)
         except Refused as refused:
             if refused.code != "unknown-model":
                 raise
-            return False
+            return None
+
+    def _make(self, model: str, kind: str, labels: Collection[Label]) -> None:
+        """Make a model that nobody has made, where the service's own would refuse these labels."""
+        settings = making.settings_for(kind, labels)
+        if settings is None:
+            return
+        try:
+            self.create_model(model, **settings)
+        except Refused as refused:
+            if not making.is_no_matter(refused, labels):
+                raise
 
     def create_model(self, model: str, **settings: Any) -> ModelInfo:
         """Make a model with chosen settings; Refused with `model-exists` if there is one of this name."""
@@ -350,6 +373,7 @@ class Client:
         lines = Lines()
         for part in self._read(call):
             yield from call.read_part(lines, part)
+        call.check_end(lines)
 
     def history_bytes(
         self,

@@ -1,12 +1,13 @@
 """Tables of examples: a DataFrame of pandas, an array of numpy, or any rows, as features that can be sent."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
 from service.answers import Label
-from service.client.answers import Outcome, Prediction
-from service.client.calls import Features, Line, Streamed, make_id
-from service.client.problems import Refused
+from service.client.answers import Learned, Outcome, Prediction
+from service.client.calls import Features, Line, Streamed, check_sendable, make_id
+from service.client.problems import Ended, Refused, Unreachable
 
 Answered = TypeVar("Answered", bound=Prediction | Outcome)
 
@@ -23,9 +24,27 @@ def rows_of(table: Table, *, is_dense: bool) -> Iterator[Features]:
     """The rows in their order: of a DataFrame lists, or dictionaries without what is missing."""
     if not has_names(table):
         return iter(table.tolist() if hasattr(table, "tolist") else table)
-    if is_dense:
+    return _rows_of_numbers(table) if is_dense else _named_rows(table)
+
+
+def _rows_of_numbers(table: Table) -> Iterator[Features]:
+    try:
         return iter(table.to_numpy(dtype=float).tolist())
-    return _named_rows(table)
+    except (TypeError, ValueError):
+        _check_numbers(table)
+        raise
+
+
+def _check_numbers(table: Table) -> None:
+    """ValueError with the place of the first cell that is no number."""
+    for row, values in enumerate(table.itertuples(index=False, name=None)):
+        for name, value in zip(table.columns, values, strict=True):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"row {row}, column {name!r}: the model has dense features, and {value!r} is no number"
+                ) from None
 
 
 def _named_rows(table: Table) -> Iterator[Features]:
@@ -37,19 +56,89 @@ def _named_rows(table: Table) -> Iterator[Features]:
 
 def lines_of(
     table: Table, labels: Iterable[Label] | None, *, is_dense: bool, safe: bool = True
-) -> Iterator[Line]:
-    """A line for each row: a prediction, or with labels a whole round; `safe` ones have ids."""
-    rows = rows_of(table, is_dense=is_dense)
-    if labels is None:
-        return ({"features": row, "id": make_id()} for row in rows)
-    told = labels.tolist() if hasattr(labels, "tolist") else labels
-    lines = ({"features": row, "label": label} for row, label in zip(rows, told, strict=True))
-    return ({**line, "id": make_id()} for line in lines) if safe else lines
+) -> list[Line]:
+    """A line for each row: a prediction, or with labels a whole round; `safe` ones have ids.
+
+    All of them, so that what cannot be sent is told before anything is: ValueError or TypeError, with the row.
+    """
+    rows = list(rows_of(table, is_dense=is_dense))
+    told = None if labels is None else _labels_of(labels)
+    if told is not None and len(told) != len(rows):
+        raise ValueError(f"the table has {len(rows)} rows, and there are {len(told)} labels")
+    for row, features in enumerate(rows):
+        _check_row(row, features)
+    if told is None:
+        return [{"features": row, "id": make_id()} for row in rows]
+    lines: list[Line] = [{"features": row, "label": label} for row, label in zip(rows, told, strict=True)]
+    return [{**line, "id": make_id()} for line in lines] if safe else lines
 
 
-def good(row: int, answer: Streamed, kind: type[Answered]) -> Answered:
-    """The answer to a row, counted from 0; Refused with the row if there is none."""
-    if isinstance(answer, Refused):
-        raise Refused(answer.code, answer.status, f"row {row}: {answer.detail}", answer.fields)
-    assert isinstance(answer, kind)
-    return answer
+def _labels_of(labels: Iterable[Label]) -> list[Label]:
+    """A label that is missing would make a round a mere prediction."""
+    told: list[Any] = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    told = [label.tolist() if hasattr(label, "tolist") else label for label in told]
+    for row, label in enumerate(told):
+        is_one = label.is_integer() if isinstance(label, float) else isinstance(label, bool | int | str)
+        if not is_one:
+            raise ValueError(f"row {row}: {label!r} is not a label (a string, an integer or a boolean)")
+    return told
+
+
+def _check_row(row: int, features: Features) -> None:
+    try:
+        check_sendable(features)
+    except TypeError as error:
+        cells = features.items() if isinstance(features, Mapping) else enumerate(features)
+        for name, value in cells:
+            try:
+                check_sendable(value)
+            except TypeError as wrong:
+                raise TypeError(f"row {row}, column {name!r}: {wrong}") from None
+        raise TypeError(f"row {row}: {error}") from None
+
+
+def kind_of(lines: list[Line]) -> str:
+    """The kind of features that the rows have."""
+    return "named" if isinstance(lines[0]["features"], Mapping) else "dense"
+
+
+class Answers(Generic[Answered]):
+    """The answers to the rows of a table, in their order. Errors tell the row, from 0 on, and how many went well."""
+
+    def __init__(self, kind: type[Answered], rows: int) -> None:
+        self._kind = kind
+        self._rows = rows
+        self._refused: tuple[int, Refused] | None = None
+        self._count = 0
+        self.good: list[Answered] = []
+
+    def add(self, answer: Streamed) -> None:
+        if isinstance(answer, Refused):
+            self._refused = self._refused or (self._count, answer)
+        else:
+            assert isinstance(answer, self._kind)
+            self.good.append(answer)
+        self._count += 1
+
+    @contextmanager
+    def of_one_request(self) -> Iterator[None]:
+        """Rows that were sent with a bad one are learned: it is raised when all of them are answered."""
+        try:
+            yield
+        except Ended as ended:
+            raise self._told(self._count, ended) from None
+        except Refused as refused:
+            words = f"{refused.detail}; at least {self._how_many()}"
+            raise Refused(refused.code, refused.status, words, refused.fields) from refused
+        except Unreachable as error:
+            raise type(error)(f"{error.detail}; at least {self._how_many()}") from error
+        if self._refused is not None:
+            raise self._told(*self._refused)
+
+    def _told(self, row: int, refused: Refused) -> Refused:
+        words = f"row {row}: {refused.detail}; {self._how_many()}"
+        return type(refused)(refused.code, refused.status, words, refused.fields)
+
+    def _how_many(self) -> str:
+        done = "learned" if self._kind is Learned else "predicted"
+        return f"{len(self.good):,} of {self._rows:,} rows were {done}"

@@ -16,6 +16,8 @@ class FaultyProxy:
 
     - `lost`: the service gets the request, the client never gets the answer
     - `refused`: the connection breaks before the service gets it
+    - `cut short`: a whole answer by the rules of HTTP, but with three lines only
+    - `cut amid a line`: the same, and half of the fourth
     - `busy`: 503 with `Retry-After: 1`, as from an overloaded service
     - `another program`: 200 with JSON that the service would never send
     - `bad encoding`: 200 with a content that is said to be gzip, and is not
@@ -58,7 +60,7 @@ class FaultyProxy:
                         self.close_connection = True
                     else:
                         kept = {k: v for k, v in passed.headers.items() if k != "transfer-encoding"}
-                        self._answer(passed.status_code, passed.content, kept)
+                        self._answer(passed.status_code, _cut(passed.content, fault), kept)
 
             do_GET = do_POST = do_PUT = do_DELETE = handle_one  # noqa: N815
 
@@ -84,3 +86,10 @@ class FaultyProxy:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+def _cut(content: bytes, fault: str) -> bytes:
+    if not fault.startswith("cut"):
+        return content
+    lines = content.splitlines(keepends=True)
+    return b"".join(lines[:3]) + (lines[3][: len(lines[3]) // 2] if fault == "cut amid a line" else b"")

@@ -82,6 +82,7 @@ def test_learning_without_having_predicted_is_a_whole_round_even_of_a_new_model(
 def test_a_prediction_that_the_service_gave_up_is_learned_all_the_same(
     client: Client, service: Service, name: str
 ) -> None:
+    service.create(name, features="named")
     model = RemoteModel(client, name)
     model.predict_one({"a": 1.0})
     service.post(f"/models/{name}/reset", {})
@@ -129,3 +130,46 @@ def test_a_clone_has_the_settings_and_with_all_attributes_the_weights(client: Cl
     assert client.weights(twin.model).classes == client.weights(name).classes and twin.model == f"{name}.twin"
     other = model.clone({"learner": {"algorithm": "arow"}})
     assert client.get_model(other.model).settings["learner"]["algorithm"] == "arow"
+
+
+def test_rivers_evaluation_makes_a_model_that_fits_its_labels(
+    client: Client, service: Service, name: str
+) -> None:
+    stream = phishing()
+    metric = evaluate.progressive_val_score(stream, RemoteModel(client, name), metrics.Accuracy(), delay=3)
+    assert client.get_model(name).settings["labels"] == [False, True]
+    assert service.stats(name)["rounds"] == {
+        "predicted": ROUNDS, "revealed": ROUNDS, "pending": 0, "expired": 0,
+    }  # fmt: skip
+    assert metric.get() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("labels", "made_with"),
+    [
+        ([True, False], [False, True]),
+        (["p", "q", "r"], None),
+        ([1, 0], None),
+        ([1, -1], None),
+        ([-1, 1], [-1, 1]),
+    ],
+)
+@pytest.mark.parametrize(("names", "kind"), [(None, "named"), (["a", "b"], "dense")])
+def test_a_model_that_nobody_has_made_gets_labels_that_suit_the_first(
+    client: Client, name: str, labels: list[Any], made_with: Any, names: Any, kind: str
+) -> None:
+    model = RemoteModel(client, name, names=names)
+    assert model.predict_one({"a": 1.0}) is None and model.predict_proba_one({"a": 1.0}) == {}
+    for label in labels:
+        model.learn_one({"a": 1.0, "b": 2.0}, label)
+        assert model.predict_one({"a": 1.0}) in labels
+    info = client.get_model(name)
+    assert info.settings["labels"] == made_with and info.features_kind == kind
+    found = model.predict_proba_one({"a": 1.0, "b": 2.0})
+    assert set(found) <= set(labels) and len(found) == (2 if made_with else 1)
+
+
+def test_a_name_that_is_wrong_leaves_no_model_behind(client: Client, service: Service, name: str) -> None:
+    with pytest.raises(ValueError, match="'c' is not one of them"):
+        RemoteModel(client, name, names=["a"]).learn_one({"c": 1.0}, True)
+    assert service.client.get(f"/models/{name}").status_code == 404

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.faulty import FaultyProxy
+from tests.commands.running import novikoff
 from tests.e2e.test_damage import turn_over_bits
 from tests.forking import run
 from tests.nats_servers import NatsServer
@@ -60,6 +61,18 @@ def test_a_file_that_is_broken_is_named(tmp_path: Path, content: bytes, words: s
     file = tmp_path / "broken.csv"
     file.write_bytes(content)
     assert words in said("replay", file, "--model", "m")
+
+
+@pytest.mark.parametrize("file", ["a.csv", "a.csv.gz", "a.jsonl", "a.svm", "-"])
+def test_a_binary_file_is_told_to_be_one(tmp_path: Path, file: str) -> None:
+    picture = b"\x89PNG\r\x1a\x00\x00\x00\rIHDR\x00\xff" + bytes(range(128, 256))
+    content = gzip.compress(picture) if file.endswith(".gz") else picture
+    if file == "-":
+        ended = novikoff("replay", "-", "--format", "csv", "--model", "m", stdin=content)
+        assert ended.status == 1 and "- is a binary file" in ended.err
+        return
+    (tmp_path / file).write_bytes(content)
+    assert "is a binary file, and cannot be read as" in said("replay", tmp_path / file, "--model", "m")
 
 
 @pytest.mark.parametrize("content", [b"{}\n", b'{"label": 1}\n', b'{"a": 1, "label": 1}\n{"a":'])

@@ -248,6 +248,30 @@ def test_a_row_that_the_service_refuses_ends_it_with_the_table_so_far(
     assert "│ rounds                │ 5" in ended.out
 
 
+@pytest.mark.parametrize("options", [[], ["--fast"], ["--delay", "3"]], ids="".join)
+def test_rows_behind_one_that_is_refused_are_counted_if_they_were_learned(
+    tmp_path: Path, service: Service, name: str, options: list[str]
+) -> None:
+    service.create(name)
+    file = write(tmp_path, "table.csv", [*EXAMPLES[:5], (EXAMPLES[5][0], 7), *EXAMPLES[6:]])
+    ended = novikoff("replay", file, "--model", name, "--url", service.url, *options)
+    learned = service.stats(name)["rounds"]["revealed"]
+    assert ended.status == 1 and learned == ROUNDS - 1
+    assert "line 7: " in ended.err
+    assert "34 rows behind it were in the same request and are learned" in ended.err
+    assert f"{learned} rounds in" in ended.out and f"│ rounds                │ {learned}" in ended.out
+
+
+def test_the_labels_of_the_model_are_told(tmp_path: Path, service: Service, name: str) -> None:
+    file = tmp_path / "answers.csv"
+    file.write_text("a,label\n1,yes\n2,no\n")
+    command = ("replay", file, "--model", name, "--url", service.url)
+    assert "dense features, labels 'no', 'yes'" in worked(*command)
+    file.write_text("a,label\n1,yes\n2,no\n3,maybe\n")
+    said = worked(*command[:3], f"{name}.more", *command[4:])
+    assert "dense features, classes as they are revealed" in said and "'maybe', 'no', 'yes'" in said
+
+
 def test_a_file_that_is_not_there_and_a_service_that_is_not_there(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in failed("replay", tmp_path / "none.csv", "--model", "m")
 

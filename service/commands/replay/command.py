@@ -14,6 +14,7 @@ import typer
 from rich.logging import RichHandler
 
 from service import environment
+from service.answers import Label
 from service.client import AsyncClient, ModelInfo, Refused
 from service.commands.console import (
     CommandFailed,
@@ -39,6 +40,7 @@ from service.commands.target import connected
 from service.engine.names import check_name
 
 INTERRUPTED = 130
+LABELS_SHOWN = 5
 
 NOTE = (
     "Each row was predicted before it was learned. Errors are in truth `between` the two at 95% confidence,"
@@ -210,16 +212,22 @@ def _source_line(source: Source, survey: Survey | None) -> str:
     if survey is None:
         return f"{source.file}: {source.format}, rows as they come, {counted(len(source.first), 'feature')}, {label}"
     rows = "rows as they come" if survey.rows is None else counted(survey.rows, "row")
-    shown = ", ".join(repr(label) for label in survey.labels[:5])
-    more = f" and {len(survey.labels) - 5} more" if len(survey.labels) > 5 else ""
-    return f"{source.file}: {source.format}, {rows}, {counted(survey.features, 'feature')}, {label}: {shown}{more}"
+    features = counted(survey.features, "feature")
+    return f"{source.file}: {source.format}, {rows}, {features}, {label}: {_shown(survey.labels)}"
 
 
 def _model_line(info: ModelInfo, is_new: bool, skipped: int) -> str:
     made = "made now" if is_new else f"there already, version {info.version}"
     going_on = f"; going on after row {skipped:,}" if skipped else ""
     algorithm = info.settings["learner"]["algorithm"]
-    return f"{info.model}: {made}, {algorithm}, {info.features_kind} features{going_on}"
+    labels = info.settings["labels"]
+    classes = "classes as they are revealed" if labels is None else f"labels {_shown(labels)}"
+    return f"{info.model}: {made}, {algorithm}, {info.features_kind} features, {classes}{going_on}"
+
+
+def _shown(labels: list[Label]) -> str:
+    more = f" and {len(labels) - LABELS_SHOWN} more" if len(labels) > LABELS_SHOWN else ""
+    return ", ".join(map(repr, labels[:LABELS_SHOWN])) + more
 
 
 def _names(features: str | None) -> list[str]:

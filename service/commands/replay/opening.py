@@ -19,6 +19,8 @@ from service.commands.console import CommandFailed
 PIPE_BYTES = 65_536
 GZIP = b"\x1f\x8b"
 PARQUET = b"PAR1"
+NOT_IN_TEXT = bytes({*range(32)} - {*b"\t\n\v\f\r\x1a\x1b"})
+"""Control characters that no table has. The last two are an end that DOS wrote, and colours."""
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".svm": "svmlight",
     ".svmlight": "svmlight", ".libsvm": "svmlight", ".parquet": "parquet", ".pq": "parquet",
@@ -128,3 +130,16 @@ def guess_format(file: str, stream: BinaryIO) -> str:
     if begin[:1] == b"{":
         return "jsonl"
     raise CommandFailed(f"the format of {file} cannot be told by its name: choose one with --format")
+
+
+def check_text(file: str, format: str, stream: BinaryIO) -> None:
+    """CommandFailed for a picture or a program, whose bytes make odd rows, or none at all.
+
+    >>> check_text("a.csv", "csv", io.BufferedReader(io.BytesIO(b"PK\\x03\\x04")))
+    Traceback (most recent call last):
+    service.commands.console.CommandFailed: a.csv is a binary file, and cannot be read as csv
+    """
+    peek = getattr(stream, "peek", None)
+    begin: bytes = peek(1) if peek and format != "parquet" else b""
+    if begin.translate(None, NOT_IN_TEXT) != begin:
+        raise CommandFailed(f"{file} is a binary file, and cannot be read as {format}")

@@ -14,7 +14,7 @@ import msgspec
 from service.answers import Label
 from service.client import AsyncClient, Outcome, Refused
 from service.client.calls import Features, Line
-from service.commands.console import CommandFailed
+from service.commands.console import CommandFailed, counted
 from service.commands.replay.shape import Shape
 from service.commands.replay.survey import Example
 
@@ -52,21 +52,27 @@ class Rounds:
     async def play(
         self, examples: Iterator[Example], is_stopped: Stopped, has_more: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[Outcome]:
-        """The outcomes of the rounds, many in one request. What has come is sent once `has_more` says no."""
+        """The outcomes of the rounds, many in one request. What has come is sent once `has_more` says no.
+
+        Rows behind one that is refused are learned if they were in the same request: their outcomes come, too.
+        """
         lines = self._lines(examples, is_stopped)
         while True:
             sent, failure = _gather(lines, has_more)
             places = deque(example.place for example, _ in sent)
+            refused, learned_behind = "", 0
             try:
                 async for answer in self._client.stream([line for _, line in sent], model=self._model):
                     place = places.popleft()
                     if isinstance(answer, Refused):
-                        others = "; rows sent together with it were learned all the same" if places else ""
-                        raise CommandFailed(f"{place}: {answer}{others}")
-                    if isinstance(answer, Outcome):
+                        refused = refused or f"{place}: {answer}"
+                    elif isinstance(answer, Outcome):
+                        learned_behind += bool(refused)
                         yield answer
             except Refused as ended:
-                raise CommandFailed(f"{places[0]}: {ended}") from None
+                raise CommandFailed(refused or f"{places[0]}: {ended}") from None
+            if refused:
+                raise CommandFailed(refused + _behind(learned_behind))
             if failure is not None:
                 raise failure
             if not sent:
@@ -141,6 +147,17 @@ class Rounds:
         if not self._with_ids:
             return features, ""
         return features, round_id(self._model, self._run, example.row, features, example.label)
+
+
+def _behind(rows: int) -> str:
+    """
+    >>> _behind(0), _behind(1)
+    ('', '; 1 row behind it was in the same request and is learned')
+    """
+    if not rows:
+        return ""
+    verbs = ("was", "is") if rows == 1 else ("were", "are")
+    return f"; {counted(rows, 'row')} behind it {verbs[0]} in the same request and {verbs[1]} learned"
 
 
 def _reveal(example: Example, id: str) -> tuple[Example, Line]:

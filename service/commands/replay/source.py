@@ -8,7 +8,7 @@ from typing import BinaryIO
 from service.commands.console import CommandFailed
 from service.commands.replay.formats import FORMATS, Numbered
 from service.commands.replay.layout import Layout, Raw, choose
-from service.commands.replay.opening import Piped, guess_format, open_examples, readable
+from service.commands.replay.opening import Piped, check_text, guess_format, open_examples, readable
 from service.commands.replay.survey import Example, Survey, survey_of
 
 PEEKED_ROWS = 1_000
@@ -23,6 +23,7 @@ class Source:
         try:
             with readable(file):
                 self.format = format or guess_format(file, self._stream)
+                check_text(file, self.format, self._stream)
             self._records = self._read(self._stream)
             self._peeked = list(islice(self._records, 1))
             if not self._peeked:
