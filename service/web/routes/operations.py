@@ -87,9 +87,8 @@ PARAMETERS: dict[str, Any] = {
     "since": "2026-01-31T12:00:00Z",
     "until": "2026-02-28T12:00:00Z",
     "kinds": "created,revealed",
-    "fields": "mistakes,error_rate",
 }
-"""Examples of what is in a path or a query, by name."""
+"""Examples of what is in a path or a query, by name; none of `fields`, since the document describes whole answers."""
 
 
 def name(made: dict[str, Any]) -> None:
