@@ -18,7 +18,16 @@ from service.answers import (
     PendingPrediction,
     Stats,
 )
-from service.client import calls, challenger_calls, correction_calls, job_calls, making, read_calls, tables
+from service.client import (
+    calls,
+    challenger_calls,
+    correction_calls,
+    job_calls,
+    making,
+    read_calls,
+    stream_calls,
+    tables,
+)
 from service.client.answers import (
     DryRun,
     Event,
@@ -119,7 +128,7 @@ class AsyncClient:
     async def learn_many(
         self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True
     ) -> AsyncIterator[Learned]:
-        async for answer in self.stream(calls.whole_rounds(examples, safe=safe), model=model):
+        async for answer in self.stream(stream_calls.whole_rounds(examples, safe=safe), model=model):
             if isinstance(answer, Refused):
                 raise answer
             assert isinstance(answer, Learned)
@@ -128,8 +137,8 @@ class AsyncClient:
     async def stream(
         self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
     ) -> AsyncIterator[Streamed]:
-        for lines_sent in calls.chunks(lines, chunk):
-            for answer in await self._send(calls.stream(lines_sent, model)):
+        for lines_sent in stream_calls.chunks(lines, chunk):
+            for answer in await self._send(stream_calls.stream(lines_sent, model)):
                 if isinstance(answer, Ended):
                     raise answer
                 yield answer
@@ -151,7 +160,7 @@ class AsyncClient:
 
     async def _play(self, model: str, lines: list[Line], kind: type[Answered]) -> list[Answered]:
         answers = Answers(kind, len(lines))
-        for sent in calls.chunks(lines, CHUNK_LINES):
+        for sent in stream_calls.chunks(lines, CHUNK_LINES):
             with answers.of_one_request():
                 async for answer in self.stream(sent, model=model):
                     answers.add(answer)

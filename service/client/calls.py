@@ -2,9 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -23,7 +22,7 @@ from service.client.answers import (
     Prediction,
     Weights,
 )
-from service.client.problems import CutOff, Ended, Refused, refusal_of
+from service.client.problems import Refused
 
 Answer = TypeVar("Answer")
 
@@ -48,12 +47,8 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be sent")
 
 
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
-
-
-def check_sendable(value: Any) -> None:
-    """TypeError if it is nothing that JSON has."""
-    _encode(value)
+encode = msgspec.json.Encoder(enc_hook=_plain).encode
+"""TypeError if there is something that JSON has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,86 +126,6 @@ def _tagged(body: dict[str, Any], tag: str | None) -> dict[str, Any]:
 def _weighing(body: dict[str, Any], weight: float) -> dict[str, Any]:
     """A service of version 0.1.0 knows of no weights: it is sent one only if it matters."""
     return body if weight == 1.0 else body | {"weight": weight}
-
-
-@dataclass(frozen=True, slots=True)
-class Stream(Call[list[Streamed]]):
-    """Lines of rounds, answered line by line."""
-
-    lines: int = 0
-    """How many are sent, and have to be answered."""
-
-    def read(self, response: httpx.Response) -> list[Streamed]:
-        """An answer for each line, up to the one that has ended the stream; CutOff if there are fewer."""
-        *whole, rest = response.content.split(b"\n")
-        answers = [answer for line in whole if line for answer in _streamed(line)]
-        if rest and not _is_cut(rest):
-            answers += _streamed(rest)
-        if len(answers) < self.lines and not (answers and isinstance(answers[-1], Ended)):
-            raise CutOff(
-                f"the answer to {self.method} {self.path} was cut off:"
-                f" {len(answers):,} of {self.lines:,} lines were answered"
-            )
-        return answers
-
-
-def stream(lines: list[Line], model: str | None) -> Stream:
-    return Stream(
-        "POST",
-        "/stream",
-        list,
-        b"\n".join(map(_encode, lines)),
-        params_of(model=model),
-        repeatable=all(line.get("id") or line.get("prediction_id") for line in lines),
-        media_type="application/x-ndjson",
-        lines=len(lines),
-    )
-
-
-def _is_cut(rest: bytes) -> bool:
-    """Whether what stands behind the last end of a line is the beginning of an answer.
-
-    >>> _is_cut(b'{"label": 1, "sc'), _is_cut(b'{"label": 1}'), _is_cut(b"<html>")
-    (True, False, False)
-    """
-    try:
-        msgspec.json.decode(rest)
-    except msgspec.DecodeError:
-        return rest.startswith(b"{")
-    return False
-
-
-def _streamed(line: bytes) -> list[Streamed]:
-    """The answer to a line; Refused, returned and not raised, if the line was bad.
-
-    Past `stream_errors_max` one answer stands for all bad lines that stand together.
-
-    >>> _streamed(b'{"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}, "lines": 2}')
-    [Refused('no such label'), Refused('no such label')]
-    """
-    fields = msgspec.json.decode(line, type=dict[str, Any])
-    if "error" in fields:
-        return [refusal_of(fields["error"], is_last=fields.get("ended", False))] * fields.get("lines", 1)
-    if "mistake" not in fields:
-        return [msgspec.convert(fields, Prediction)]
-    return [msgspec.convert(fields, Learned if "score" in fields else Outcome)]
-
-
-def whole_rounds(examples: Iterable[tuple[Features, Label]], *, safe: bool) -> Iterator[Line]:
-    """Lines for whole rounds; with `safe`, each has an id, so that it can be repeated without being learned twice."""
-    for features, label in examples:
-        line = {"features": features, "label": label}
-        yield {**line, "id": make_id()} if safe else line
-
-
-def chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
-    """
-    >>> [len(chunk) for chunk in chunks([{}] * 5, 2)]
-    [2, 2, 1]
-    """
-    rest = iter(lines)
-    while chunk := list(islice(rest, size)):
-        yield chunk
 
 
 # Models. What makes, changes or deletes one is not repeated: another client may do the same between two tries.
@@ -304,7 +219,7 @@ def fleet(prefix: str, sort: str, limit: int, cursor: str | None) -> Call[Fleet]
 
 
 def post(path: str, body: dict[str, Any], answer: type[Answer], *, repeatable: bool = True) -> Call[Answer]:
-    return Call("POST", path, answer, _encode(body), repeatable=repeatable)
+    return Call("POST", path, answer, encode(body), repeatable=repeatable)
 
 
 def model_path(model: str) -> str:

@@ -18,7 +18,16 @@ from service.answers import (
     PendingPrediction,
     Stats,
 )
-from service.client import calls, challenger_calls, correction_calls, job_calls, making, read_calls, tables
+from service.client import (
+    calls,
+    challenger_calls,
+    correction_calls,
+    job_calls,
+    making,
+    read_calls,
+    stream_calls,
+    tables,
+)
 from service.client.answers import (
     DryRun,
     Event,
@@ -137,7 +146,7 @@ class Client:
         Refused is raised for one that is bad; those sent together with it are learned all the same. Unless
         `safe`, rounds have no ids and are many times faster, but are not repeated when the connection fails.
         """
-        for answer in self.stream(calls.whole_rounds(examples, safe=safe), model=model):
+        for answer in self.stream(stream_calls.whole_rounds(examples, safe=safe), model=model):
             if isinstance(answer, Refused):
                 raise answer
             assert isinstance(answer, Learned)
@@ -153,8 +162,8 @@ class Client:
         on only some answers, is repeated if each of its lines has an id; else CutOff tells how many were
         answered. Ended is raised if the service has no room for more: no line that was not answered was learned.
         """
-        for lines_sent in calls.chunks(lines, chunk):
-            for answer in self._send(calls.stream(lines_sent, model)):
+        for lines_sent in stream_calls.chunks(lines, chunk):
+            for answer in self._send(stream_calls.stream(lines_sent, model)):
                 if isinstance(answer, Ended):
                     raise answer
                 yield answer
@@ -187,7 +196,7 @@ class Client:
 
     def _play(self, model: str, lines: list[Line], kind: type[Answered]) -> list[Answered]:
         answers = Answers(kind, len(lines))
-        for sent in calls.chunks(lines, CHUNK_LINES):
+        for sent in stream_calls.chunks(lines, CHUNK_LINES):
             with answers.of_one_request():
                 for answer in self.stream(sent, model=model):
                     answers.add(answer)

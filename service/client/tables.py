@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from service.answers import Label
 from service.client.answers import Learned, Outcome, Prediction
-from service.client.calls import Features, Line, Streamed, check_sendable, make_id
+from service.client.calls import Features, Line, Streamed, encode, make_id
 from service.client.problems import Ended, Refused, Unreachable
 
 Answered = TypeVar("Answered", bound=Prediction | Outcome)
@@ -86,12 +86,12 @@ def _labels_of(labels: Iterable[Label]) -> list[Label]:
 
 def _check_row(row: int, features: Features) -> None:
     try:
-        check_sendable(features)
+        encode(features)
     except TypeError as error:
         cells = features.items() if isinstance(features, Mapping) else enumerate(features)
         for name, value in cells:
             try:
-                check_sendable(value)
+                encode(value)
             except TypeError as wrong:
                 raise TypeError(f"row {row}, column {name!r}: {wrong}") from None
         raise TypeError(f"row {row}: {error}") from None

@@ -16,6 +16,7 @@ from service.client import (
     correction_calls,
     job_calls,
     read_calls,
+    stream_calls,
 )
 from tests.running import Service
 
@@ -31,7 +32,8 @@ def known() -> set[str]:
         calls.predict("m", FEATURES, None, 0, 0, None), calls.dry_run("m", FEATURES, 0, 0),
         calls.feedback("p", 1, 1.0),
         calls.learn("m", FEATURES, 1, None, 1.0, None),
-        calls.stream([], None), calls.create_model("m", {}), calls.get_model("m"), calls.list_models("", None, 1),
+        stream_calls.stream([], None), calls.create_model("m", {}), calls.get_model("m"),
+        calls.list_models("", None, 1),
         calls.reset_model("m"), calls.delete_model("m"), challenger_calls.add_challenger("m", "c", {}),
         challenger_calls.remove_challenger("m", "c"), challenger_calls.promote("m", "c"),
         challenger_calls.rule_promotion("m", None),

@@ -15,7 +15,7 @@ from service.commands.replay import shape
 from service.commands.replay.rounds import Rounds
 from service.commands.replay.survey import Example
 from tests.commands.examples import NAMES, WRITERS, make_examples, write
-from tests.commands.running import failed, novikoff, worked
+from tests.commands.running import failed, worked
 from tests.running import Service
 
 ROUNDS = 40
@@ -236,30 +236,6 @@ def test_settings_are_for_a_model_that_is_made(tmp_path: Path, service: Service,
 def test_a_bad_file_is_told_in_words(tmp_path: Path, file: str, content: str, complaint: str) -> None:
     (tmp_path / file).write_text(content)
     assert complaint in failed("replay", tmp_path / file, "--model", "m")
-
-
-def test_a_row_that_the_service_refuses_ends_it_with_the_table_so_far(
-    tmp_path: Path, service: Service, name: str
-) -> None:
-    service.create(name)
-    file = write(tmp_path, "table.csv", [*EXAMPLES[:5], (EXAMPLES[5][0], 7)])
-    ended = novikoff("replay", file, "--model", name, "--url", service.url)
-    assert ended.status == 1 and "line 7: " in ended.err and "unknown-label" in ended.err
-    assert "│ rounds                │ 5" in ended.out
-
-
-@pytest.mark.parametrize("options", [[], ["--fast"], ["--delay", "3"]], ids="".join)
-def test_rows_behind_one_that_is_refused_are_counted_if_they_were_learned(
-    tmp_path: Path, service: Service, name: str, options: list[str]
-) -> None:
-    service.create(name)
-    file = write(tmp_path, "table.csv", [*EXAMPLES[:5], (EXAMPLES[5][0], 7), *EXAMPLES[6:]])
-    ended = novikoff("replay", file, "--model", name, "--url", service.url, *options)
-    learned = service.stats(name)["rounds"]["revealed"]
-    assert ended.status == 1 and learned == ROUNDS - 1
-    assert "line 7: " in ended.err
-    assert "34 rows behind it were in the same request and are learned" in ended.err
-    assert f"{learned} rounds in" in ended.out and f"│ rounds                │ {learned}" in ended.out
 
 
 def test_the_labels_of_the_model_are_told(tmp_path: Path, service: Service, name: str) -> None:
