@@ -77,18 +77,52 @@ def test_what_was_never_shown_does_not_count(service: Service, name: str, open_p
     assert service.stats(name)["rounds"]["pending"] == 3
 
 
-def test_what_is_revealed_elsewhere_goes_by_itself(service: Service, name: str, open_page: Open) -> None:
+def test_a_key_that_was_meant_for_what_somebody_else_has_labelled_labels_nothing(
+    service: Service, name: str, open_page: Open
+) -> None:
     made_with_four_waiting(service, name)
     page = opened(service, name, open_page)
     expect(features(page)).to_have_text("2")
     service.reveal(f"{name}-3", "ham")
+    gone = page.locator(".inbox-gone")
+    expect(gone).to_be_visible()
+    expect(gone).to_contain_text("Labelled elsewhere, or expired.")
+    expect(features(page)).to_have_text("2")
+    page.keyboard.press("2")
     expect(features(page)).to_have_text("-1")
-    expect(page.locator(".inbox-said")).to_contain_text("revealed elsewhere")
-    for number in range(3):
+    expect(gone).to_be_hidden()
+    service.reveal(f"{name}-2", "ham")
+    expect(gone).to_be_visible()
+    page.get_by_role("button", name="spam").click(force=True)  # it is told to be disabled
+    expect(features(page)).to_have_text("0.02")
+    assert service.stats(name)["rounds"] == {"predicted": 12, "revealed": 10, "pending": 2, "expired": 0}
+    for number in range(2):
         service.reveal(f"{name}-{number}", "ham")
+    expect(gone).to_be_visible()
+    gone.get_by_role("button", name="Next").click()
     expect(page.locator(".inbox-none")).to_contain_text("Nothing waits for a label.")
     service.predict(name, [7.0, 0.0])
     expect(features(page)).to_have_text("7")
+
+
+def test_a_label_half_typed_for_what_is_gone_is_not_that_of_the_next(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, labels=None)
+    service.learn(name, [1.0], "ham")
+    for number in range(2):
+        service.predict(name, [float(number)], id=f"{name}-{number}")
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("1")
+    page.get_by_label("Find a label").fill("spa")
+    service.reveal(f"{name}-1", "ham")
+    expect(page.locator(".inbox-gone")).to_be_visible()
+    page.keyboard.type("m")
+    page.keyboard.press("Enter")
+    expect(features(page)).to_have_text("0")
+    expect(page.get_by_label("Find a label")).to_have_value("")
+    assert service.stats(name)["rounds"]["pending"] == 1
+    assert service.stats(name)["confusion"]["labels"] == ["ham"]
 
 
 def test_two_people_with_the_same_prediction_do_not_collide(

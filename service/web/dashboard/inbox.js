@@ -41,6 +41,7 @@ class Inbox {
     reveal: (label) => this.#reveal(label),
     skip: () => this.#skip(),
     drop: () => this.#drop(),
+    goOn: () => this.#goOn(),
   });
   #order = h(
     "select",
@@ -112,9 +113,12 @@ class Inbox {
       if (this.#isClosed || asked !== this.#queue) return;
       this.#isOpenSet = model.settings.labels === null;
       this.#take(stats);
-      const gone = asked.refill(page);
-      if (gone && !this.#busy) this.#say("The one before was revealed elsewhere, or has expired.");
-      this.#show();
+      // What is being revealed by this page is not gone by what others do.
+      if (this.#busy) this.#read.ask();
+      else {
+        asked.refill(page);
+        this.#show();
+      }
     } catch (error) {
       if (error.status === 404) this.#gone();
       else if (error.status && !this.#isClosed) this.#refused(error);
@@ -125,7 +129,7 @@ class Inbox {
   #show() {
     const current = this.#queue.current;
     if (current) {
-      this.#item.show(current, this.#labels, this.#isOpenSet);
+      this.#item.show(current, this.#labels, this.#isOpenSet, this.#queue.isGone);
       if (!this.#item.element.isConnected) this.#place.replaceChildren(this.#item.element);
     } else this.#place.replaceChildren(this.#nothing());
   }
@@ -153,7 +157,16 @@ class Inbox {
     this.#load();
   }
 
+  /** From one that somebody else has labelled to the next. */
+  #goOn() {
+    this.#queue.done();
+    this.#say("");
+    this.#show();
+    this.#read.ask();
+  }
+
   #skip() {
+    if (this.#busy) return;
     this.#queue.skip();
     this.#say("");
     this.#show();

@@ -14,26 +14,34 @@ export class InboxItem {
   #does;
   #shown = null;
   #shape = null;
+  #isGone = false;
   #labels = [];
   #served = h("p", { class: "inbox-served" });
   #when = h("p", { class: "help" });
   #features = h("dl", { class: "inbox-features", tabindex: "0", "aria-label": "Features" });
   #more = h("p", { class: "help" });
+  #gone = h(
+    "p",
+    { class: "inbox-gone", role: "status", hidden: true },
+    h("span", {}, "Labelled elsewhere, or expired. Any key goes on. "),
+    h("button", { type: "button", class: "primary", onclick: () => this.#does.goOn() }, "Next"),
+  );
   #buttons = h("div", { class: "reveals", role: "group", "aria-label": "True label", "data-needs": "write" });
   element;
 
-  /** `does` has `reveal(label)`, `skip()` and `drop()`. */
+  /** `does` has `reveal(label)`, `skip()` and `drop()`, for one that waits; and `goOn()`, from one that is gone. */
   constructor(does) {
     this.#does = does;
-    const skip = h("button", { type: "button", class: "quiet", onclick: () => does.skip() }, "Skip ", key("S"));
+    const skip = h("button", { type: "button", class: "quiet", onclick: this.#do("skip") }, "Skip ", key("S"));
     const drop = h(
       "button",
-      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody", onclick: () => does.drop() },
+      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody", onclick: this.#do("drop") },
       "Does not count",
     );
     this.element = h(
       "section",
       { class: "card inbox-item", "aria-label": "A prediction that waits" },
+      this.#gone,
       this.#served,
       this.#when,
       this.#features,
@@ -45,20 +53,35 @@ export class InboxItem {
     );
   }
 
-  /** Whether a key meant something. */
-  press(pressed) {
-    if (pressed.toLowerCase() === "s") {
-      this.#does.skip();
-      return true;
-    }
-    const label = mayNow("write") && /^[1-9]$/.test(pressed) ? this.#labels[Number(pressed) - 1] : undefined;
-    if (label === undefined) return false;
-    this.#does.reveal(label);
-    return true;
+  /** What a button or a key does. Whatever it is, it was meant for the one that is shown: if that is gone, all of them
+   *  only go on to the next, which nobody has read yet. */
+  #do(what, ...values) {
+    return () => {
+      if (this.#isGone) this.#does.goOn();
+      else this.#does[what](...values);
+    };
   }
 
-  show(prediction, labels, isOpenSet) {
+  /** Whether a key meant something. */
+  press(pressed) {
+    const act = this.#isGone ? this.#do("goOn") : this.#actOf(pressed);
+    act?.();
+    return Boolean(act);
+  }
+
+  #actOf(pressed) {
+    if (pressed.toLowerCase() === "s") return this.#do("skip");
+    const label = mayNow("write") && /^[1-9]$/.test(pressed) ? this.#labels[Number(pressed) - 1] : undefined;
+    return label === undefined ? null : this.#do("reveal", label);
+  }
+
+  /** `isGone`: it waits no longer, and stays only so that nothing unread takes its place. */
+  show(prediction, labels, isOpenSet, isGone) {
     this.#build(labels, isOpenSet);
+    this.#isGone = isGone;
+    this.#gone.hidden = !isGone;
+    this.element.classList.toggle("gone", isGone);
+    this.#buttons.setAttribute("aria-disabled", String(isGone));
     const { at, probability, score, ask } = prediction;
     const asked = ask ? "Its label is asked for. " : "";
     setText(this.#when, `${asked}Served ${ago(at)}.`);
@@ -97,7 +120,7 @@ export class InboxItem {
     const buttons = this.#labels.map((label, at) =>
       h(
         "button",
-        { type: "button", title: String(label), onclick: () => this.#does.reveal(label) },
+        { type: "button", title: String(label), onclick: this.#do("reveal", label) },
         h("span", { class: "label" }, labelText(label)),
         at < KEYS ? key(String(at + 1)) : null,
       ),
@@ -124,7 +147,7 @@ export class InboxItem {
     const send = (event) => {
       event.preventDefault();
       if (!input.value.trim()) return;
-      this.#does.reveal(parseLabel(input.value, labels));
+      this.#do("reveal", parseLabel(input.value, labels))();
       input.value = "";
     };
     const button = h("button", { type: "submit" }, "Reveal");

@@ -6,6 +6,7 @@ export class InboxQueue {
   #waiting = [];
   #skipped = new Set();
   #done = new Set();
+  #isGone = false;
 
   /** `before`: a queue of another order, whose skips and reveals count here, too. */
   constructor(order, before = null) {
@@ -25,11 +26,17 @@ export class InboxQueue {
     return this.#waiting[0] ?? null;
   }
 
+  /** Whether the current one waits no longer, by what somebody else has done. */
+  get isGone() {
+    return this.#isGone;
+  }
+
   get skipped() {
     return this.#skipped.size;
   }
 
-  /** Take the first page of what waits. The one that is shown stays, unless it waits no longer: then true. */
+  /** Take the first page of what waits. The one that is shown stays, even if it is gone: it is being looked at, and a
+   *  key that is pressed in this moment is meant for it. */
   refill({ pending, next }) {
     const { current } = this;
     const ids = new Set(pending.map((each) => each.prediction_id));
@@ -40,8 +47,8 @@ export class InboxQueue {
       ({ prediction_id: id }) => !this.#skipped.has(id) && !this.#done.has(id) && id !== current?.prediction_id,
     );
     const stays = current && (ids.has(current.prediction_id) || (next !== null && this.#isBeyond(current, pending)));
-    this.#waiting = stays ? [current, ...rest] : rest;
-    return Boolean(current && !stays);
+    this.#waiting = current ? [current, ...rest] : rest;
+    this.#isGone = Boolean(current && !stays);
   }
 
   /** Whether a prediction stands behind a page, which cannot tell of it then. */
@@ -53,13 +60,18 @@ export class InboxQueue {
 
   skip() {
     if (this.current) this.#skipped.add(this.current.prediction_id);
-    this.#waiting.shift();
+    this.#goOn();
   }
 
   /** The current one waits no longer. */
   done() {
     if (this.current) this.#done.add(this.current.prediction_id);
+    this.#goOn();
+  }
+
+  #goOn() {
     this.#waiting.shift();
+    this.#isGone = false;
   }
 
   forgetSkips() {
