@@ -153,3 +153,45 @@ def test_labels_that_appear_by_themselves_are_typed(service: Service, name: str,
     expect(page.get_by_role("button", name="1 s")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     eventually(lambda: service.stats(name)["confusion"]["labels"] == ["1 s"])
+
+
+def test_of_many_classes_the_served_one_comes_first_and_enter_confirms_it(
+    service: Service, name: str, open_page: Open
+) -> None:
+    labels = [f"label {number:02}" for number in range(60)]
+    service.create(name, labels=labels)
+    service.learn(name, [1.0, 0.0], labels[50])
+    for true in (41, 57, 57):  # what was served was label 50, until it was learned otherwise
+        service.learn(name, [1.0, 0.0], labels[true])
+        service.learn(name, [1.0, 0.0], labels[50])
+        service.learn(name, [1.0, 0.0], labels[50])
+    served = service.predict(name, [1.0, 0.0])["label"]
+    told = service.stats(name)["confusion"]["largest"]
+    likely = [each["true"] for each in told if each["served"] == served and each["true"] != served]
+    page = opened(service, name, open_page)
+    buttons = page.get_by_role("group", name="True label").locator("button[title]")
+    expect(buttons).to_have_count(24)
+    expect(buttons.first).to_have_text(f"{served}Enter1")
+    assert served not in labels[:24]
+    assert likely
+    expect(buttons.nth(1)).to_have_text(f"{likely[0]}2")
+    page.keyboard.press("Enter")
+    expect(page.locator(".inbox-said")).to_have_text(f"{served}: as it was served. 1 label by you.")
+
+
+def test_of_few_classes_each_keeps_its_key_whichever_was_served(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    buttons = page.get_by_role("group", name="True label").get_by_role("button")
+    expect(page.locator(".inbox-served")).to_contain_text("The model said spam")
+    expect(buttons).to_have_text(["spamEnter2", "ham1"])
+    page.keyboard.press("Enter")
+    expect(page.locator(".inbox-served")).to_contain_text("The model said ham")
+    expect(buttons).to_have_text(["hamEnter1", "spam2"])
+    page.get_by_role("button", name="spam").click()
+    expect(features(page)).to_have_text("0.02")
+    served = page.locator(".inbox-served strong").inner_text()
+    page.keyboard.press("Enter")  # not the label that was clicked before
+    expect(page.locator(".inbox-said")).to_have_text(f"{served}: as it was served. 3 labels by you.")

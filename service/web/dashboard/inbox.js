@@ -27,7 +27,7 @@ class Inbox {
   #main;
   #name;
   #queue;
-  #labels = [];
+  #confusion = { labels: [] };
   #isOpenSet = false;
   #revealed = 0;
   #busy = false;
@@ -50,6 +50,8 @@ class Inbox {
   );
   #press = (event) => {
     const isTyping = event.target.closest?.("input, textarea, select, dialog");
+    // A button that has the focus takes these two itself.
+    if (["Enter", " "].includes(event.key) && event.target.closest?.("a, button")) return;
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     if (this.#queue.current && this.#item.press(event.key)) event.preventDefault();
   };
@@ -96,7 +98,7 @@ class Inbox {
   }
 
   #take({ confusion, rounds }) {
-    this.#labels = confusion.labels;
+    this.#confusion = confusion;
     const waits = plural(rounds.pending, "prediction waits", "predictions wait");
     setText(this.#count, `${waits} for a label.`);
   }
@@ -129,7 +131,7 @@ class Inbox {
   #show() {
     const current = this.#queue.current;
     if (current) {
-      this.#item.show(current, this.#labels, this.#isOpenSet, this.#queue.isGone);
+      this.#item.show(current, this.#confusion, this.#isOpenSet, this.#queue.isGone);
       if (!this.#item.element.isConnected) this.#place.replaceChildren(this.#item.element);
     } else this.#place.replaceChildren(this.#nothing());
   }

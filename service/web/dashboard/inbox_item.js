@@ -1,11 +1,11 @@
-// One prediction of the inbox: its features, what was served, and a button for each label.
+// One prediction of the inbox: its features, what was served, and buttons for labels, the served one first.
 
 import { h, setText } from "./dom.js";
 import { parseLabel } from "./features.js";
 import { ago, count, dateTime, featureText, labelText, percent, real, signed } from "./format.js";
+import { offeredLabels } from "./label_order.js";
 import { mayNow } from "./role.js";
 
-const KEYS = 9;
 const BUTTONS_MAX = 24;
 const FEATURES_MAX = 60;
 const NAMED_MAX = 1000;
@@ -15,7 +15,8 @@ export class InboxItem {
   #shown = null;
   #shape = null;
   #isGone = false;
-  #labels = [];
+  #offered = [];
+  #servedLabel = null;
   #served = h("p", { class: "inbox-served" });
   #when = h("p", { class: "help" });
   #features = h("dl", { class: "inbox-features", tabindex: "0", "aria-label": "Features" });
@@ -71,13 +72,15 @@ export class InboxItem {
 
   #actOf(pressed) {
     if (pressed.toLowerCase() === "s") return this.#do("skip");
-    const label = mayNow("write") && /^[1-9]$/.test(pressed) ? this.#labels[Number(pressed) - 1] : undefined;
-    return label === undefined ? null : this.#do("reveal", label);
+    if (!mayNow("write")) return null;
+    if (pressed === "Enter") return this.#servedLabel === null ? null : this.#do("reveal", this.#servedLabel);
+    const found = this.#offered.find((each) => each.key === pressed);
+    return found ? this.#do("reveal", found.label) : null;
   }
 
   /** `isGone`: it waits no longer, and stays only so that nothing unread takes its place. */
-  show(prediction, labels, isOpenSet, isGone) {
-    this.#build(labels, isOpenSet);
+  show(prediction, confusion, isOpenSet, isGone) {
+    this.#build(prediction, confusion, isOpenSet);
     this.#isGone = isGone;
     this.#gone.hidden = !isGone;
     this.element.classList.toggle("gone", isGone);
@@ -111,22 +114,35 @@ export class InboxItem {
     setText(this.#more, more > 0 ? `and ${count(more)} more` : "");
   }
 
-  /** The buttons stay while the labels do: one that is replaced loses clicks and focus. */
-  #build(labels, isOpenSet) {
-    const shape = JSON.stringify([labels, isOpenSet]);
+  /** The buttons stay while the prediction and the labels do: one that is replaced loses clicks and focus. */
+  #build({ prediction_id: id, served }, confusion, isOpenSet) {
+    const { labels } = confusion;
+    const shape = JSON.stringify([id, labels, isOpenSet]);
     if (shape === this.#shape) return;
     this.#shape = shape;
-    this.#labels = labels.slice(0, BUTTONS_MAX);
-    const buttons = this.#labels.map((label, at) =>
-      h(
-        "button",
-        { type: "button", title: String(label), onclick: this.#do("reveal", label) },
-        h("span", { class: "label" }, labelText(label)),
-        at < KEYS ? key(String(at + 1)) : null,
-      ),
-    );
+    this.#servedLabel = served;
+    this.#offered = offeredLabels(confusion, served).slice(0, BUTTONS_MAX);
+    // Where a click has left the focus, Enter would repeat that label instead of confirming the next one.
+    const focused = this.#buttons.querySelector(":focus-visible");
+    const halfTyped = id === this.#shown ? this.#buttons.querySelector("input")?.value : "";
+    const buttons = this.#offered.map((each) => this.#button(each, each.label === served));
     const needsTyping = isOpenSet || labels.length > BUTTONS_MAX;
     this.#buttons.replaceChildren(...buttons, ...(needsTyping ? [this.#typed(labels)] : []));
+    const input = this.#buttons.querySelector("input");
+    if (input && halfTyped) input.value = halfTyped;
+    // Who goes by Tab, or types, goes on where they were.
+    if (focused?.matches("input, [type=submit]")) input?.focus({ preventScroll: true });
+    else if (focused) buttons.find(({ title }) => title === focused.title)?.focus({ preventScroll: true });
+  }
+
+  #button({ label, key: name }, isServed) {
+    return h(
+      "button",
+      { type: "button", title: String(label), onclick: this.#do("reveal", label) },
+      h("span", { class: "label" }, labelText(label)),
+      isServed ? key("Enter") : null,
+      name ? key(name) : null,
+    );
   }
 
   #typed(labels) {
