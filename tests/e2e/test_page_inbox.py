@@ -77,6 +77,30 @@ def test_what_was_never_shown_does_not_count(service: Service, name: str, open_p
     assert service.stats(name)["rounds"]["pending"] == 3
 
 
+def test_what_was_skipped_is_gone_back_to_one_by_one(service: Service, name: str, open_page: Open) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    previous = page.get_by_role("button", name="Previous")
+    expect(previous).to_be_hidden()
+    for shown in ("-1", "0.02", "1"):
+        page.keyboard.press("s")
+        expect(features(page)).to_have_text(shown)
+    previous.click()
+    expect(features(page)).to_have_text("0.02")
+    page.keyboard.press("p")
+    expect(features(page)).to_have_text("-1")
+    page.keyboard.press("v")
+    expect(page.locator(".inbox-said")).to_have_text("The one before does not count.")
+    expect(features(page)).to_have_text("0.02")
+    for _ in range(2):
+        page.keyboard.press("s")
+    expect(page.locator(".inbox-none")).to_contain_text("3 predictions were skipped")
+    page.keyboard.press("p")
+    expect(features(page)).to_have_text("1")
+    assert service.stats(name)["corrections"]["voided"] == 1
+
+
 def test_a_key_that_was_meant_for_what_somebody_else_has_labelled_labels_nothing(
     service: Service, name: str, open_page: Open
 ) -> None:

@@ -42,6 +42,7 @@ class Inbox {
     skip: () => this.#skip(),
     drop: () => this.#drop(),
     goOn: () => this.#goOn(),
+    back: () => this.#back(),
   });
   #order = h(
     "select",
@@ -53,7 +54,8 @@ class Inbox {
     // A button that has the focus takes these two itself.
     if (["Enter", " "].includes(event.key) && event.target.closest?.("a, button")) return;
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (this.#queue.current && this.#item.press(event.key)) event.preventDefault();
+    const isPressed = this.#queue.current ? this.#item.press(event.key) : this.#pressOfNone(event.key);
+    if (isPressed) event.preventDefault();
   };
 
   constructor(main, name, order) {
@@ -131,7 +133,7 @@ class Inbox {
   #show() {
     const current = this.#queue.current;
     if (current) {
-      this.#item.show(current, this.#confusion, this.#isOpenSet, this.#queue.isGone);
+      this.#item.show(current, this.#confusion, this.#isOpenSet, this.#queue);
       if (!this.#item.element.isConnected) this.#place.replaceChildren(this.#item.element);
     } else this.#place.replaceChildren(this.#nothing());
   }
@@ -157,6 +159,22 @@ class Inbox {
     const query = this.#order.value === "newest" ? "" : `?order=${this.#order.value}`;
     history.replaceState(null, "", `#/models/${encodeURIComponent(this.#name)}/labels${query}`);
     this.#load();
+  }
+
+  /** Where nothing is shown, the one that was skipped last can be gone back to. */
+  #pressOfNone(pressed) {
+    if (pressed.toLowerCase() !== "p" || !this.#queue.skipped) return false;
+    this.#back();
+    return true;
+  }
+
+  /** To the one that was skipped last. */
+  #back() {
+    if (this.#busy) return;
+    this.#queue.back();
+    this.#say("");
+    this.#show();
+    this.#read.ask(); // it may have been labelled meanwhile
   }
 
   /** From one that somebody else has labelled to the next. */

@@ -28,16 +28,19 @@ export class InboxItem {
     h("button", { type: "button", class: "primary", onclick: () => this.#does.goOn() }, "Next"),
   );
   #buttons = h("div", { class: "reveals", role: "group", "aria-label": "True label", "data-needs": "write" });
+  #back;
   element;
 
-  /** `does` has `reveal(label)`, `skip()` and `drop()`, for one that waits; and `goOn()`, from one that is gone. */
+  /** `does` has `reveal(label)`, `skip()`, `back()` and `drop()`, for one that waits; and `goOn()`, from one that is gone. */
   constructor(does) {
     this.#does = does;
     const skip = h("button", { type: "button", class: "quiet", onclick: this.#do("skip") }, "Skip ", key("S"));
+    this.#back = h("button", { type: "button", class: "quiet", onclick: this.#do("back") }, "Previous ", key("P"));
     const drop = h(
       "button",
       { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody", onclick: this.#do("drop") },
-      "Does not count",
+      "Does not count ",
+      key("V"),
     );
     this.element = h(
       "section",
@@ -50,7 +53,7 @@ export class InboxItem {
       h("p", { class: "ask", "data-needs": "write" }, "What was it really?"),
       h("p", { class: "help", "data-lacks": "write" }, "The key that you use may look at what waits, but not reveal labels."),
       this.#buttons,
-      h("div", { class: "actions" }, skip, drop),
+      h("div", { class: "actions" }, skip, this.#back, drop),
     );
   }
 
@@ -72,17 +75,20 @@ export class InboxItem {
 
   #actOf(pressed) {
     if (pressed.toLowerCase() === "s") return this.#do("skip");
+    if (pressed.toLowerCase() === "p") return this.#back.hidden ? null : this.#do("back");
     if (!mayNow("write")) return null;
+    if (pressed.toLowerCase() === "v") return this.#do("drop");
     if (pressed === "Enter") return this.#servedLabel === null ? null : this.#do("reveal", this.#servedLabel);
     const found = this.#offered.find((each) => each.key === pressed);
     return found ? this.#do("reveal", found.label) : null;
   }
 
-  /** `isGone`: it waits no longer, and stays only so that nothing unread takes its place. */
-  show(prediction, confusion, isOpenSet, isGone) {
+  /** `isGone`: it waits no longer, and stays only so that nothing unread takes its place. `skipped`: how many were. */
+  show(prediction, confusion, isOpenSet, { isGone, skipped }) {
     this.#build(prediction, confusion, isOpenSet);
     this.#isGone = isGone;
     this.#gone.hidden = !isGone;
+    this.#back.hidden = !skipped;
     this.element.classList.toggle("gone", isGone);
     this.#buttons.setAttribute("aria-disabled", String(isGone));
     const { at, probability, score, ask } = prediction;

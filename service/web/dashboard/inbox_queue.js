@@ -4,7 +4,7 @@ const LIMIT = 50;
 
 export class InboxQueue {
   #waiting = [];
-  #skipped = new Set();
+  #skipped = new Map(); // id → prediction, the last one last
   #done = new Set();
   #isGone = false;
 
@@ -42,7 +42,7 @@ export class InboxQueue {
     const ids = new Set(pending.map((each) => each.prediction_id));
     for (const id of this.#done) if (!ids.has(id)) this.#done.delete(id);
     // What was skipped and pushed off the page by newer ones may wait all the same.
-    if (next === null) for (const id of this.#skipped) if (!ids.has(id)) this.#skipped.delete(id);
+    if (next === null) for (const id of this.#skipped.keys()) if (!ids.has(id)) this.#skipped.delete(id);
     const rest = pending.filter(
       ({ prediction_id: id }) => !this.#skipped.has(id) && !this.#done.has(id) && id !== current?.prediction_id,
     );
@@ -59,8 +59,18 @@ export class InboxQueue {
   }
 
   skip() {
-    if (this.current) this.#skipped.add(this.current.prediction_id);
+    if (this.current) this.#skipped.set(this.current.prediction_id, this.current);
     this.#goOn();
+  }
+
+  /** To the one that was skipped last. */
+  back() {
+    const last = [...this.#skipped.values()].at(-1);
+    if (!last) return;
+    this.#skipped.delete(last.prediction_id);
+    // One that is gone is not to be looked at again, when what comes before it is done.
+    if (this.#isGone) this.done();
+    this.#waiting.unshift(last);
   }
 
   /** The current one waits no longer. */
