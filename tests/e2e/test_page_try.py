@@ -40,6 +40,8 @@ def test_an_answer_to_features_that_were_changed_meanwhile_is_not_shown(
     page.route("**/predict", lambda route: (features.fill("9, 9"), route.continue_()))
     with page.expect_response("**/predict"):
         features.press("Enter")
-    page.evaluate("fetch('livez').then((answer) => answer.text())")  # what came before it has been shown by then
+    page.evaluate(
+        "fetch('livez').then((answer) => answer.text())"
+    )  # what came before it has been shown by then
     expect(features).to_have_value("9, 9")
     assert page.locator(".says").count() == 0

@@ -6,7 +6,7 @@ import { Feed } from "./feed.js";
 import { labelText, plural } from "./format.js";
 import { InboxItem } from "./inbox_item.js";
 import { InboxQueue } from "./inbox_queue.js";
-import { showState } from "./live.js";
+import { sayFailure, showState } from "./live.js";
 import { notice, refusal } from "./notice.js";
 import { Throttle } from "./timing.js";
 
@@ -220,8 +220,9 @@ class Inbox {
       this.#queue.done();
     } catch (error) {
       const isOver = [404, 409, 410].includes(error.status);
-      this.#say(isOver ? `Somebody was faster, or it has expired: ${error.message}.` : error.message, true);
+      this.#say(isOver ? `Somebody was faster, or it has expired: ${error.message}.` : "", true);
       if (isOver) this.#queue.done();
+      else sayFailure(this.#said, error);
     }
     this.#busy = false;
     if (this.#isClosed) return;

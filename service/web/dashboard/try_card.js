@@ -5,6 +5,7 @@ import { certaintyInWords } from "./certainty_words.js";
 import { card, h } from "./dom.js";
 import { exampleFor, parseFeatures, parseLabel } from "./features.js";
 import { labelText, plural, signed } from "./format.js";
+import { sayFailure } from "./live.js";
 import { WeightBars } from "./weight_bars.js";
 import { loadWeights, moves } from "./weights.js";
 
@@ -231,7 +232,7 @@ export class TryCard {
     try {
       await work();
     } catch (error) {
-      this.#error.textContent = error.message;
+      sayFailure(this.#error, error);
     }
   }
 }
