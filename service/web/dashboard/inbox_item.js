@@ -68,9 +68,12 @@ export class InboxItem {
 
   /** Whether a key meant something. */
   press(pressed) {
-    const act = this.#isGone ? this.#do("goOn") : this.#actOf(pressed);
-    act?.();
-    return Boolean(act);
+    // Tab, arrows and Shift move about the page, also on one that is gone.
+    const isTyped = pressed.length === 1 || pressed === "Enter";
+    const act = this.#isGone ? isTyped && this.#do("goOn") : this.#actOf(pressed);
+    if (!act) return false;
+    act();
+    return true;
   }
 
   #actOf(pressed) {
