@@ -77,18 +77,76 @@ def test_what_was_never_shown_does_not_count(service: Service, name: str, open_p
     assert service.stats(name)["rounds"]["pending"] == 3
 
 
-def test_what_is_revealed_elsewhere_goes_by_itself(service: Service, name: str, open_page: Open) -> None:
+def test_what_was_skipped_is_gone_back_to_one_by_one(service: Service, name: str, open_page: Open) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    previous = page.get_by_role("button", name="Previous")
+    expect(previous).to_be_hidden()
+    for shown in ("-1", "0.02", "1"):
+        page.keyboard.press("s")
+        expect(features(page)).to_have_text(shown)
+    previous.click()
+    expect(features(page)).to_have_text("0.02")
+    page.keyboard.press("p")
+    expect(features(page)).to_have_text("-1")
+    page.keyboard.press("v")
+    expect(page.locator(".inbox-said")).to_have_text("The one before does not count.")
+    expect(features(page)).to_have_text("0.02")
+    for _ in range(2):
+        page.keyboard.press("s")
+    expect(page.locator(".inbox-none")).to_contain_text("3 predictions were skipped")
+    page.keyboard.press("p")
+    expect(features(page)).to_have_text("1")
+    assert service.stats(name)["corrections"]["voided"] == 1
+
+
+def test_a_key_that_was_meant_for_what_somebody_else_has_labelled_labels_nothing(
+    service: Service, name: str, open_page: Open
+) -> None:
     made_with_four_waiting(service, name)
     page = opened(service, name, open_page)
     expect(features(page)).to_have_text("2")
     service.reveal(f"{name}-3", "ham")
+    gone = page.locator(".inbox-gone")
+    expect(gone).to_be_visible()
+    expect(gone).to_contain_text("Labelled elsewhere, or expired.")
+    expect(features(page)).to_have_text("2")
+    page.keyboard.press("2")
     expect(features(page)).to_have_text("-1")
-    expect(page.locator(".inbox-said")).to_contain_text("revealed elsewhere")
-    for number in range(3):
+    expect(gone).to_be_hidden()
+    service.reveal(f"{name}-2", "ham")
+    expect(gone).to_be_visible()
+    page.get_by_role("button", name="spam").click(force=True)  # it is told to be disabled
+    expect(features(page)).to_have_text("0.02")
+    assert service.stats(name)["rounds"] == {"predicted": 12, "revealed": 10, "pending": 2, "expired": 0}
+    for number in range(2):
         service.reveal(f"{name}-{number}", "ham")
+    expect(gone).to_be_visible()
+    gone.get_by_role("button", name="Next").click()
     expect(page.locator(".inbox-none")).to_contain_text("Nothing waits for a label.")
     service.predict(name, [7.0, 0.0])
     expect(features(page)).to_have_text("7")
+
+
+def test_a_label_half_typed_for_what_is_gone_is_not_that_of_the_next(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, labels=None)
+    service.learn(name, [1.0], "ham")
+    for number in range(2):
+        service.predict(name, [float(number)], id=f"{name}-{number}")
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("1")
+    page.get_by_label("Find a label").fill("spa")
+    service.reveal(f"{name}-1", "ham")
+    expect(page.locator(".inbox-gone")).to_be_visible()
+    page.keyboard.type("m")
+    page.keyboard.press("Enter")
+    expect(features(page)).to_have_text("0")
+    expect(page.get_by_label("Find a label")).to_have_value("")
+    assert service.stats(name)["rounds"]["pending"] == 1
+    assert service.stats(name)["confusion"]["labels"] == ["ham"]
 
 
 def test_two_people_with_the_same_prediction_do_not_collide(
@@ -119,3 +177,45 @@ def test_labels_that_appear_by_themselves_are_typed(service: Service, name: str,
     expect(page.get_by_role("button", name="1 s")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     eventually(lambda: service.stats(name)["confusion"]["labels"] == ["1 s"])
+
+
+def test_of_many_classes_the_served_one_comes_first_and_enter_confirms_it(
+    service: Service, name: str, open_page: Open
+) -> None:
+    labels = [f"label {number:02}" for number in range(60)]
+    service.create(name, labels=labels)
+    service.learn(name, [1.0, 0.0], labels[50])
+    for true in (41, 57, 57):  # what was served was label 50, until it was learned otherwise
+        service.learn(name, [1.0, 0.0], labels[true])
+        service.learn(name, [1.0, 0.0], labels[50])
+        service.learn(name, [1.0, 0.0], labels[50])
+    served = service.predict(name, [1.0, 0.0])["label"]
+    told = service.stats(name)["confusion"]["largest"]
+    likely = [each["true"] for each in told if each["served"] == served and each["true"] != served]
+    page = opened(service, name, open_page)
+    buttons = page.get_by_role("group", name="True label").locator("button[title]")
+    expect(buttons).to_have_count(24)
+    expect(buttons.first).to_have_text(f"{served}Enter1")
+    assert served not in labels[:24]
+    assert likely
+    expect(buttons.nth(1)).to_have_text(f"{likely[0]}2")
+    page.keyboard.press("Enter")
+    expect(page.locator(".inbox-said")).to_have_text(f"{served}: as it was served. 1 label by you.")
+
+
+def test_of_few_classes_each_keeps_its_key_whichever_was_served(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    buttons = page.get_by_role("group", name="True label").get_by_role("button")
+    expect(page.locator(".inbox-served")).to_contain_text("The model said spam")
+    expect(buttons).to_have_text(["spamEnter2", "ham1"])
+    page.keyboard.press("Enter")
+    expect(page.locator(".inbox-served")).to_contain_text("The model said ham")
+    expect(buttons).to_have_text(["hamEnter1", "spam2"])
+    page.get_by_role("button", name="spam").click()
+    expect(features(page)).to_have_text("0.02")
+    served = page.locator(".inbox-served strong").inner_text()
+    page.keyboard.press("Enter")  # not the label that was clicked before
+    expect(page.locator(".inbox-said")).to_have_text(f"{served}: as it was served. 3 labels by you.")

@@ -4,7 +4,12 @@ export const NOTHING = "–";
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat("en-GB", {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZoneName: "short",
+});
 const zoned = new Intl.DateTimeFormat("en-GB", {
   day: "numeric",
   month: "short",
@@ -110,6 +115,7 @@ export function ago(time, now = Date.now()) {
   return `${Math.floor(seconds / size)} ${unit} ago`;
 }
 
+/** With the zone: 14:05:09 UTC. */
 export function clockTime(time) {
   return clock.format(new Date(time));
 }

@@ -6,7 +6,7 @@ import { Feed } from "./feed.js";
 import { labelText, plural } from "./format.js";
 import { InboxItem } from "./inbox_item.js";
 import { InboxQueue } from "./inbox_queue.js";
-import { showState } from "./live.js";
+import { sayFailure, showState } from "./live.js";
 import { notice, refusal } from "./notice.js";
 import { Throttle } from "./timing.js";
 
@@ -27,7 +27,7 @@ class Inbox {
   #main;
   #name;
   #queue;
-  #labels = [];
+  #confusion = { labels: [] };
   #isOpenSet = false;
   #revealed = 0;
   #busy = false;
@@ -41,6 +41,8 @@ class Inbox {
     reveal: (label) => this.#reveal(label),
     skip: () => this.#skip(),
     drop: () => this.#drop(),
+    goOn: () => this.#goOn(),
+    back: () => this.#back(),
   });
   #order = h(
     "select",
@@ -49,8 +51,11 @@ class Inbox {
   );
   #press = (event) => {
     const isTyping = event.target.closest?.("input, textarea, select, dialog");
+    // A button that has the focus takes these two itself.
+    if (["Enter", " "].includes(event.key) && event.target.closest?.("a, button")) return;
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (this.#queue.current && this.#item.press(event.key)) event.preventDefault();
+    const isPressed = this.#queue.current ? this.#item.press(event.key) : this.#pressOfNone(event.key);
+    if (isPressed) event.preventDefault();
   };
 
   constructor(main, name, order) {
@@ -95,7 +100,7 @@ class Inbox {
   }
 
   #take({ confusion, rounds }) {
-    this.#labels = confusion.labels;
+    this.#confusion = confusion;
     const waits = plural(rounds.pending, "prediction waits", "predictions wait");
     setText(this.#count, `${waits} for a label.`);
   }
@@ -112,9 +117,12 @@ class Inbox {
       if (this.#isClosed || asked !== this.#queue) return;
       this.#isOpenSet = model.settings.labels === null;
       this.#take(stats);
-      const gone = asked.refill(page);
-      if (gone && !this.#busy) this.#say("The one before was revealed elsewhere, or has expired.");
-      this.#show();
+      // What is being revealed by this page is not gone by what others do.
+      if (this.#busy) this.#read.ask();
+      else {
+        asked.refill(page);
+        this.#show();
+      }
     } catch (error) {
       if (error.status === 404) this.#gone();
       else if (error.status && !this.#isClosed) this.#refused(error);
@@ -125,7 +133,7 @@ class Inbox {
   #show() {
     const current = this.#queue.current;
     if (current) {
-      this.#item.show(current, this.#labels, this.#isOpenSet);
+      this.#item.show(current, this.#confusion, this.#isOpenSet, this.#queue);
       if (!this.#item.element.isConnected) this.#place.replaceChildren(this.#item.element);
     } else this.#place.replaceChildren(this.#nothing());
   }
@@ -153,7 +161,32 @@ class Inbox {
     this.#load();
   }
 
+  /** Where nothing is shown, the one that was skipped last can be gone back to. */
+  #pressOfNone(pressed) {
+    if (pressed.toLowerCase() !== "p" || !this.#queue.skipped) return false;
+    this.#back();
+    return true;
+  }
+
+  /** To the one that was skipped last. */
+  #back() {
+    if (this.#busy) return;
+    this.#queue.back();
+    this.#say("");
+    this.#show();
+    this.#read.ask(); // it may have been labelled meanwhile
+  }
+
+  /** From one that somebody else has labelled to the next. */
+  #goOn() {
+    this.#queue.done();
+    this.#say("");
+    this.#show();
+    this.#read.ask();
+  }
+
   #skip() {
+    if (this.#busy) return;
     this.#queue.skip();
     this.#say("");
     this.#show();
@@ -187,8 +220,9 @@ class Inbox {
       this.#queue.done();
     } catch (error) {
       const isOver = [404, 409, 410].includes(error.status);
-      this.#say(isOver ? `Somebody was faster, or it has expired: ${error.message}.` : error.message, true);
+      this.#say(isOver ? `Somebody was faster, or it has expired: ${error.message}.` : "", true);
       if (isOver) this.#queue.done();
+      else sayFailure(this.#said, error);
     }
     this.#busy = false;
     if (this.#isClosed) return;

@@ -1,11 +1,11 @@
-// One prediction of the inbox: its features, what was served, and a button for each label.
+// One prediction of the inbox: its features, what was served, and buttons for labels, the served one first.
 
 import { h, setText } from "./dom.js";
 import { parseLabel } from "./features.js";
 import { ago, count, dateTime, featureText, labelText, percent, real, signed } from "./format.js";
+import { offeredLabels } from "./label_order.js";
 import { mayNow } from "./role.js";
 
-const KEYS = 9;
 const BUTTONS_MAX = 24;
 const FEATURES_MAX = 60;
 const NAMED_MAX = 1000;
@@ -14,26 +14,38 @@ export class InboxItem {
   #does;
   #shown = null;
   #shape = null;
-  #labels = [];
+  #isGone = false;
+  #offered = [];
+  #servedLabel = null;
   #served = h("p", { class: "inbox-served" });
   #when = h("p", { class: "help" });
   #features = h("dl", { class: "inbox-features", tabindex: "0", "aria-label": "Features" });
   #more = h("p", { class: "help" });
+  #gone = h(
+    "p",
+    { class: "inbox-gone", role: "status", hidden: true },
+    h("span", {}, "Labelled elsewhere, or expired. Any key goes on. "),
+    h("button", { type: "button", class: "primary", onclick: () => this.#does.goOn() }, "Next"),
+  );
   #buttons = h("div", { class: "reveals", role: "group", "aria-label": "True label", "data-needs": "write" });
+  #back;
   element;
 
-  /** `does` has `reveal(label)`, `skip()` and `drop()`. */
+  /** `does` has `reveal(label)`, `skip()`, `back()` and `drop()`, for one that waits; and `goOn()`, from one that is gone. */
   constructor(does) {
     this.#does = does;
-    const skip = h("button", { type: "button", class: "quiet", onclick: () => does.skip() }, "Skip ", key("S"));
+    const skip = h("button", { type: "button", class: "quiet", onclick: this.#do("skip") }, "Skip ", key("S"));
+    this.#back = h("button", { type: "button", class: "quiet", onclick: this.#do("back") }, "Previous ", key("P"));
     const drop = h(
       "button",
-      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody", onclick: () => does.drop() },
-      "Does not count",
+      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody", onclick: this.#do("drop") },
+      "Does not count ",
+      key("V"),
     );
     this.element = h(
       "section",
       { class: "card inbox-item", "aria-label": "A prediction that waits" },
+      this.#gone,
       this.#served,
       this.#when,
       this.#features,
@@ -41,24 +53,47 @@ export class InboxItem {
       h("p", { class: "ask", "data-needs": "write" }, "What was it really?"),
       h("p", { class: "help", "data-lacks": "write" }, "The key that you use may look at what waits, but not reveal labels."),
       this.#buttons,
-      h("div", { class: "actions" }, skip, drop),
+      h("div", { class: "actions" }, skip, this.#back, drop),
     );
+  }
+
+  /** What a button or a key does. Whatever it is, it was meant for the one that is shown: if that is gone, all of them
+   *  only go on to the next, which nobody has read yet. */
+  #do(what, ...values) {
+    return () => {
+      if (this.#isGone) this.#does.goOn();
+      else this.#does[what](...values);
+    };
   }
 
   /** Whether a key meant something. */
   press(pressed) {
-    if (pressed.toLowerCase() === "s") {
-      this.#does.skip();
-      return true;
-    }
-    const label = mayNow("write") && /^[1-9]$/.test(pressed) ? this.#labels[Number(pressed) - 1] : undefined;
-    if (label === undefined) return false;
-    this.#does.reveal(label);
+    // Tab, arrows and Shift move about the page, also on one that is gone.
+    const isTyped = pressed.length === 1 || pressed === "Enter";
+    const act = this.#isGone ? isTyped && this.#do("goOn") : this.#actOf(pressed);
+    if (!act) return false;
+    act();
     return true;
   }
 
-  show(prediction, labels, isOpenSet) {
-    this.#build(labels, isOpenSet);
+  #actOf(pressed) {
+    if (pressed.toLowerCase() === "s") return this.#do("skip");
+    if (pressed.toLowerCase() === "p") return this.#back.hidden ? null : this.#do("back");
+    if (!mayNow("write")) return null;
+    if (pressed.toLowerCase() === "v") return this.#do("drop");
+    if (pressed === "Enter") return this.#servedLabel === null ? null : this.#do("reveal", this.#servedLabel);
+    const found = this.#offered.find((each) => each.key === pressed);
+    return found ? this.#do("reveal", found.label) : null;
+  }
+
+  /** `isGone`: it waits no longer, and stays only so that nothing unread takes its place. `skipped`: how many were. */
+  show(prediction, confusion, isOpenSet, { isGone, skipped }) {
+    this.#build(prediction, confusion, isOpenSet);
+    this.#isGone = isGone;
+    this.#gone.hidden = !isGone;
+    this.#back.hidden = !skipped;
+    this.element.classList.toggle("gone", isGone);
+    this.#buttons.setAttribute("aria-disabled", String(isGone));
     const { at, probability, score, ask } = prediction;
     const asked = ask ? "Its label is asked for. " : "";
     setText(this.#when, `${asked}Served ${ago(at)}.`);
@@ -88,22 +123,35 @@ export class InboxItem {
     setText(this.#more, more > 0 ? `and ${count(more)} more` : "");
   }
 
-  /** The buttons stay while the labels do: one that is replaced loses clicks and focus. */
-  #build(labels, isOpenSet) {
-    const shape = JSON.stringify([labels, isOpenSet]);
+  /** The buttons stay while the prediction and the labels do: one that is replaced loses clicks and focus. */
+  #build({ prediction_id: id, served }, confusion, isOpenSet) {
+    const { labels } = confusion;
+    const shape = JSON.stringify([id, labels, isOpenSet]);
     if (shape === this.#shape) return;
     this.#shape = shape;
-    this.#labels = labels.slice(0, BUTTONS_MAX);
-    const buttons = this.#labels.map((label, at) =>
-      h(
-        "button",
-        { type: "button", title: String(label), onclick: () => this.#does.reveal(label) },
-        h("span", { class: "label" }, labelText(label)),
-        at < KEYS ? key(String(at + 1)) : null,
-      ),
-    );
+    this.#servedLabel = served;
+    this.#offered = offeredLabels(confusion, served).slice(0, BUTTONS_MAX);
+    // Where a click has left the focus, Enter would repeat that label instead of confirming the next one.
+    const focused = this.#buttons.querySelector(":focus-visible");
+    const halfTyped = id === this.#shown ? this.#buttons.querySelector("input")?.value : "";
+    const buttons = this.#offered.map((each) => this.#button(each, each.label === served));
     const needsTyping = isOpenSet || labels.length > BUTTONS_MAX;
     this.#buttons.replaceChildren(...buttons, ...(needsTyping ? [this.#typed(labels)] : []));
+    const input = this.#buttons.querySelector("input");
+    if (input && halfTyped) input.value = halfTyped;
+    // Who goes by Tab, or types, goes on where they were.
+    if (focused?.matches("input, [type=submit]")) input?.focus({ preventScroll: true });
+    else if (focused) buttons.find(({ title }) => title === focused.title)?.focus({ preventScroll: true });
+  }
+
+  #button({ label, key: name }, isServed) {
+    return h(
+      "button",
+      { type: "button", title: String(label), onclick: this.#do("reveal", label) },
+      h("span", { class: "label" }, labelText(label)),
+      isServed ? key("Enter") : null,
+      name ? key(name) : null,
+    );
   }
 
   #typed(labels) {
@@ -124,7 +172,7 @@ export class InboxItem {
     const send = (event) => {
       event.preventDefault();
       if (!input.value.trim()) return;
-      this.#does.reveal(parseLabel(input.value, labels));
+      this.#do("reveal", parseLabel(input.value, labels))();
       input.value = "";
     };
     const button = h("button", { type: "submit" }, "Reveal");

@@ -1,5 +1,6 @@
 // The light in the header: whether what is shown is so now; and below it, in words, that the service is away.
 
+import { Away } from "./api.js";
 import { h, setText } from "./dom.js";
 import { clockTime, dateTime } from "./format.js";
 
@@ -10,11 +11,24 @@ const away = h("p", { class: "away", hidden: true }, words, " ", countdown);
 document.querySelector(".bar").after(away);
 
 let fresh = null;
+const waiting = new Map(); // element → the words in it that are so only while the service is away
+
+/** Say in `element` why something failed. That nobody answered is taken back when the service is there again. */
+export function sayFailure(element, error) {
+  setText(element, error.message);
+  if (error instanceof Away) waiting.set(element, error.message);
+}
+
+function takeBack() {
+  for (const [element, text] of waiting) if (element.textContent === text) setText(element, "");
+  waiting.clear();
+}
 
 /** `seconds` until the service is asked again, if it is away. */
 export function showState(state, seconds = null) {
   if (light.dataset.state === "live" && state !== "live") fresh = Date.now();
   light.dataset.state = state;
+  if (state === "live") takeBack();
   setText(light, inShort(state));
   // A page that has only just been opened says so when its first try has failed.
   const isAway = state !== "live" && (state !== "connecting" || seconds !== null);

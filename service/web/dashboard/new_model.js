@@ -3,10 +3,11 @@
 import { getJson, postJson } from "./api.js";
 import { h, setText } from "./dom.js";
 import { parseLabel } from "./features.js";
+import { Feed } from "./feed.js";
+import { sayFailure, showState } from "./live.js";
 import { catalogueOf, parameterField } from "./new_model_fields.js";
 import { refusal } from "./notice.js";
 import { loadRole } from "./role.js";
-import { showState } from "./live.js";
 
 /** Show the form in `main`. */
 export function openNewModel(main) {
@@ -18,6 +19,7 @@ export function openNewModel(main) {
 class NewModel {
   #main;
   #isClosed = false;
+  #isLoaded = false;
   #catalogue = null;
   #fields = [];
   #name = h("input", { id: "new-name", type: "text", required: true, maxlength: "128", autocomplete: "off", spellcheck: "false" });
@@ -28,38 +30,56 @@ class NewModel {
   #labels = h("input", { id: "new-labels", type: "text", placeholder: "-1, 1", autocomplete: "off", spellcheck: "false" });
   #open = h("input", { id: "new-open", type: "checkbox", onchange: () => (this.#labels.disabled = this.#open.checked) });
   #error = h("p", { class: "error", role: "alert" });
+  #head = h(
+    "div",
+    { class: "page-head" },
+    h("p", { class: "crumb" }, h("a", { href: "#/" }, "All models")),
+    h("h1", { tabindex: "-1" }, "New model"),
+  );
+  // Of no model at all: it tells whether the service is there.
+  #feed = new Feed(
+    `feed?${new URLSearchParams({ models: "" })}`,
+    () => {},
+    (state, seconds) => this.#stateIs(state, seconds),
+  );
 
   constructor(main) {
     this.#main = main;
   }
 
-  async open() {
-    const head = h(
-      "div",
-      { class: "page-head" },
-      h("p", { class: "crumb" }, h("a", { href: "#/" }, "All models")),
-      h("h1", { tabindex: "-1" }, "New model"),
-    );
-    this.#main.replaceChildren(h("div", { class: "new-model" }, head));
+  open() {
+    this.#main.replaceChildren(h("div", { class: "new-model" }, this.#head));
+    this.#feed.start();
+    this.#load();
+  }
+
+  async #load() {
     try {
       const [role, document] = await Promise.all([loadRole(), getJson("openapi.json")]);
-      if (this.#isClosed) return;
-      showState("live");
+      if (this.#isClosed || this.#isLoaded) return;
+      this.#isLoaded = true;
       if (!role.may("admin")) {
-        head.after(h("p", {}, "The key that you use may not make models."));
+        this.#head.after(h("p", {}, "The key that you use may not make models."));
         return;
       }
       this.#catalogue = catalogueOf(document);
       this.#name.value = role.prefix;
-      head.after(this.#form());
+      this.#head.after(this.#form());
       this.#name.focus({ preventScroll: true });
     } catch (error) {
-      if (!this.#isClosed) this.#main.replaceChildren(refusal(error));
+      // While the service is away, the line below the header says so; it is asked again on its return.
+      if (error.status && !this.#isClosed) this.#main.replaceChildren(refusal(error));
     }
+  }
+
+  #stateIs(state, seconds) {
+    showState(state, seconds);
+    if (state === "live" && !this.#isLoaded) this.#load();
   }
 
   close() {
     this.#isClosed = true;
+    this.#feed.stop();
   }
 
   #form() {
@@ -108,7 +128,7 @@ class NewModel {
       const made = await postJson("models", body);
       location.hash = `#/models/${encodeURIComponent(made.model)}`;
     } catch (error) {
-      setText(this.#error, error.message);
+      sayFailure(this.#error, error);
     }
   }
 }

@@ -5,6 +5,7 @@ import { certaintyInWords } from "./certainty_words.js";
 import { card, h } from "./dom.js";
 import { exampleFor, parseFeatures, parseLabel } from "./features.js";
 import { labelText, plural, signed } from "./format.js";
+import { sayFailure } from "./live.js";
 import { WeightBars } from "./weight_bars.js";
 import { loadWeights, moves } from "./weights.js";
 
@@ -29,6 +30,7 @@ export class TryCard {
     "aria-describedby": "features-help",
     placeholder: "1.0, 2.5",
     onkeydown: (event) => this.#press(event),
+    oninput: () => this.#clear(),
   });
   #example = h(
     "button",
@@ -77,14 +79,23 @@ export class TryCard {
   #fillIn() {
     const weights = this.#weights.current?.classes[0]?.weights ?? [];
     if (this.#settings.value) this.#features.value = exampleFor(this.#settings.value, weights);
+    this.#clear();
     this.#features.focus();
+  }
+
+  /** An answer is about the features in the field: once these are others, nothing may be taught by it. */
+  #clear() {
+    this.#error.textContent = "";
+    this.#answer.replaceChildren();
   }
 
   async #predict(event) {
     event.preventDefault();
+    const asked = this.#features.value;
     await this.#attempt(async () => {
-      const features = parseFeatures(this.#features.value);
+      const features = parseFeatures(asked);
       const made = await postJson("predict", { model: this.#name, features, explain: TERMS, dry: true });
+      if (asked !== this.#features.value) return; // edited while the answer was on its way
       this.#answer.replaceChildren(
         h(
           "p",
@@ -98,6 +109,7 @@ export class TryCard {
         this.#teaching(features),
       );
     });
+    if (this.#error.textContent) this.#answer.replaceChildren();
   }
 
   /** Nothing is learned before the person asks for it. */
@@ -220,7 +232,7 @@ export class TryCard {
     try {
       await work();
     } catch (error) {
-      this.#error.textContent = error.message;
+      sayFailure(this.#error, error);
     }
   }
 }
