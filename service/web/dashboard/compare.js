@@ -3,8 +3,9 @@
 
 import { Chart, Legend } from "./chart.js";
 import { MOST, compareAddress, entrantOf, offersFor, readEntrants } from "./compare_entrants.js";
-import { differing, figuresOf, wordsOnLines } from "./compare_figures.js";
-import { EMPTY_ROUNDS, topOf, trailingRate, windowOf } from "./curve.js";
+import { differing, figuresOf } from "./compare_figures.js";
+import { linesOf, wordsOnLines } from "./compare_lines.js";
+import { EMPTY_ROUNDS, topOf } from "./curve.js";
 import { card, h, longName, setText, table } from "./dom.js";
 import { count, percent, percentTick, shortCount } from "./format.js";
 import { Feed } from "./feed.js";
@@ -14,7 +15,6 @@ import { Throttle } from "./timing.js";
 
 const EVERY_MS = 2000;
 const OFFERED = 20;
-const NO_CURVE = { rounds: [0], mistakes: [0], since: 0 };
 const NAME_CHARS_MAX = 257; // of a model, a slash, and of a challenger
 
 /** Show models beside each other in `main`; the address names them. */
@@ -180,14 +180,7 @@ class Compare {
   }
 
   #draw() {
-    const curves = this.#shown.map(({ curve }) => curve ?? NO_CURVE);
-    const rounds = Math.max(0, ...curves.map((curve) => curve.since + curve.rounds.at(-1)));
-    const window = windowOf(rounds);
-    const series = this.#shown.map(({ text }, i) => ({
-      name: text,
-      kind: `expert-${i}`,
-      points: trailingRate(curves[i], window).map(([round, rate]) => [curves[i].since + round, rate]),
-    }));
+    const { series, rounds, window } = linesOf(this.#shown);
     const yMax = topOf(
       series.map(({ points }) => points),
       rounds,
