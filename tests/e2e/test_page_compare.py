@@ -164,7 +164,9 @@ def test_after_a_promotion_each_column_says_whose_rounds_it_is_about(
     assert rates[0] != rates[1], "what was served is not what the champion would have"
 
     # Up to the promotion the original is what was served, then the challenger: all lines are seen.
-    expect(page.locator(".compare .words")).to_contain_text("Where lines are the same, the upper one is dashed.")
+    expect(page.locator(".compare .words")).to_contain_text(
+        "Where lines are the same, the upper one is dashed."
+    )
     dashes = [
         page.locator(f".series.expert-{at} .line").evaluate("(e) => getComputedStyle(e).strokeDasharray")
         for at in range(3)
@@ -187,6 +189,32 @@ def test_a_model_with_few_rounds_has_a_line_beside_one_with_many(
     expect(page.locator(".compare .words")).to_contain_text(
         f"The error of {few} is over 50 rounds, that of others over 500."
     )
+
+
+def test_long_settings_wrap_and_what_goes_on_at_an_edge_fades_there(
+    service: Service, name: str, open_page: Open
+) -> None:
+    names = [f"{name}-{at}" for at in range(8)]
+    for at, model in enumerate(names):
+        labels = [f"class-number-{at}-{each}" for each in range(10)]
+        service.create(model, labels=labels, learner={"algorithm": "perceptron", "eta0": 100_000 + at})
+        service.learn(model, [1.0], labels[0])
+    page = open_page(service, f"#/compare?models={','.join(names)}", width=1440)
+    differs = page.get_by_role("table", name="Settings that differ")
+    expect(differs.get_by_role("row", name="learner.eta0").locator("td")).to_have_text(
+        [f"{100_000 + at:,}" for at in range(8)]
+    )
+    areas = page.locator(".compare .scroll")
+    beyond = "(all) => all.map((e) => e.scrollWidth - e.clientWidth)"
+    assert areas.evaluate_all(beyond) == [0, 0], "eight fit beside each other"
+    expect(page.locator(".compare .scroll.more-right")).to_have_count(0)
+
+    page.set_viewport_size({"width": 375, "height": 900})
+    expect(page.locator(".compare .scroll.more-right")).to_have_count(2)
+    assert areas.first.evaluate("(e) => getComputedStyle(e).maskImage") != "none"
+    areas.first.evaluate("(e) => e.scrollTo(e.scrollWidth, 0)")
+    expect(page.locator(".compare .scroll.more-left:not(.more-right)")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
 
 
 def ends(page: Any, at: int) -> tuple[float, float]:

@@ -64,5 +64,10 @@ export function differing(settings) {
 function flat(value, name = "") {
   if (value !== null && typeof value === "object" && !Array.isArray(value))
     return Object.entries(value).flatMap(([key, each]) => flat(each, name ? `${name}.${key}` : key));
-  return [[name.replaceAll("_", " "), Array.isArray(value) ? value.map(labelText).join(", ") : labelText(value)]];
+  return [[name.replaceAll("_", " "), valueText(value)]];
+}
+
+function valueText(value) {
+  if (Array.isArray(value)) return value.map(labelText).join(", ");
+  return Number.isInteger(value) && value >= 0 ? count(value) : labelText(value);
 }

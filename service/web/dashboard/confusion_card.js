@@ -2,6 +2,7 @@
 
 import { card, h, setText, table } from "./dom.js";
 import { count, labelText, percent } from "./format.js";
+import { scrollArea } from "./scroll_area.js";
 import { shortLabels } from "./short_labels.js";
 
 const CLASSES_MAX = 50;
@@ -11,8 +12,8 @@ const HEAD_LETTERS_MAX = 16;
 const NAME_LETTERS_MAX = 24;
 
 export class ConfusionCard {
-  #matrix = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "What was served for what" });
-  #classes = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Figures of each class" });
+  #matrix = scrollArea("What was served for what", "");
+  #classes = scrollArea("Figures of each class", "");
   #shape = null;
   #order = [];
   #names = null;
@@ -20,7 +21,7 @@ export class ConfusionCard {
   #rows = [];
   #shown = CLASSES_MAX;
   #stats = null;
-  element = card("Confusion", "wide", h("div", { class: "confusion" }, this.#matrix, this.#classes));
+  element = card("Confusion", "wide", h("div", { class: "confusion" }, this.#matrix.element, this.#classes.element));
 
   show(stats) {
     this.#stats = stats;
@@ -43,7 +44,8 @@ export class ConfusionCard {
   #build({ labels, matrix }, classes) {
     this.element.classList.toggle("many", matrix !== null && labels.length > MANY);
     this.#names = shortLabels(labels.map(labelText), NAME_LETTERS_MAX);
-    this.#matrix.replaceChildren(...(matrix ? [this.#heatMap(this.#order.map((at) => labels[at]))] : []));
+    this.#matrix.element.hidden = !labels.length;
+    this.#matrix.fill(...(matrix ? [this.#heatMap(this.#order.map((at) => labels[at]))] : []));
     this.#rows = this.#order
       .slice(0, this.#shown)
       .map(() => Array.from({ length: 4 }, () => h("td", { class: "number" })));
@@ -56,7 +58,7 @@ export class ConfusionCard {
       classes.length > SEVERAL
         ? "Precision, recall and F1 of each class, the worst first"
         : "Precision, recall and F1 of each class";
-    this.#classes.replaceChildren(
+    this.#classes.fill(
       table(caption, ["Class", "#Support", "#Precision", "#Recall", "#F1"], body),
       ...(classes.length > this.#rows.length ? [this.#more(classes.length)] : []),
     );
@@ -108,7 +110,7 @@ export class ConfusionCard {
         h("td", { class: "number" }, count(times)),
       ),
     );
-    this.#matrix.replaceChildren(
+    this.#matrix.fill(
       table("The commonest mistakes", ["True", "Served", "#Times"], h("tbody", {}, rows)),
     );
   }
