@@ -196,7 +196,7 @@ def test_long_settings_wrap_and_what_goes_on_at_an_edge_fades_there(
 ) -> None:
     names = [f"{name}-{at}" for at in range(8)]
     for at, model in enumerate(names):
-        labels = [f"class-number-{at}-{each}" for each in range(10)]
+        labels = [f"class-number-{at}-{each}" for each in range(60 if at == 7 else 10)]
         service.create(model, labels=labels, learner={"algorithm": "perceptron", "eta0": 100_000 + at})
         service.learn(model, [1.0], labels[0])
     page = open_page(service, f"#/compare?models={','.join(names)}", width=1440)
@@ -204,6 +204,8 @@ def test_long_settings_wrap_and_what_goes_on_at_an_edge_fades_there(
     expect(differs.get_by_role("row", name="learner.eta0").locator("td")).to_have_text(
         [f"{100_000 + at:,}" for at in range(8)]
     )
+    many = differs.get_by_role("row", name="labels").locator("td").last
+    assert "class-number-7-59" in many.get_attribute("title") and many.inner_text().endswith("…")
     areas = page.locator(".compare .scroll")
     beyond = "(all) => all.map((e) => e.scrollWidth - e.clientWidth)"
     assert areas.evaluate_all(beyond) == [0, 0], "eight fit beside each other"

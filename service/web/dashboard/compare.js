@@ -18,6 +18,7 @@ import { Throttle } from "./timing.js";
 const EVERY_MS = 2000;
 const OFFERED = 20;
 const HEAD_LETTERS_MAX = 40;
+const CELL_LETTERS_MAX = 200;
 const NAME_CHARS_MAX = 257; // of a model, a slash, and of a challenger
 
 /** Show models beside each other in `main`; the address names them. */
@@ -218,7 +219,13 @@ function rows(lines) {
     "tbody",
     {},
     lines.map(([name, ...texts]) =>
-      h("tr", {}, h("th", { scope: "row" }, name), texts.map((text) => h("td", { class: "number" }, text))),
+      h("tr", {}, h("th", { scope: "row" }, name), texts.map(cell)),
     ),
   );
+}
+
+/** Of a long list of labels the beginning is shown, lest it take up the whole page; its title is all of it. */
+function cell(text) {
+  if (text.length <= CELL_LETTERS_MAX) return h("td", { class: "number" }, text);
+  return h("td", { class: "number", title: text }, `${text.slice(0, CELL_LETTERS_MAX)}…`);
 }
