@@ -39,7 +39,7 @@ def percent(ratio: float | None) -> str:
     """As the page writes it: JavaScript rounds halves up, Python to even."""
     if ratio is None:
         return "–"
-    return f"{Decimal(100 * ratio).quantize(Decimal('0.01'), ROUND_HALF_UP)}%"
+    return f"{Decimal(100 * ratio).quantize(Decimal('0.01'), ROUND_HALF_UP)}%".replace("-", "−")
 
 
 def state(page: Any) -> Any:

@@ -49,6 +49,20 @@ def test_the_card_compares_challengers_with_the_champion_and_promotes_one(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
 
 
+def test_a_difference_below_zero_has_a_minus_and_no_confidence_is_said_in_words(
+    service: Service, name: str, open_page: Open
+) -> None:
+    stats = learn(service, name, 200, learner={"algorithm": "arow"}, challengers={"plain": {}})["challengers"]
+    plain = stats["line"][0]
+    assert plain["difference_interval"]["low"] < 0 and plain["confidence"] == 0
+    page = open_page(service, f"#/models/{name}", width=375)
+    cells = card(page, CHALLENGERS).locator("tbody tr").nth(1).locator("td")
+    expect(cells.nth(3)).to_contain_text(f"({percent(plain['difference_interval']['low'])} to ")
+    expect(cells.nth(3)).to_contain_text("(−")
+    expect(cells.nth(6)).to_have_text("none yet")
+    expect(card(page, CHALLENGERS).locator(".scroll")).to_have_class("scroll more-right")
+
+
 def test_models_without_challengers_have_no_such_card(service: Service, name: str, open_page: Open) -> None:
     learn(service, name, 20)
     page = open_page(service, f"#/models/{name}")

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ def test_the_chart_goes_over_time_too_with_marks_where_things_happened(
     job = service.post(f"/models/{name}/fit", {"examples": examples})["id"]
     eventually(lambda: service.get(f"/jobs/{job}")["state"] == "done")
     page = open_page(service, f"#/models/{name}", timezone_id="Asia/Tokyo")
-    shown = card(page, "Error over rounds")
+    shown = card(page, "Error over")  # rounds, or time
     chart, marks = shown.locator(".chart"), shown.locator(".mark title")
     rounds = service.stats(name)["rounds"]["revealed"]
     expect(marks).to_have_text([f"fit, {rounds:,}", "reset, 0"])
@@ -157,6 +158,29 @@ def test_the_chart_goes_over_time_too_with_marks_where_things_happened(
     shown.get_by_role("button", name="Rounds").press("Enter")
     expect(marks).to_have_text([f"fit, {rounds:,}", "reset, 0"])
     assert asked(page) == {}
+
+
+def test_over_time_no_line_is_drawn_where_no_rounds_came(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name)
+    for burst in range(3):
+        for number in range(80):
+            service.learn(name, [1.0, float(number % 5 - 2)], 1 if number % 3 else -1)
+        until = time.monotonic() + (1 if burst < 2 else 0)  # a silence between two bursts
+        while time.monotonic() < until:
+            service.get("/livez")
+    page = open_page(service, f"#/models/{name}")
+    line = page.locator(".series.recent .line")
+    expect(line).to_have_attribute("d", re.compile("^M[^M]+$"))
+    page.get_by_role("button", name="Time").click()
+    expect(page.get_by_role("heading", name="Error over time")).to_be_visible()
+    # Three parts, or more where the machine stood still.
+    expect(line).to_have_attribute("d", re.compile("^(M[^M]+){3,}$"))
+    for other in (".series.cumulative .line", ".series.band .area", ".series.recent .area"):
+        expect(page.locator(other)).to_have_attribute("d", re.compile("^(M[^M]+){3,}$"))
+    page.get_by_role("button", name="Rounds").click()
+    expect(page.get_by_role("heading", name="Error over rounds")).to_be_visible()
 
 
 def test_a_fit_by_a_version_that_noted_no_round_is_said_to_have_no_mark_over_rounds(

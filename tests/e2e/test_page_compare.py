@@ -136,6 +136,89 @@ def test_a_challenger_s_line_begins_where_it_entered_and_stays_its_own_when_it_i
     assert first == demoted[0] > 0.8 * last and last == demoted[1]
 
 
+def test_after_a_promotion_each_column_says_whose_rounds_it_is_about(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, challengers={"arow": {"learner": {"algorithm": "arow"}}})
+    lines = [{"features": [float(i % 7 - 3), 1.0], "label": 1 if i % 11 > 4 else -1} for i in range(300)]
+    service.stream(lines, model=name)
+    service.post(f"/models/{name}/promote", {"challenger": "arow"})
+    service.stream(lines[:100], model=name)
+    page = open_page(service, f"#/models/{name}")
+    card(page, "Challengers").get_by_role("link", name="Compare them").click()
+    names = [name, f"{name}/arow", f"{name}/original"]
+    expect(page.locator(".compare-names a")).to_have_text(names)
+    figures = page.get_by_role("table", name="Statistics of each")
+
+    def cells(row: str) -> Any:
+        return figures.get_by_role("row", name=row, exact=False).first.locator("td")
+
+    served, serving = "what was served, by arow since round 300", "this learner, serving since round 300"
+    expect(cells("About")).to_have_text([served, serving, "this learner, beside arow"])
+    expect(cells("Algorithm")).to_have_text(["arow since round 300", "arow", "perceptron"])
+    expect(cells("Beside its champion for")).to_have_text(["–", "–", "100 rounds"])
+    stats = service.stats(name)
+    arow, original = stats["challengers"]["champion"], stats["challengers"]["line"][0]
+    rates = [percent(each["error_rate"]) for each in (stats, arow, original)]
+    expect(cells("Error rate")).to_have_text(rates)
+    assert rates[0] != rates[1], "what was served is not what the champion would have"
+
+    # Up to the promotion the original is what was served, then the challenger: all lines are seen.
+    expect(page.locator(".compare .words")).to_contain_text(
+        "Where lines are the same, the upper one is dashed."
+    )
+    dashes = [
+        page.locator(f".series.expert-{at} .line").evaluate("(e) => getComputedStyle(e).strokeDasharray")
+        for at in range(3)
+    ]
+    assert dashes[0] == "none" and "none" not in dashes[1:]
+    page.get_by_role("button", name=f"Leave out {name}/arow").click()
+    page.get_by_label("Add a model or model/challenger").fill(f"{name}/")
+    expect(page.locator(f'#compare-offers option[value="{name}/arow"]')).to_be_attached()
+
+
+def test_a_model_with_few_rounds_has_a_line_beside_one_with_many(
+    service: Service, name: str, open_page: Open
+) -> None:
+    few = f"{name}-few"
+    lines = [{"features": [float(i % 7 - 3), 1.0], "label": 1 if i % 11 > 4 else -1} for i in range(11_000)]
+    service.stream(lines, model=name)
+    service.stream(lines[:302], model=few)
+    page = open_page(service, f"#/compare?models={name},{few}")
+    expect(page.locator(".legend li")).to_have_text([name, few])
+    expect(page.locator(".compare .words")).to_contain_text(
+        f"The error of {few} is over 50 rounds, that of others over 500."
+    )
+
+
+def test_long_settings_wrap_and_what_goes_on_at_an_edge_fades_there(
+    service: Service, name: str, open_page: Open
+) -> None:
+    names = [f"{name}-{at}" for at in range(8)]
+    for at, model in enumerate(names):
+        labels = [f"class-number-{at}-{each}" for each in range(60 if at == 7 else 10)]
+        service.create(model, labels=labels, learner={"algorithm": "perceptron", "eta0": 100_000 + at})
+        service.learn(model, [1.0], labels[0])
+    page = open_page(service, f"#/compare?models={','.join(names)}", width=1440)
+    differs = page.get_by_role("table", name="Settings that differ")
+    expect(differs.get_by_role("row", name="learner.eta0").locator("td")).to_have_text(
+        [f"{100_000 + at:,}" for at in range(8)]
+    )
+    many = differs.get_by_role("row", name="labels").locator("td").last
+    assert "class-number-7-59" in many.get_attribute("title") and many.inner_text().endswith("…")
+    areas = page.locator(".compare .scroll")
+    beyond = "(all) => all.map((e) => e.scrollWidth - e.clientWidth)"
+    assert areas.evaluate_all(beyond) == [0, 0], "eight fit beside each other"
+    expect(page.locator(".compare .scroll.more-right")).to_have_count(0)
+
+    page.set_viewport_size({"width": 375, "height": 900})
+    expect(page.locator(".compare .scroll.more-right")).to_have_count(2)
+    assert areas.first.evaluate("(e) => getComputedStyle(e).maskImage") != "none"
+    areas.first.evaluate("(e) => e.scrollTo(e.scrollWidth, 0)")
+    expect(page.locator(".compare .scroll.more-left:not(.more-right)")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
 def ends(page: Any, at: int) -> tuple[float, float]:
     """Where a line begins and ends, in pixels from the left."""
     drawn = page.locator(f".compare .series.expert-{at} .line").get_attribute("d")

@@ -63,6 +63,24 @@ def test_the_trail_is_paged_back_to_its_beginning_and_forth(
     assert all(re.fullmatch(r"\d+ \w+ \d{4}, \d\d:\d\d:\d\d \S+", date) for date in dates), dates
 
 
+def test_numbers_of_events_are_on_one_line(service: Service, name: str, open_page: Open) -> None:
+    service.create(name, labels=["ham", "spam"])
+    for _ in range(1000):  # all models of the service share the numbers: these get a comma
+        service.learn(f"{name}.other", [1.0], 1)
+    for _ in range(14):
+        service.learn(name, [1.0], "spam", tag="a tag that takes up some room")
+    page = open_page(service, f"#/models/{name}", width=1024)
+    cells = numbers(card(page, "Audit trail"))
+    expect(cells).to_have_count(SHOWN)
+    assert all("," in each for each in cells.all_inner_texts())
+    boxes = """(all) => all.map((cell) => {
+        const text = document.createRange();
+        text.selectNodeContents(cell);
+        return text.getClientRects().length;
+    })"""
+    assert set(cells.evaluate_all(boxes)) == {1}
+
+
 def test_the_trail_is_filtered_by_kind_and_by_label(service: Service, name: str, open_page: Open) -> None:
     a_trail(service, name)
     events = told(service, name)
@@ -113,6 +131,46 @@ def test_the_chart_marks_every_drift_with_the_round_that_the_trail_tells(
     page.goto("about:blank")
     page.goto(f"{service.url}/#/models/{name}?at={len(rounds)}")  # before the reset
     expect(marks).to_have_count(len(drifts()))
+
+
+def test_what_a_rollback_has_undone_says_so_until_that_is_undone_too(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name)
+    for number in range(6):
+        service.learn(name, [1.0, float(number)], 1)
+    service.post(f"/models/{name}/rollback", {"to": 4})
+    service.learn(name, [1.0, 1.0], -1)
+    rollback = told(service, name)[1]
+    assert rollback["kind"] == "rolled_back"
+    page = open_page(service, f"#/models/{name}")
+    trail = card(page, "Audit trail")
+    details = trail.locator("tbody td:last-child")
+    undone = f"undone by the rollback, event {rollback['seq']:,}"
+    expect(details.nth(2)).to_have_text(undone)
+    expect(trail.locator("tbody tr.undone")).to_have_count(2)
+    expect(trail.locator("tbody tr.undone").last.locator("td:last-child")).to_have_text(undone)
+    service.post(f"/models/{name}/rollback", {"to": 6})  # of before the first rollback
+    expect(trail.locator("tbody tr.undone td:nth-child(3)")).to_have_text(["learned", "rolled back"])
+
+
+def test_rounds_learned_at_once_say_how_many_have_the_label_that_is_sought(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, labels=["ham", "spam"])
+    lines = [{"features": [1.0], "label": "ham" if at % 4 else "spam"} for at in range(40)]
+    service.stream(lines, model=name)
+    page = open_page(service, f"#/models/{name}")
+    trail = card(page, "Audit trail")
+    blocks = [each for each in told(service, name) if each["kind"] == "rounds"]
+    trail.get_by_label("Label", exact=True).select_option("spam")
+    expect(trail.locator("tbody td:last-child")).to_have_text(
+        [
+            f"{len(each['labels'])} rounds learned at once; {each['labels'].count('spam')} of them with spam"
+            for each in blocks
+            if "spam" in each["labels"]
+        ]
+    )
 
 
 def test_events_of_an_unknown_kind_are_refused(service: Service, name: str) -> None:

@@ -4,6 +4,7 @@ import { modelPath, postJson } from "./api.js";
 import { leagueAddress } from "./compare_entrants.js";
 import { card, h, setText, table } from "./dom.js";
 import { count, percent, plural, real } from "./format.js";
+import { scrollArea } from "./scroll_area.js";
 
 const HEADS = ["Learner", "Algorithm", "#Rounds", "#Error", "#Difference", "#Won : lost", "#Evidence", "#Confidence", ""];
 
@@ -13,8 +14,9 @@ export function within(value, interval) {
   return interval ? `${percent(value)} (${percent(interval.low)} to ${percent(interval.high)})` : percent(value);
 }
 
-/** A confidence, which is never all of it. */
+/** A confidence, which is never all of it; it is 0 as long as the evidence is not for the challenger. */
 export function confidenceText(confidence) {
+  if (confidence === 0) return "none yet";
   return confidence > 0.9999 ? "> 99.99%" : percent(confidence);
 }
 
@@ -63,7 +65,7 @@ export class ChallengersCard {
   element = card(
     "Challengers",
     "wide challengers",
-    h("div", { class: "scroll" }, table("The champion and its challengers", HEADS, this.#body)),
+    scrollArea("The champion and its challengers", "", table("The champion and its challengers", HEADS, this.#body)).element,
     this.#words,
     h("p", { class: "words" }, this.#compare),
     this.#problem,

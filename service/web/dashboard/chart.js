@@ -34,6 +34,7 @@ export function path(points) {
  * xMin (0 if it is not given), xMax, yMax; series: [{name, kind, points: [[x, y]]}], where points of the kind "band" are [x, low, high]; marks: [{x, text, title}];
  * formatX, formatY: texts for ticks, by their value and how far apart they are, such that the text is the value;
  * leastX, leastY: how far apart they are at least; formatValue: {x, y}; nameX; title, text.
+ * silence: how far apart two points are between which no line goes; however far, if it is not given.
  * ticks(from, to, about): {values, step} of an axis whose ticks are not round numbers.
  * `onSelect(from, to)`, if there is one, gets the part that somebody has dragged over. */
 export class Chart {
@@ -67,7 +68,7 @@ export class Chart {
       s("title", {}, spec.title),
       s("desc", {}, spec.text),
       axes(spec, scale),
-      lines(spec.series, scale),
+      lines(spec, scale),
       ...marksAt(spec.marks ?? [], scale),
       this.#drag?.layer(scale) ?? s("g"),
       this.#cursor.layer(spec, scale),
@@ -118,35 +119,48 @@ function ticksX({ xMin = 0, xMax, leastX, ticks: ownTicks }, about) {
 }
 
 /** What is above the top, or beside the part that is shown, is cut off there. */
-function lines(series, scale) {
+function lines({ series, silence = Infinity }, scale) {
   const { left, top, right, bottom } = scale.inner;
   const [width, height] = [right - left + 1, bottom - top + 2];
   const window = { x: left, y: top, width, height, viewBox: `${left} ${top} ${width} ${height}` };
   return s(
     "svg",
     window,
-    series.map((each) => line(each, scale)),
+    series.map((each) => line(each, scale, silence)),
   );
 }
 
-function line({ kind, points }, { x, y, inner }) {
+function line({ kind, points }, { x, y, inner }, silence) {
   if (!points.length) return s("g");
+  const parts = partsOf(points, silence);
+  const group = s("g", { class: `series ${kind}` });
   if (kind === "band") {
-    const below = points.map(([px, low]) => [x(px), y(low)]);
-    const above = points.map(([px, , high]) => [x(px), y(high)]);
-    const d = `${path([...above, ...below.reverse()])}Z`;
-    return s("g", { class: `series ${kind}` }, s("path", { class: "area", d }));
+    const around = parts.map((part) => {
+      const below = part.map(([px, low]) => [x(px), y(low)]);
+      const above = part.map(([px, , high]) => [x(px), y(high)]);
+      return `${path([...above, ...below.reverse()])}Z`;
+    });
+    group.append(s("path", { class: "area", d: around.join("") }));
+    return group;
   }
-  const placed = points.map(([px, py]) => [x(px), y(py)]);
-  const d = path(placed);
-  const group = s("g", { class: `series ${kind}` }, s("path", { class: "line", d }));
+  const placed = parts.map((part) => part.map(([px, py]) => [x(px), y(py)]));
+  const drawn = placed.map((part) => (part.length > 1 || parts.length === 1 ? path(part) : path([...part, ...part]))); // one point is a dot
   if (kind === "recent" || kind === "mistakes") {
-    const [first, last] = [placed[0], placed.at(-1)];
-    group.prepend(
-      s("path", { class: "area", d: `${d}L${last[0]} ${inner.bottom}L${first[0]} ${inner.bottom}Z` }),
-    );
+    const down = placed.map((part, i) => `${drawn[i]}L${part.at(-1)[0]} ${inner.bottom}L${part[0][0]} ${inner.bottom}Z`);
+    group.append(s("path", { class: "area", d: down.join("") }));
   }
+  group.append(s("path", { class: "line", d: drawn.join("") }));
   return group;
+}
+
+/** Points in parts, which end where the next point is further away than `silence`. */
+function partsOf(points, silence) {
+  const parts = [[points[0]]];
+  for (let i = 1; i < points.length; i += 1) {
+    if (points[i][0] - points[i - 1][0] > silence) parts.push([]);
+    parts.at(-1).push(points[i]);
+  }
+  return parts;
 }
 
 /** Each mark has its line; its text in the first row where it covers no other, and where none is free only as a title. */

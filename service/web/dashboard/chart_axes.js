@@ -4,14 +4,15 @@ import { ask, askedIn } from "./address.js";
 import { EMPTY_ROUNDS, strideOf } from "./curve.js";
 import { h } from "./dom.js";
 import { count, dateTime, shortCount } from "./format.js";
-import { along, knownTimes, parseTime, timeTick, timeTicks, timesInWords, writeTime } from "./time_axis.js";
+import { along, knownTimes, parseTime, silenceOf, timeTick, timeTicks, timesInWords, writeTime } from "./time_axis.js";
 
 const LEAST_ROUNDS = 10;
 const LEAST_POINTS = 4;
 const LEAST_MS = 20;
 
 /** How an axis reads, writes and shows its values: `parse` and `write` are for the link, `of(stats, marks)` is where
- * things are: {first, last, least, place(round), rounds(from, to), markAt(mark)}, null where something has no place. */
+ * things are: {first, last, least, place(round), rounds(from, to), markAt(mark)}, null where something has no place;
+ * `silence(from, to)` is how far apart points are, of those shown, between which no line is drawn. */
 export const ROUNDS = {
   name: "Round",
   title: "Error over rounds",
@@ -30,6 +31,7 @@ export const ROUNDS = {
     place: (round) => round,
     rounds: (from, to) => [from, to],
     markAt: ({ round }) => round,
+    silence: () => Infinity,
   }),
 };
 
@@ -53,7 +55,8 @@ export const TIME = {
     const within = (time) => Math.max(times[0], Math.min(times.at(-1), time));
     const between = (from, to) => [along(times, rounds, within(from)), along(times, rounds, within(to), true)];
     const [first, last] = [Math.min(...ends), Math.max(...ends)];
-    return { first, last, least: LEAST_MS, place, rounds: between, markAt };
+    const silence = (start, end) => silenceOf(times, start, end);
+    return { first, last, least: LEAST_MS, place, rounds: between, markAt, silence };
   },
 };
 

@@ -3,18 +3,22 @@
 
 import { Chart, Legend } from "./chart.js";
 import { MOST, compareAddress, entrantOf, offersFor, readEntrants } from "./compare_entrants.js";
-import { differing, figuresOf, wordsOnLines } from "./compare_figures.js";
-import { EMPTY_ROUNDS, topOf, trailingRate, windowOf } from "./curve.js";
+import { differing, figuresOf } from "./compare_figures.js";
+import { linesOf, wordsOnLines } from "./compare_lines.js";
+import { EMPTY_ROUNDS, topOf } from "./curve.js";
 import { card, h, longName, setText, table } from "./dom.js";
 import { count, percent, percentTick, shortCount } from "./format.js";
 import { Feed } from "./feed.js";
 import { showState } from "./live.js";
 import { refusal } from "./notice.js";
+import { scrollArea } from "./scroll_area.js";
+import { shortLabels } from "./short_labels.js";
 import { Throttle } from "./timing.js";
 
 const EVERY_MS = 2000;
 const OFFERED = 20;
-const NO_CURVE = { rounds: [0], mistakes: [0], since: 0 };
+const HEAD_LETTERS_MAX = 40;
+const CELL_LETTERS_MAX = 200;
 const NAME_CHARS_MAX = 257; // of a model, a slash, and of a challenger
 
 /** Show models beside each other in `main`; the address names them. */
@@ -50,12 +54,12 @@ class Compare {
     maxlength: String(NAME_CHARS_MAX),
     oninput: () => this.#offer.ask(),
   });
-  #figures = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Statistics" });
-  #settings = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Settings that differ" });
+  #figures = scrollArea("Statistics", "");
+  #settings = scrollArea("Settings that differ", "");
   #cards = [
     card("Error over rounds", "", this.#legend.element, this.#chart.element, this.#lineWords),
-    card("Statistics", "", this.#figures),
-    card("Settings that differ", "", this.#settings),
+    card("Statistics", "", this.#figures.element),
+    card("Settings that differ", "", this.#settings.element),
   ];
   #offer = new Throttle(() => this.#loadOffers(), 200);
   #read = new Throttle(() => this.#load(), EVERY_MS);
@@ -169,25 +173,26 @@ class Compare {
     for (const each of this.#cards) each.hidden = !this.#shown.length;
     ofSettings.hidden = this.#shown.length < 2;
     this.#draw();
-    const heads = this.#shown.map(({ text }) => `#${text}`);
-    this.#figures.replaceChildren(table("Statistics of each", ["", ...heads], rows(figuresOf(this.#shown))));
+    this.#figures.fill(this.#table("Statistics of each", "", figuresOf(this.#shown)));
     const differs = differing(this.#shown.map(({ settings }) => settings));
-    this.#settings.replaceChildren(
+    this.#settings.fill(
       differs.length
-        ? table("Settings that differ", ["Setting", ...heads], rows(differs))
+        ? this.#table("Settings that differ", "Setting", differs)
         : h("p", { class: "help" }, "Their settings are the same."),
     );
   }
 
+  /** A column for each that is compared. */
+  #table(caption, first, lines) {
+    const names = this.#shown.map(({ text }) => text);
+    const short = shortLabels(names, HEAD_LETTERS_MAX);
+    const made = table(caption, [first, ...names.map((name) => `#${short.get(name)}`)], rows(lines));
+    made.querySelectorAll("th.number").forEach((head, i) => head.setAttribute("title", names[i]));
+    return made;
+  }
+
   #draw() {
-    const curves = this.#shown.map(({ curve }) => curve ?? NO_CURVE);
-    const rounds = Math.max(0, ...curves.map((curve) => curve.since + curve.rounds.at(-1)));
-    const window = windowOf(rounds);
-    const series = this.#shown.map(({ text }, i) => ({
-      name: text,
-      kind: `expert-${i}`,
-      points: trailingRate(curves[i], window).map(([round, rate]) => [curves[i].since + round, rate]),
-    }));
+    const { series, rounds, window } = linesOf(this.#shown);
     const yMax = topOf(
       series.map(({ points }) => points),
       rounds,
@@ -214,7 +219,13 @@ function rows(lines) {
     "tbody",
     {},
     lines.map(([name, ...texts]) =>
-      h("tr", {}, h("th", { scope: "row" }, name), texts.map((text) => h("td", { class: "number" }, text))),
+      h("tr", {}, h("th", { scope: "row" }, name), texts.map(cell)),
     ),
   );
+}
+
+/** Of a long list of labels the beginning is shown, lest it take up the whole page; its title is all of it. */
+function cell(text) {
+  if (text.length <= CELL_LETTERS_MAX) return h("td", { class: "number" }, text);
+  return h("td", { class: "number", title: text }, `${text.slice(0, CELL_LETTERS_MAX)}…`);
 }

@@ -1,6 +1,7 @@
 // Who is compared: a model, or one of its learners, written "model/challenger". No name has a slash in it.
 
 import { getJson, modelPath } from "./api.js";
+import { count } from "./format.js";
 
 /** So many are compared at most. */
 export const MOST = 8;
@@ -16,8 +17,8 @@ export function entrantOf(text) {
   return { text, model, challenger };
 }
 
-/** {text, stats, contest, curve, settings, href} of each that is there, and sentences on those that are not. `contest` is
- * how a learner stands beside its champion; `stats` is what the model has beside that, null for a challenger. `curve` has
+/** {text, about, stats, contest, curve, settings, href} of each that is there, and sentences on those that are not. `about`
+ * is whose rounds it is about, null for a model that has no challengers; `contest` is how a learner stands beside its champion; `stats` is what the model has beside that, null for a challenger. `curve` has
  * mistakes over rounds and the model's round at which it begins, `since`; null if it is not known. */
 export async function readEntrants(texts) {
   const entrants = texts.map(entrantOf);
@@ -40,8 +41,11 @@ export function leagueAddress(model, challengers) {
   return compareAddress([model, ...learnersOf(model, challengers)].slice(0, MOST));
 }
 
+/** The challengers; and the champion, if others have served before it: what it did then is not in the model's figures. */
 function learnersOf(model, challengers) {
-  return (challengers?.line ?? []).map(({ name }) => `${model}/${name}`);
+  if (!challengers) return [];
+  const { champion, line, promotions } = challengers;
+  return [...(promotions ? [champion] : []), ...line].map(({ name }) => `${model}/${name}`);
 }
 
 /** {stats, info, curves} of a model, `curves` those of its learners if they are wanted; null if there is none. */
@@ -65,14 +69,32 @@ function entrant({ text, model, challenger }, read) {
   const { stats, info, curves } = read;
   const href = `#/models/${encodeURIComponent(model)}`;
   const settings = ownSettings(info.settings);
-  if (challenger === null) return { text, href, stats, contest: null, curve: { ...stats.curve, since: 0 }, settings };
+  if (challenger === null) {
+    const about = servedInWords(stats.challengers);
+    return { text, about, href, stats, contest: null, curve: { ...stats.curve, since: 0 }, settings };
+  }
   const curve = fromItsBeginning(curves.find(({ name }) => name === challenger));
   const { champion, line } = stats.challengers ?? { champion: null, line: [] };
-  if (champion?.name === challenger)
-    return { text, href, stats: null, contest: { ...champion, algorithm: stats.algorithm }, curve, settings };
+  if (champion?.name === challenger) {
+    const about = `this learner, serving${sinceInWords(champion)}`;
+    return { text, about, href, stats: null, contest: { ...champion, algorithm: stats.algorithm }, curve, settings };
+  }
   const contest = line.find(({ name }) => name === challenger);
   if (!contest) return { missing: `${model} has no challenger ${challenger}.` };
-  return { text, href, stats: null, contest, curve, settings: { ...settings, ...info.settings.challengers[challenger] } };
+  const own = { ...settings, ...info.settings.challengers[challenger] };
+  return { text, about: `this learner, beside ${champion.name}`, href, stats: null, contest, curve, settings: own };
+}
+
+/** A model's figures are about what was served, whoever was the champion then. */
+function servedInWords(challengers) {
+  if (!challengers) return null;
+  const { champion, promotions } = challengers;
+  return promotions ? `what was served, by ${champion.name}${sinceInWords(champion)}` : `what was served, by ${champion.name}`;
+}
+
+/** Since when a champion serves, if it has not from the beginning on. */
+export function sinceInWords({ since_round: since }) {
+  return since ? ` since round ${count(since)}` : "";
 }
 
 /** A learner's curve from 0 on; one that an older version had begun without a curve begins later than its rounds. */

@@ -1,11 +1,12 @@
 // What is compared: figures of /stats, and settings that are not the same.
 
 import { confidenceText, within } from "./challengers_card.js";
-import { NOTHING, count, duration, labelText, percent, real, score } from "./format.js";
+import { sinceInWords } from "./compare_entrants.js";
+import { NOTHING, count, duration, labelText, percent, plural, real, score } from "./format.js";
 
 /** What both a model and a challenger have; of a challenger it is about the rounds since it entered. */
 const SHARED = [
-  ["Algorithm", ({ algorithm }) => algorithm],
+  ["Algorithm", algorithmInWords],
   ["Rounds", ({ rounds }) => count(rounds.revealed ?? rounds)],
   ["Error rate", (figures) => percent(figures.error_rate)],
   ["Its chance is between", ({ error_rate_interval: interval }) => interval && `${percent(interval.low)} and ${percent(interval.high)}`],
@@ -23,16 +24,23 @@ const OF_MODELS = [
   ["Weights", ({ features }) => count(features.weights)],
 ];
 const OF_CHALLENGERS = [
+  ["Beside its champion for", ({ difference_interval: interval }) => plural(interval?.rounds ?? 0, "round")],
   ["Difference to its champion", ({ difference, difference_interval: interval }) => within(difference, interval)],
   ["Won : lost against it", ({ won, lost }) => `${count(won)} : ${count(lost)}`],
   ["Evidence of being better", ({ evidence }) => real(evidence)],
   ["Confidence in that", ({ confidence }) => confidenceText(confidence)],
 ];
 
+/** The present learner's, and since when, if another one has served before. */
+function algorithmInWords({ algorithm, challengers }) {
+  return challengers?.promotions ? `${algorithm}${sinceInWords(challengers.champion)}` : algorithm;
+}
+
 /** [[name, text of each…]]; what nobody of them has is left out. */
 export function figuresOf(entrants) {
   const challengers = entrants.map(({ contest }) => (contest && "evidence" in contest ? contest : null));
   return [
+    ...lines([["About", (about) => about]], entrants.map(({ about }) => about)),
     ...lines(SHARED, entrants.map(({ stats, contest }) => stats ?? contest)),
     ...lines(OF_CHALLENGERS, challengers),
     ...lines(OF_MODELS, entrants.map(({ stats }) => stats)),
@@ -42,14 +50,6 @@ export function figuresOf(entrants) {
 function lines(figures, columns) {
   if (columns.every((each) => each === null)) return [];
   return figures.map(([name, text]) => [name, ...columns.map((each) => (each && text(each)) ?? NOTHING)]);
-}
-
-/** Why some have no line in the chart, of the error over so many rounds, and what the lines of challengers are about. */
-export function wordsOnLines(entrants, series, window) {
-  const names = series.filter(({ points }) => !points.length).map(({ name }) => name);
-  const missing = names.length ? `No line yet for ${names.join(", ")}: one tells the error over ${count(window)} rounds. ` : "";
-  const isAmong = entrants.some(({ contest }) => contest);
-  return `${missing}${isAmong ? "A challenger's line and figures are about the rounds since it entered." : ""}`;
 }
 
 /** [[setting, value of each…]] of those settings that are not the same for all. */
@@ -64,5 +64,10 @@ export function differing(settings) {
 function flat(value, name = "") {
   if (value !== null && typeof value === "object" && !Array.isArray(value))
     return Object.entries(value).flatMap(([key, each]) => flat(each, name ? `${name}.${key}` : key));
-  return [[name.replaceAll("_", " "), Array.isArray(value) ? value.map(labelText).join(", ") : labelText(value)]];
+  return [[name.replaceAll("_", " "), valueText(value)]];
+}
+
+function valueText(value) {
+  if (Array.isArray(value)) return value.map(labelText).join(", ");
+  return Number.isInteger(value) && value >= 0 ? count(value) : labelText(value);
 }

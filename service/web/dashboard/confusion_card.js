@@ -2,21 +2,26 @@
 
 import { card, h, setText, table } from "./dom.js";
 import { count, labelText, percent } from "./format.js";
+import { scrollArea } from "./scroll_area.js";
+import { shortLabels } from "./short_labels.js";
 
 const CLASSES_MAX = 50;
 const SEVERAL = 4;
 const MANY = 12;
+const HEAD_LETTERS_MAX = 16;
+const NAME_LETTERS_MAX = 24;
 
 export class ConfusionCard {
-  #matrix = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "What was served for what" });
-  #classes = h("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": "Figures of each class" });
+  #matrix = scrollArea("What was served for what", "");
+  #classes = scrollArea("Figures of each class", "");
   #shape = null;
   #order = [];
+  #names = null;
   #cells = [];
   #rows = [];
   #shown = CLASSES_MAX;
   #stats = null;
-  element = card("Confusion", "wide", h("div", { class: "confusion" }, this.#matrix, this.#classes));
+  element = card("Confusion", "wide", h("div", { class: "confusion" }, this.#matrix.element, this.#classes.element));
 
   show(stats) {
     this.#stats = stats;
@@ -38,20 +43,22 @@ export class ConfusionCard {
 
   #build({ labels, matrix }, classes) {
     this.element.classList.toggle("many", matrix !== null && labels.length > MANY);
-    this.#matrix.replaceChildren(...(matrix ? [this.#heatMap(this.#order.map((at) => labels[at]))] : []));
+    this.#names = shortLabels(labels.map(labelText), NAME_LETTERS_MAX);
+    this.#matrix.element.hidden = !labels.length;
+    this.#matrix.fill(...(matrix ? [this.#heatMap(this.#order.map((at) => labels[at]))] : []));
     this.#rows = this.#order
       .slice(0, this.#shown)
       .map(() => Array.from({ length: 4 }, () => h("td", { class: "number" })));
     const body = h(
       "tbody",
       {},
-      this.#rows.map((cells, i) => h("tr", {}, head(classes[this.#order[i]].label, "row"), cells)),
+      this.#rows.map((cells, i) => h("tr", {}, head(classes[this.#order[i]].label, "row", this.#names), cells)),
     );
     const caption =
       classes.length > SEVERAL
         ? "Precision, recall and F1 of each class, the worst first"
         : "Precision, recall and F1 of each class";
-    this.#classes.replaceChildren(
+    this.#classes.fill(
       table(caption, ["Class", "#Support", "#Precision", "#Recall", "#F1"], body),
       ...(classes.length > this.#rows.length ? [this.#more(classes.length)] : []),
     );
@@ -67,13 +74,14 @@ export class ConfusionCard {
 
   #heatMap(labels) {
     this.#cells = labels.map(() => labels.map(() => h("td", { class: "cell" })));
+    const names = shortLabels(labels.map(labelText), HEAD_LETTERS_MAX);
     const worst = labels.length > SEVERAL ? ", the worst classes first" : "";
     return h(
       "table",
       { class: `heat ${labels.length > MANY ? "dense" : labels.length > SEVERAL ? "several" : ""}` },
       h("caption", {}, `True labels down, served labels across${worst}`),
-      h("thead", {}, h("tr", {}, h("td"), labels.map((label) => head(label, "col")))),
-      h("tbody", {}, labels.map((label, i) => h("tr", {}, head(label, "row"), this.#cells[i]))),
+      h("thead", {}, h("tr", {}, h("td"), labels.map((label) => head(label, "col", names)))),
+      h("tbody", {}, labels.map((label, i) => h("tr", {}, head(label, "row", names), this.#cells[i]))),
     );
   }
 
@@ -94,9 +102,15 @@ export class ConfusionCard {
 
   #list({ largest }) {
     const rows = largest.map(({ true: truth, served, count: times }) =>
-      h("tr", {}, head(truth, "row"), h("td", {}, text(served)), h("td", { class: "number" }, count(times))),
+      h(
+        "tr",
+        {},
+        head(truth, "row", this.#names),
+        h("td", { title: String(served) }, text(served, this.#names)),
+        h("td", { class: "number" }, count(times)),
+      ),
     );
-    this.#matrix.replaceChildren(
+    this.#matrix.fill(
       table("The commonest mistakes", ["True", "Served", "#Times"], h("tbody", {}, rows)),
     );
   }
@@ -111,10 +125,17 @@ function worstFirst(classes) {
   return places.sort((a, b) => badness(classes[a]) - badness(classes[b]) || a - b);
 }
 
-function head(label, scope) {
-  return h("th", { scope, title: String(label) }, text(label));
+/** A head that is shortened is read aloud and pointed at as the whole label. */
+function head(label, scope, names) {
+  const whole = labelText(label);
+  const isShort = shortOf(whole, names) !== whole;
+  return h("th", { scope, title: String(label), "aria-label": isShort ? whole : null }, text(label, names));
 }
 
-function text(label) {
-  return h("span", { class: "label" }, labelText(label));
+function text(label, names) {
+  return h("span", { class: "label" }, shortOf(labelText(label), names));
+}
+
+function shortOf(whole, names) {
+  return names.get(whole) ?? whole;
 }

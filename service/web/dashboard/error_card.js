@@ -65,11 +65,12 @@ export class ErrorCard {
   #draw(stats) {
     const axis = this.#switch.of(stats);
     const marks = this.#marks.of(stats);
-    const { first, last, least, place, rounds, markAt } = axis.of(stats, marks);
+    const { first, last, least, place, rounds, markAt, silence } = axis.of(stats, marks);
     this.#range.follow(axis);
     const { from, to } = this.#range.of(first, last, least);
     const { series, yMax } = seriesOf(stats, ...rounds(from, to));
     const isSeen = ({ x }) => x !== null && x >= from && x <= to;
+    setText(this.element.querySelector("h2"), axis.title);
     setText(this.#words, intervalInWords(stats));
     setText(this.#unmarked, unmarkedInWords(marks.filter((mark) => markAt(mark) === null).length));
     this.#legend.show(series);
@@ -79,6 +80,7 @@ export class ErrorCard {
         .map((mark) => ({ x: markAt(mark), text: mark.text, title: axis.markText(mark) }))
         .filter(isSeen)
         .sort((a, b) => a.x - b.x),
+      silence: silence(from, to),
       xMin: from,
       xMax: to,
       yMax,

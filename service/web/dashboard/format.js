@@ -53,9 +53,9 @@ export function atMost(bound) {
   return bound < 1e7 ? count(Math.floor(bound)) : real(bound);
 }
 
-/** 0.0507 → 5.07% */
+/** 0.0507 → 5.07%, −0.0507 → −5.07% */
 export function percent(ratio, digits = 2) {
-  return isNothing(ratio) ? NOTHING : `${(100 * ratio).toFixed(digits)}%`;
+  return isNothing(ratio) ? NOTHING : `${(100 * ratio).toFixed(digits).replace("-", "−")}%`;
 }
 
 /** 0.9 → 90%, 0.9999 → 99.99%: for shares that somebody has chosen. */

@@ -13,6 +13,8 @@ const STEPS = [
   ...[1, 2, 3, 6, 12].map((each) => each * HOUR),
   ...[1, 2, 7, 14, 28, 91, 182, 364, 728, 1820, 3640].map((each) => each * DAY),
 ];
+const USUAL_TIMES = 10;
+const SEEN_PARTS = 50;
 const DATE = { day: "numeric", month: "short" };
 const CLOCK = { hour: "2-digit", minute: "2-digit" };
 
@@ -46,6 +48,15 @@ export function knownTimes({ rounds, times = [] }, updated) {
     known.times.push(Math.max(at, known.times.at(-1) ?? at)); // the clocks of replicas differ a little
   });
   return known;
+}
+
+/** How far apart two points are at least between which nothing came for long: further than is usual, and to be seen on an
+ * axis that goes from one time to another. */
+export function silenceOf(times, from, to) {
+  const apart = times.slice(1).map((time, i) => time - times[i]);
+  apart.sort((a, b) => a - b);
+  const usual = apart[Math.floor(apart.length / 2)] ?? 0;
+  return Math.max(USUAL_TIMES * usual, (to - from) / SEEN_PARTS);
 }
 
 /** Where a line through points that ascend is at `x`, or null where there is none; where it stands upright, its

@@ -2,9 +2,11 @@
 
 import { card, h, setText, table } from "./dom.js";
 import { count, dateTime, labelText, plural } from "./format.js";
+import { scrollArea } from "./scroll_area.js";
 import { Throttle } from "./timing.js";
 import { eventsBefore, lastEvents } from "./trail.js";
 import { TrailFilter } from "./trail_filter.js";
+import { Undone } from "./trail_undone.js";
 import { CORRECTIONS } from "./trail_words.js";
 
 const SHOWN = 14;
@@ -36,6 +38,7 @@ function atRound(round) {
 
 export class TrailCard {
   #name;
+  #undone;
   #body = h("tbody");
   #newest = [];
   #seen = null;
@@ -52,20 +55,21 @@ export class TrailCard {
     "Audit trail",
     "wide",
     this.#filter.element,
-    h(
-      "div",
-      { class: "scroll trail", role: "group", tabindex: "0", "aria-label": "Events" },
+    scrollArea(
+      "Events",
+      "trail",
       table(
         "The events of this model, newest first",
         ["Event", "Time", "Kind", "True label", "Served", "Details"],
         this.#body,
       ),
-    ),
+    ).element,
     h("div", { class: "trail-paging" }, this.#words, this.#newer, this.#older),
   );
 
   constructor(name) {
     this.#name = name;
+    this.#undone = new Undone(name);
   }
 
   close() {
@@ -90,6 +94,9 @@ export class TrailCard {
       const since = last ? { seq: last.seq } : { guess: this.#seen.version };
       const { events, isAll } = await lastEvents(this.#name, SOUGHT, since);
       this.#newest = (isAll ? [...this.#newest, ...events] : events).slice(-SOUGHT);
+      // Rollbacks may be further back than what is read here, at first and when much has happened.
+      const mayHaveGoneBack = !last || !isAll || events.some(({ kind }) => kind === "rolled_back");
+      if (mayHaveGoneBack) await this.#undone.read();
       if (!this.#befores.length) await this.#showPage();
     } catch {
       // The feed will ask again.
@@ -117,7 +124,7 @@ export class TrailCard {
         : await eventsBefore(this.#name, this.#befores.at(-1) ?? after, SHOWN, this.#filter.takes);
     if (asked !== this.#asked) return;
     this.#end = page.end;
-    this.#body.replaceChildren(...page.events.map(row));
+    this.#body.replaceChildren(...page.events.map((event) => row(event, this.#undone.by(event), this.#filter.label)));
     this.#newer.disabled = !this.#befores.length;
     this.#older.disabled = page.end === null;
     setText(this.#words, this.#inWords(page));
@@ -130,19 +137,30 @@ export class TrailCard {
   }
 }
 
-function row({ seq, kind, at, ...event }) {
+/** A line, which says by which event a rollback has undone it, and how many of its rounds have the label that is sought. */
+function row({ seq, kind, at, ...event }, undoneBy, sought) {
   const isRound = "label" in event && !(kind in KINDS);
   const isWrong = kind === "drift" || (kind === "revealed" && event.served !== event.label);
   return h(
     "tr",
-    { class: isWrong ? "wrong" : null },
+    { class: undoneBy !== null ? "undone" : isWrong ? "wrong" : null },
     h("td", {}, count(seq)),
     h("td", {}, h("time", { datetime: at }, dateTime(at))),
     h("td", {}, `${kind.replaceAll("_", " ")} `, event.tag ? h("span", { class: "tag", title: event.tag }, event.tag) : null),
     h("td", {}, isRound ? text(event.label) : null),
     h("td", {}, isRound && "served" in event ? text(event.served) : null),
-    h("td", {}, KINDS[kind]?.(event) ?? ""),
+    h("td", {}, [KINDS[kind]?.(event), sharePart(kind, event, sought), undonePart(undoneBy)].filter(Boolean).join("; ")),
   );
+}
+
+/** Rounds that were learned at once are one event, with many labels. */
+function sharePart(kind, { labels }, sought) {
+  if (kind !== "rounds" || sought === undefined) return "";
+  return `${count(labels.filter((label) => label === sought).length)} of them with ${labelText(sought)}`;
+}
+
+function undonePart(undoneBy) {
+  return undoneBy === null ? "" : `undone by the rollback, event ${count(undoneBy)}`;
 }
 
 function text(label) {

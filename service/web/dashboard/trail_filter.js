@@ -37,15 +37,15 @@ export class TrailFilter {
     this.#labels = labels;
   }
 
-  get isOn() {
-    return this.#kind.value !== ANY || this.#label.value !== ANY;
+  /** The label that is sought; undefined if it may be any. */
+  get label() {
+    return this.#label.value === ANY ? undefined : JSON.parse(this.#label.value);
   }
 
   /** Whether an event is to be shown. */
   takes = (event) => {
     if (this.#kind.value !== ANY && event.kind !== this.#kind.value) return false;
-    if (this.#label.value === ANY) return true;
-    const label = JSON.parse(this.#label.value);
-    return event.label === label || Boolean(event.labels?.includes(label));
+    const { label } = this;
+    return label === undefined || event.label === label || Boolean(event.labels?.includes(label));
   };
 }

@@ -5,6 +5,7 @@ import { confidenceText, within } from "./challengers_card.js";
 import { topOf } from "./curve.js";
 import { h, setText, table } from "./dom.js";
 import { count, percent, plural, real, shortCount } from "./format.js";
+import { scrollArea } from "./scroll_area.js";
 
 const DRAWN_MAX = 7;
 const HEADS = ["Settings", "#Error", "#Difference", "#Won : lost", "#Evidence", "#Confidence", ""];
@@ -65,7 +66,11 @@ export class WhatIfResult {
     "div",
     { class: "result", hidden: true },
     this.#words,
-    h("div", { class: "scroll" }, table("The settings that were tried beside the model, the best first", HEADS, this.#body)),
+    scrollArea(
+      "What was tried",
+      "",
+      table("The settings that were tried beside the model, the best first", HEADS, this.#body),
+    ).element,
     this.#naming,
     this.#done,
     this.#legend.element,
