@@ -88,11 +88,11 @@ def contested(features: str) -> dict[str, Any]:
     return export_model(teach(model, "binary", features, 30, at=model.updated_at))
 
 
-def with_digest(export: dict[str, Any]) -> dict[str, Any]:
+def with_digest(export: dict[str, Any], version: int = STATE_VERSION) -> dict[str, Any]:
     """The export with the digest that belongs to it, if it can have one."""
     content = {key: value for key, value in export.items() if key not in ("format", "digest")}
     try:
-        return {**export, "digest": _digest(_restored(content), STATE_VERSION)}
+        return {**export, "digest": _digest(_restored(content), version)}
     except (saved.BadState, InvalidExport, ValueError, TypeError, OverflowError, LookupError, RecursionError):
         return export
 
@@ -121,7 +121,9 @@ JUNK: list[Any] = [
 ]  # fmt: skip
 
 
-def doctored(export: dict[str, Any], chance: random.Random) -> tuple[dict[str, Any], str]:
+def doctored(
+    export: dict[str, Any], chance: random.Random, version: int = STATE_VERSION
+) -> tuple[dict[str, Any], str]:
     """The export with one to three changes, and what they were."""
     changed = copy.deepcopy(export)
     done = []
@@ -131,7 +133,7 @@ def doctored(export: dict[str, Any], chance: random.Random) -> tuple[dict[str, A
         for key in path[:-1]:
             parent = parent[key]
         done.append(f"{'.'.join(map(str, path))} {_change(parent, path[-1], chance)}")
-    return with_digest(changed), "; ".join(done)
+    return with_digest(changed, version), "; ".join(done)
 
 
 def _change(parent: Any, key: Any, chance: random.Random) -> str:

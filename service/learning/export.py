@@ -1,6 +1,7 @@
 """A model as scikit-learn knows linear ones: `coef_`, `intercept_`, `classes_`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,63 +15,127 @@ from service.learning.features.hashed import Hashed
 from service.learning.features.named import Named
 from service.learning.features.pipeline import Pipeline
 from service.learning.features.standardize import Centred, Scaled
+from service.learning.packing import Kept
 from service.learning.panel.panel import Panel
 from service.learning.parameters import BadParameter
 from service.learning.vectors import Array
 
+NOT_LINEAR = {
+    "fourier": "fourier features are not linear in the input",
+    "crosses": "crosses are products, which are not linear in the input",
+    "normalize": "normalize divides each example by its own length, which is not linear in the input",
+}
+"""Transforms of features, and why a model with one cannot be exported."""
 
-def export_sklearn(features: Features, classifier: Classifier, classes: Sequence[Any]) -> dict[str, Any]:
-    """The model as lists, which an estimator such as `SGDClassifier` takes as its attributes.
 
-    Dense features come as they are, and `standardize` is worked into the coefficients. Named ones come with
-    `feature_names_in_`, the order of the columns. BadParameter says why another model cannot be exported.
-    A score of exactly zero goes to the first class there, whatever the model's `tie` is.
-    """
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear model in terms of the features as clients send them. It is a copy: the model may go on."""
+
+    rows: list[Kept]
+    """The coefficients of each class; with two classes there is one row, which speaks for the second."""
+    intercepts: Array
+    classes: list[Any]
+    names: list[str] | None
+    """Of the columns, where they are not positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What an export needs of a model, as copies. `linear` is the longer half of the work and needs the model no more,
+    so that it can be done in a thread."""
+
+    _rows: list[Kept]
+    _intercepts: Array
+    _classes: list[Any]
+    _names: list[str] | None
+    _scale: tuple[Array, Array] | None
+    """The mean of each feature, and what its distance from that is multiplied by."""
+
+    def linear(self) -> Linear:
+        """The model with `standardize` worked into its coefficients; to be asked for once, as it changes the copies."""
+        if self._scale is not None:
+            mean, factor = self._scale
+            for at, row in enumerate(
+                self._rows
+            ):  # one by one: a second copy of all of them would be as large again
+                scaled = row.part(0, row.size) * factor
+                self._rows[at] = Kept(scaled, as_is=True)
+                self._intercepts[at] -= np.add.reduce(scaled * mean)
+        return Linear(self._rows, self._intercepts, self._classes, self._names)
+
+
+def check_linear(features: Features, classifier: Classifier, classes: Sequence[Any]) -> None:
+    """BadParameter says why a model is no linear one in what clients send; nothing is copied for that."""
     if isinstance(classifier, Panel):
         raise _cannot("a panel votes, which no single linear model does")
     if isinstance(classifier, OneVsOne):
         raise _cannot("one_vs_one votes, which no single linear model does")
     if len(classes) < 2 or not features.size():
         raise _cannot("the model has not yet learned two classes")
-    chosen = [1] if isinstance(classifier, Binary) else range(len(classes))
-    rows = np.array([classifier.weights_for(c) for c in chosen])
-    if len(rows) == 2:
-        rows = rows[1:] - rows[:1]  # for two classes there is a single row
-    coef, intercept = _in_terms_of_input(features, rows)
-    if not coef.shape[1]:
+    if isinstance(features, Pipeline):
+        if isinstance(features.kind, Hashed):
+            raise _cannot("hashed features have no columns of their own")
+        for transform, why in NOT_LINEAR.items():
+            if transform in features.transforms:
+                raise _cannot(why)
+    if not columns_of(features):
         raise _cannot("the model has not yet learned a feature")
-    exported = {"coef_": coef.tolist(), "intercept_": intercept.tolist(), "classes_": list(classes)}
-    if isinstance(features, Pipeline) and isinstance(features.kind, Named):
-        exported["feature_names_in_"] = features.kind.names()
-    return exported
 
 
-def _in_terms_of_input(features: Features, rows: Array) -> tuple[Array, Array]:
-    """Coefficients and intercepts for the features as clients send them."""
+def columns_of(features: Features) -> int:
+    """How many features there are without the bias."""
     assert isinstance(features, Dense | Pipeline)
-    intercept = np.zeros(len(rows))
-    is_sparse = isinstance(features, Pipeline) and features.is_sparse
-    first = 0
-    if features.bias_value is not None:
-        first = 1 if is_sparse else 0
-        intercept = rows[:, 0 if is_sparse else -1] * features.bias_value
-        rows = rows[:, 1:] if is_sparse else rows[:, :-1]
-    if isinstance(features, Dense):
-        return rows, intercept
-    if isinstance(features.kind, Hashed):
-        raise _cannot("hashed features have no columns of their own")
-    if "fourier" in features.transforms:
-        raise _cannot("fourier features are not linear in the input")
-    if "crosses" in features.transforms:
-        raise _cannot("crosses are products, which are not linear in the input")
-    if "normalize" in features.transforms:
-        raise _cannot("normalize divides each example by its own length, which is not linear in the input")
-    scale = features.transforms.get("standardize")
-    if isinstance(scale, Centred | Scaled):
-        mean, factor = (part[first:] for part in scale.factors(rows.shape[1] + first))
-        rows = rows * factor
-        intercept = intercept - np.add.reduce(rows * mean, axis=1)
-    return rows, intercept
+    return features.size() - (features.bias_value is not None)
+
+
+def take_linear(features: Features, classifier: Classifier, classes: Sequence[Any]) -> Taken:
+    """Copies of all that a linear export needs; BadParameter, before anything is copied, if there can be none.
+
+    Dense features come as they are. Named ones come with their names, in the order of the columns. A score of exactly
+    zero goes to the first class in scikit-learn, whatever the model's `tie` is.
+    """
+    check_linear(features, classifier, classes)
+    assert isinstance(features, Dense | Pipeline)
+    is_single = isinstance(classifier, Binary) or len(classes) == 2
+    rows, intercepts = [], np.zeros(1 if is_single else len(classes))
+    bias_is_first = isinstance(features, Pipeline) and features.is_sparse
+    has_bias = features.bias_value is not None
+    for at in range(len(intercepts)):
+        if isinstance(classifier, Binary) or not is_single:
+            row = classifier.weights_for(1 if is_single else at)
+        else:
+            row = classifier.weights_for(1) - classifier.weights_for(0)
+        if features.bias_value is not None:
+            intercepts[at] = row[0 if bias_is_first else -1] * features.bias_value
+            row = row[1:] if bias_is_first else row[:-1]
+        rows.append(Kept(row))
+    names = scale = None
+    if isinstance(features, Pipeline):
+        first = 1 if has_bias and bias_is_first else 0
+        standardize = features.transforms.get("standardize")
+        if isinstance(standardize, Centred | Scaled):
+            mean, factor = standardize.factors(columns_of(features) + first)
+            scale = mean[first:].copy(), factor[first:].copy()
+        if isinstance(features.kind, Named):
+            names = features.kind.names()
+    return Taken(rows, intercepts, list(classes), names, scale)
+
+
+def as_sklearn(linear: Linear) -> dict[str, Any]:
+    """The attributes of an estimator such as `SGDClassifier`; the rows of `coef_` are `Kept`."""
+    named = {} if linear.names is None else {"feature_names_in_": linear.names}
+    return {
+        "coef_": linear.rows,
+        "intercept_": linear.intercepts.tolist(),
+        "classes_": linear.classes,
+        **named,
+    }
+
+
+def with_lists(linear: Linear) -> dict[str, Any]:
+    """The same with lists of numbers, which take ten times the memory."""
+    return {**as_sklearn(linear), "coef_": [row.part(0, row.size).tolist() for row in linear.rows]}
 
 
 def _cannot(why: str) -> BadParameter:

@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
-from service.learning.export import export_sklearn
+from service.learning.export import take_linear, with_lists
 from service.learning.learners.algorithms import BadParameter
 from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, Model, dense_rounds, make, rounds_for
 
 LABELS = ["ham", "spam", "eggs", "toast"]
 EXPORTABLE = ["dense", "dense-no-bias", "named", "named-capped"]
+
+
+def export_sklearn(features: Any, classifier: Any, classes: list[Any]) -> dict[str, Any]:
+    return with_lists(take_linear(features, classifier, classes).linear())
 
 
 def loaded(exported: dict[str, Any]) -> SGDClassifier:

@@ -149,6 +149,24 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
         saved.check(own["classes_max"] <= most, f"challengers.{name}.classes_max", f"must be at most {most}")
 
 
+def check_plain(value: Any, field: str) -> None:
+    """BadState for an array or bytes among settings, by its place: they are compared, which arrays do not stand.
+
+    >>> check_plain({"challengers": {"a": {"tie": b"x"}}}, "settings")
+    Traceback (most recent call last):
+        ...
+    service.learning.saved.BadState: settings.challengers.a.tie: must be plain JSON
+    """
+    if isinstance(value, dict):
+        for name, part in value.items():
+            check_plain(part, f"{field}.{name}")
+    elif isinstance(value, list):
+        for at, part in enumerate(value):
+            check_plain(part, f"{field}[{at}]")
+    else:
+        saved.check(value is None or isinstance(value, str | int | float), field, "must be plain JSON")
+
+
 def _check_own(own: Any, limits: ModelLimits) -> None:
     learner, *_, classes_max, size_max = saved.fields(own, *OWN)
     saved.check(type(learner) is dict, "learner", "must be an object")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from service.journal.codec import STATE_VERSION, decode_state
+from service.learning import saved
 from service.learning.certainty.record_curve import with_curve_begun
 from service.learning.statistics import Statistics
 from service.learning.statistics.curve import with_unknown_times
@@ -28,10 +29,11 @@ def _from_2(state: State) -> State:
     """Up to version 2 no model served sets or asked for labels, and nothing was observed for an interval."""
     if "statistics" not in state:
         return state
-    counted = state["statistics"]
-    interval = [counted["revealed"], counted["mistakes"], 0.0]
-    new = {"sets": None, "asking": None, "stepped_from": state["stepped_from"] or 2}
-    settings = ADDED_SETTINGS | state["settings"]
+    counted = _object(state, "statistics")
+    with saved.Within("statistics"):
+        interval = [_value(counted, "revealed"), _value(counted, "mistakes"), 0.0]
+    new = {"sets": None, "asking": None, "stepped_from": _stepped_from(state, 2)}
+    settings = ADDED_SETTINGS | _object(state, "settings")
     return {**state, **new, "settings": settings, "statistics": {**counted, "interval": interval}}
 
 
@@ -39,8 +41,8 @@ def _from_3(state: State) -> State:
     """Up to version 3 no model had challengers, or learned anything from predictions that expired. The points of its
     curve had no times."""
     if "settings" in state:
-        state = {**state, "settings": ADDED_SETTINGS | state["settings"]}
-    counted = state.get("statistics", {})
+        state = {**state, "settings": ADDED_SETTINGS | _object(state, "settings")}
+    counted = _object(state, "statistics") if "statistics" in state else {}
     if "curve" in counted:
         state = {**state, "statistics": {**counted, "curve": with_unknown_times(counted["curve"])}}
     return state
@@ -54,7 +56,7 @@ def _from_4(state: State) -> State:
         return state
     challengers = {name: _with_curve(kept) for name, kept in contest["challengers"].items()}
     contest = {**_with_curve(contest), "challengers": challengers}
-    return {**state, "contest": contest, "stepped_from": state["stepped_from"] or 4}
+    return {**state, "contest": contest, "stepped_from": _stepped_from(state, 4)}
 
 
 def _with_curve(part: Any) -> Any:
@@ -63,18 +65,36 @@ def _with_curve(part: Any) -> Any:
     return {**part, "record": with_curve_begun(part["record"])}
 
 
+def _value(part: State, name: str) -> Any:
+    saved.check(name in part, name, "is missing")
+    return part[name]
+
+
+def _object(part: State, name: str) -> State:
+    """A part of the state that a step looks into: an export may have anything in its place."""
+    value = _value(part, name)
+    saved.check(type(value) is dict, name, "must be an object")
+    return value  # type: ignore[no-any-return]
+
+
+def _stepped_from(state: State, version: int) -> Any:
+    """The version that began the statistics, which is this one unless an earlier step has said another."""
+    said = _value(state, "stepped_from")
+    return version if said is None or (type(said) is int and said == 0) else said
+
+
 STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 """By the version that a step starts from. A step has to accept a state with `features` and `classifier` only, which
 is all that a fit has."""
 
 
 def step_up(version: int, state: State) -> State:
-    """A model's state as this version would have written it."""
+    """A model's state as this version would have written it; `saved.BadState` names what no older one has written."""
     for step in range(version, STATE_VERSION):
         state = STEPS[step](state)
     if version < STATE_VERSION and "statistics" in state:
         # A statistic that the older program did not have begins with the next reveal.
-        state = {**state, "statistics": Statistics().state() | state["statistics"]}
+        state = {**state, "statistics": Statistics().state() | _object(state, "statistics")}
     return state
 
 

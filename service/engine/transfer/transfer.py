@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from service.engine.fleet.large_models import beside_the_loop
-from service.engine.model.challenger_settings import check_completed
+from service.engine.model.challenger_settings import check_completed, check_plain
 from service.engine.model.contest import Contest
 from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits
@@ -73,6 +73,7 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
         if _digest(state, version) != export.get("digest"):
             raise InvalidExport("the digest does not fit the rest: the export is damaged")
         saved.check(isinstance(state.get("bound", 0), dict | None), "bound", "must be null or an object")
+        check_plain(state.get("settings"), "settings")
         state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
         state = step_up(version, state)
         saved.check("amended" not in state, "amended", "is not known here")

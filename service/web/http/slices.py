@@ -19,12 +19,13 @@ class SlicedJson(StreamingResponse):
     """A JSON answer that is encoded as it is sent. Nobody may change its content meanwhile."""
 
     def __init__(self, content: Any) -> None:
-        super().__init__(_in_turns(content), media_type="application/json")
+        super().__init__(in_turns(json_slices(content)), media_type="application/json")
 
 
-async def _in_turns(content: Any) -> AsyncIterator[bytes]:
+async def in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Parts of an answer, each made when the one before was sent; others have their turns in between."""
     turns = Turns()
-    for part in json_slices(content):
+    for part in parts:
         yield part
         await turns.give()
 

@@ -7,20 +7,15 @@ from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
 from service.answers import ModelInfo, ModelPage
-from service.engine.fleet.large_models import is_large
 from service.engine.fleet.live import Live
 from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.transfer.importing import Importing
-from service.engine.transfer.onnx_export import export_onnx
-from service.engine.transfer.transfer import export_large, export_model
 from service.errors import InvalidRequest, ModelDamaged
 from service.events import AnyEvent, RoundCorrected
 from service.journal.protocol import Page
-from service.learning.export import export_sklearn
-from service.learning.parameters import BadParameter
 from service.web.access.callers import prefix as own_prefix
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
@@ -29,8 +24,8 @@ from service.web.access.tenants import TenantModels, public_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import JSON, media_type_of
 from service.web.http.queries import KNOWN_ONLY
-from service.web.http.slices import SlicedJson
 from service.web.problems import HttpError
+from service.web.routes import exports
 from service.web.routes.advice import advice_table
 from service.web.routes.model_settings import NewModel
 from service.web.routes.openapi import answers, problems
@@ -169,12 +164,10 @@ def router(
             if at is not None:
                 raise
             left, missing = await models.salvage(model)
-            return Json({**_export(left, "novikoff"), "damaged": missing})
+            return await exports.whole(left, damaged=missing)
         if form == "onnx":
-            return Response(export_onnx(exported), media_type="application/octet-stream")
-        if form == "novikoff" and is_large(exported):
-            return SlicedJson(await export_large(exported))
-        return Json(_export(exported, form))
+            return await exports.for_onnx(exported)
+        return await (exports.whole if form == "novikoff" else exports.for_sklearn)(exported)
 
     @routes.put("/models/{model}", status_code=201,
                 responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415),
@@ -210,15 +203,6 @@ def router(
 
 
 HIDDEN = frozenset({"model", "at", "features", "classifier", "state", "follows", "events"})
-
-
-def _export(model: Model, form: str) -> dict[str, Any]:
-    if form == "novikoff":
-        return export_model(model)
-    try:
-        return export_sklearn(model.features, model.classifier, model.labels.values)
-    except BadParameter as error:
-        raise InvalidRequest.at(error.field, error.message) from None
 
 
 def _known_kinds(kinds: str) -> frozenset[str]:
