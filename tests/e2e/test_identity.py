@@ -182,3 +182,17 @@ def test_a_mended_journal_keeps_its_identity(used: Service, torn: str) -> None:
     assert novikoff("doctor", "--data", used.data, "--repair").status == 0
     used.start()
     assert used.stats("m")["rounds"]["revealed"] == 10
+
+
+@pytest.mark.parametrize("name", ["identity", "journal.sqlite", "journal.sqlite-wal", "acknowledged"])
+@pytest.mark.parametrize("as_what", ["directory", "loop"])
+def test_a_file_that_is_none_is_told_in_a_line(tmp_path: Path, name: str, as_what: str) -> None:
+    odd = tmp_path / name
+    if as_what == "directory":
+        odd.mkdir()
+    else:
+        odd.symlink_to(odd)
+    ended = run("serve", "--data", str(tmp_path), "--port", "0")
+    assert ended.returncode == 2 and ended.stderr.count("\n") == 1, ended.stderr
+    assert name in ended.stderr
+    assert novikoff("doctor", "--data", tmp_path).status == 1

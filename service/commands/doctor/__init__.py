@@ -2,4 +2,7 @@
 
 `file` checks the SQLite file, `history` replays each model and compares it with its snapshots and counts, `tables`
 checks the tables besides the events. Each yields findings, some with a repair; events are never changed.
+
+With --repair, `salvaging` copies what can be read out of a file that SQLite cannot read, `rows` table by table, and
+`copying` puts the copy into its place.
 """

@@ -10,10 +10,11 @@ import typer
 from rich.text import Text
 
 from service.commands.console import CommandFailed, err, out, report_failures
-from service.commands.doctor.copying import copy_whole, remove_leavings, salvage, swap
-from service.commands.doctor.file import COPY, examine_file, examine_permissions
+from service.commands.doctor.copying import copy_whole, remove_leavings, swap
+from service.commands.doctor.file import COPY, examine_file, examine_permissions, examine_what_was_given_up
 from service.commands.doctor.findings import Finding, Severity
 from service.commands.doctor.history import examine_model
+from service.commands.doctor.salvaging import Salvaged, named, salvage
 from service.commands.doctor.tables import examine_tables
 from service.errors import StartError
 from service.journal.sqlite.identity import check_not_lost
@@ -22,8 +23,8 @@ from service.journal.sqlite.permissions import check_readable
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.settings import Settings
 
-REPAIRS_MAX = 3
-"""A repair may leave counts to be mended."""
+REPAIRS_MAX = 5
+"""A repair may leave something to be mended: a line of a model that was made anew needs its counts."""
 
 STYLE = {Severity.problem: "bold red", Severity.note: "yellow"}
 
@@ -34,6 +35,12 @@ def doctor(
     ] = Settings.model_fields["data"].default,
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what can be mended, on a copy that takes its place.")
+    ] = False,
+    give_up: Annotated[
+        bool,
+        typer.Option(
+            "--give-up", help="With --repair: also if next to nothing is left. The old file is kept."
+        ),
     ] = False,
 ) -> None:
     """Check a data directory: replay every model and compare, to the bit.
@@ -47,7 +54,7 @@ def doctor(
         findings = _examine(path)
         _print_findings(findings)
         if repair and any(finding.repair or finding.remedy == COPY for finding in findings):
-            findings = _repair(path, findings, lost)
+            findings = _repair(path, findings, lost, give_up=give_up)
     problems = sum(finding.severity is Severity.problem for finding in findings)
     if problems:
         out.print(f"{problems} {'problem' if problems == 1 else 'problems'}")
@@ -56,12 +63,20 @@ def doctor(
     out.print("all is well")
 
 
-def _repair(path: Path, findings: list[Finding], lost: list[str]) -> list[Finding]:
+def _repair(path: Path, findings: list[Finding], lost: list[str], *, give_up: bool) -> list[Finding]:
     """Repair a copy and put it in the place of the journal; what is left to find."""
     new = path.with_name(f"{path.name}.new")
     remove_leavings(new)
+    salvaged = Salvaged()
     if any(finding.remedy == COPY for finding in findings):
-        lost += salvage(path, new)
+        salvaged = salvage(path, new)
+        if salvaged.refusal is not None and not give_up:
+            remove_leavings(new)
+            raise CommandFailed(
+                f"nothing was changed: {salvaged.refusal}. Restore a backup;"
+                " --repair --give-up goes on with what is left"
+            )
+        lost += salvaged.lost
         findings = _examine(new)
         _print_findings(findings)
     else:
@@ -70,13 +85,21 @@ def _repair(path: Path, findings: list[Finding], lost: list[str]) -> list[Findin
         if any(finding.repair for finding in findings):
             lost += _apply(new, findings)
             findings = _examine(new)
+    lost += _models_gone(new, salvaged.models)
     for one in lost:
         out.print(f"given up: {one}", soft_wrap=True)
     out.print("repaired a copy; looking again")
     _print_findings(findings)
-    swap(new, path)
-    out.print(f"the copy is in place; the old file is now {path.name}.damaged")
+    aside = swap(new, path, lost)
+    out.print(f"the copy is in place; the old file is now {aside.name}")
     return findings
+
+
+def _models_gone(new: Path, missing: set[int]) -> list[str]:
+    """Of the models whose lines could not be read, those that could not be made anew either."""
+    with closing(open_reader(new)) as connection:
+        gone = missing - {number for (number,) in connection.execute("SELECT id FROM model")}
+    return [f"models that cannot be read: {named(gone)}"] if gone else []
 
 
 def _apply(path: Path, findings: list[Finding]) -> list[str]:
@@ -110,12 +133,19 @@ def _locked(data: Path) -> Iterator[None]:
 
 
 def _examine(path: Path) -> list[Finding]:
+    try:
+        return _look(path)
+    except sqlite3.Error as error:
+        return [Finding("file", f"it cannot be read: {error}", COPY)]
+
+
+def _look(path: Path) -> list[Finding]:
     with closing(open_reader(path)) as connection, err.status("looking at the file"):
         findings = examine_file(connection, path)
         if findings:
             return findings
         _print_counts(connection, path)
-        findings = [*examine_permissions(path), *examine_tables(connection)]
+        findings = [*examine_permissions(path), *examine_what_was_given_up(path), *examine_tables(connection)]
     with closing(open_reader(path)) as connection, err.status("replaying") as status:
         models = connection.execute("SELECT id, name FROM model ORDER BY name").fetchall()
         for number, name in models:

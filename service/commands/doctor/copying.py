@@ -6,32 +6,15 @@ Killed at any moment, there is either the old journal or the new one. The old on
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import chain, count
 from pathlib import Path
 
 from service.journal.sqlite.acknowledged import file_beside
 from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.log_file import read_log
-from service.journal.sqlite.migrations import LARGEST_NUMBER
-from service.journal.sqlite.schema import open_reader, open_writer
-from service.journal.sqlite.sealing import SEAL_JOURNAL
-
-KEYS = {"model": "id", "event": "seq", "pending": "prediction_id", "snapshot": "rowid",
-        "snapshot_part": "rowid", "ended": "life"}  # fmt: skip
-
-ORDERS = {
-    "model": {"NOT INDEXED": "id", "INDEXED BY sqlite_autoindex_model_1": "name"},
-    "event": {"NOT INDEXED": "seq", "INDEXED BY event_of_model": "model, seq",
-              "INDEXED BY sqlite_autoindex_event_1": "prediction_id"},
-    "pending": {"NOT INDEXED": "prediction_id", "INDEXED BY pending_of_model": "model, at",
-                "INDEXED BY pending_by_time": "at"},
-    "snapshot": {"NOT INDEXED": "rowid", "INDEXED BY sqlite_autoindex_snapshot_1": "model, seq"},
-    "snapshot_part": {"NOT INDEXED": "rowid",
-                      "INDEXED BY sqlite_autoindex_snapshot_part_1": "model, seq, part"},
-    "ended": {"NOT INDEXED": "life"},
-}  # fmt: skip
-"""Where the keys of each table can be read, in the table itself and in its indexes, and the order of each."""
+from service.journal.sqlite.schema import open_reader
 
 
 def copy_whole(path: Path, new: Path) -> None:
@@ -41,80 +24,9 @@ def copy_whole(path: Path, new: Path) -> None:
         old.backup(copy)
 
 
-def salvage(path: Path, new: Path) -> list[str]:
-    """Copy each row that can be read; in words, what is known to be lost.
-
-    Rows around a torn page are found by the other indexes of their table. The frames of the log behind a damaged one
-    are used, too: each row says by its digest whether it is what was written.
-    """
-    unfolded = new.with_name(f"{new.name}-old")
-    new.touch(0o600)
-    fold(path, unfolded, with_what_follows_damage=True)
-    lost: dict[str, int] = {}
-    with closing(open_reader(unfolded)) as old, closing(open_writer(new, "power")) as copy:
-        copy.execute("BEGIN")
-        for table in KEYS:
-            lost[table] = _copy_rows(old, copy, table)
-        lost["outcome"] = _copy_run(old, copy, "SELECT * FROM outcome")
-        with suppress(sqlite3.Error):
-            for row in old.execute("SELECT identity, numbered, digest FROM journal"):
-                copy.execute("UPDATE journal SET identity = ?, numbered = ?, digest = ?", row)
-        copy.execute(f"UPDATE journal SET numbered = max(numbered, ({LARGEST_NUMBER}))")
-        copy.execute(SEAL_JOURNAL)
-        copy.execute("COMMIT")
-    _remove(unfolded)
-    # Whether snapshots and outcomes can be made anew is told by looking at the copy.
-    words = {"model": "models", "event": "events", "pending": "waiting predictions"}
-    return [f"{lost[table]} {name} that cannot be read" for table, name in words.items() if lost[table]]
-
-
-def _copy_rows(old: sqlite3.Connection, copy: sqlite3.Connection, table: str) -> int:
-    """Copy the rows of a table one by one, by all keys that can be found; how many of these have no readable row."""
-    keys: dict[object, None] = {}
-    for where, order in ORDERS[table].items():
-        backwards = ", ".join(f"{column} DESC" for column in order.split(", "))
-        for direction in (order, backwards):  # from both ends, up to where a page is torn
-            select = f"SELECT {KEYS[table]} FROM {table} {where} ORDER BY {direction}"
-            keys |= dict.fromkeys(_readable(old, select))
-    lost = 0
-    for key in keys:
-        try:
-            row = old.execute(f"SELECT * FROM {table} NOT INDEXED WHERE {KEYS[table]} = ?", (key,)).fetchone()
-        except sqlite3.Error:
-            row = None
-        if row is None or not _insert(copy, table, row):
-            lost += 1
-    return lost
-
-
-def _copy_run(old: sqlite3.Connection, copy: sqlite3.Connection, select: str) -> int:
-    """Copy what can be read of a table without another index; 1 if it is not all."""
-    try:
-        for row in old.execute(select):
-            _insert(copy, "outcome", row)
-    except sqlite3.Error:
-        return 1
-    return 0
-
-
-def _readable(connection: sqlite3.Connection, select: str) -> Iterator[object]:
-    with suppress(sqlite3.Error):
-        for (key,) in connection.execute(select):
-            yield key
-
-
-def _insert(copy: sqlite3.Connection, table: str, row: Iterable[object]) -> bool:
-    values = tuple(row)
-    try:
-        copy.execute(f"INSERT OR IGNORE INTO {table} VALUES ({','.join('?' * len(values))})", values)
-    except sqlite3.Error:  # a column without a value
-        return False
-    return True
-
-
 def fold(path: Path, into: Path, *, with_what_follows_damage: bool = False) -> None:
     """Copy the file with the transactions of its log in it."""
-    _remove(into)
+    remove(into)
     into.touch(0o600)
     shutil.copyfile(path, into)
     log = read_log(path)
@@ -132,18 +44,24 @@ def fold(path: Path, into: Path, *, with_what_follows_damage: bool = False) -> N
         os.fsync(file.fileno())
 
 
-def swap(new: Path, path: Path) -> None:
-    """Put a new journal in the place of one, whose file and log stay beside it with the suffix `.damaged`.
+def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
+    """Put a new journal in the place of one, whose file and log stay beside it with the suffix `.damaged`; its path.
+
+    What was given up is written beside that, for whoever comes later. A file of an earlier repair is never touched: it
+    may be the only one that has what that repair could not read.
 
     A new file must not meet the log of the old one. So that is folded into the old file first, which changes nothing
     in it: a log that is gone through twice gives the same. Then the log can go, and then the file be replaced.
     """
-    aside = path.with_name(f"{path.name}.damaged")
+    _settle(new)
+    aside = _free_name(path)
     log = path.with_name(f"{path.name}-wal")
-    _remove(aside)
-    shutil.copy2(path, aside)
+    _keep(path, aside)
+    if given_up:
+        aside.with_name(f"{aside.name}.txt").write_text("".join(f"{one}\n" for one in given_up))
     if log.exists():
-        shutil.copy2(log, aside.with_name(f"{aside.name}-wal"))
+        _keep(log, aside.with_name(f"{aside.name}-wal"))
+        sync_directory(path.parent)
         folded = new.with_name(f"{new.name}-old")
         fold(path, folded)
         _own_alike(path, folded)
@@ -158,6 +76,27 @@ def swap(new: Path, path: Path) -> None:
     new.replace(path)
     sync_directory(path.parent)
     file_beside(path).unlink(missing_ok=True)
+    return aside
+
+
+def _keep(file: Path, aside: Path) -> None:
+    """Copy a file durably: it may soon be the only one that has what was damaged."""
+    shutil.copy2(file, aside)
+    with aside.open("rb+") as copied:
+        os.fsync(copied.fileno())
+
+
+def _settle(new: Path) -> None:
+    """Fold the log of the copy into it: only the file itself is renamed."""
+    with closing(sqlite3.connect(new)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for suffix in ("-wal", "-shm"):
+        new.with_name(new.name + suffix).unlink(missing_ok=True)
+
+
+def _free_name(path: Path) -> Path:
+    names = (f"{path.name}.damaged{suffix}" for suffix in chain([""], (f"-{n}" for n in count(2))))
+    return next(file for file in map(path.with_name, names) if not file.exists())
 
 
 def _own_alike(path: Path, new: Path) -> None:
@@ -170,10 +109,10 @@ def _own_alike(path: Path, new: Path) -> None:
 
 def remove_leavings(new: Path) -> None:
     """Remove what a repair that was killed has left."""
-    _remove(new)
-    _remove(new.with_name(f"{new.name}-old"))
+    remove(new)
+    remove(new.with_name(f"{new.name}-old"))
 
 
-def _remove(file: Path) -> None:
+def remove(file: Path) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)

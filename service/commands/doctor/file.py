@@ -7,6 +7,7 @@ from service.commands.doctor.findings import Finding, Severity
 from service.journal.sqlite.identity import identity_beside, identity_in, why_not_its_own
 from service.journal.sqlite.permissions import unwritable, unwritable_for_owner, why_unwritable
 from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from service.journal.sqlite.shape import why_misshapen
 from service.journal.sqlite.soundness import why_log_damaged, why_newest_missing, why_wrong_size
 
 COMPLAINTS_MAX = 20
@@ -29,6 +30,8 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
                 "Start the service once: it brings the file up to date." if version < SCHEMA_VERSION else ""
             )
             return [Finding("file", message, older)]
+        if (why := why_misshapen(connection)) is not None:
+            return [Finding("file", why, COPY)]
         identity = identity_in(connection)
         if identity is None:
             return [Finding("file", "it does not say which journal it is", COPY)]
@@ -57,4 +60,12 @@ def examine_permissions(path: Path) -> list[Finding]:
             for file in unwritable_for_owner(path)
             if file not in refused
         ),
+    ]
+
+
+def examine_what_was_given_up(path: Path) -> list[Finding]:
+    """A note for each earlier repair that has given up something: an exit status is easily overlooked."""
+    return [
+        Finding("file", f"an earlier repair has given up what {file.name} names", severity=Severity.note)
+        for file in sorted(path.parent.glob(f"{path.name}.damaged*.txt"))
     ]

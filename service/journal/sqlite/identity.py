@@ -22,8 +22,17 @@ def open_directory(path: Path, durability: str) -> None:
     """Make the journal or check it, and see that it belongs here. The directory is locked by the caller.
 
     A journal without an identity, one that is new or from before there were any, takes that of the directory. It is
-    written to the journal first, so that a start that is killed on the way can be repeated.
+    written to the journal first, so that a start that is killed on the way can be repeated. DirectoryUnusable if one of
+    the files is none: a directory, a link to itself.
     """
+    try:
+        _open_directory(path, durability)
+    except OSError as error:
+        where, why = error.filename or path, error.strerror or error
+        raise DirectoryUnusable(f"{where} cannot be used: {why}") from error
+
+
+def _open_directory(path: Path, durability: str) -> None:
     check_writable(path)
     check_not_lost(path)
     check_log(path, durability)

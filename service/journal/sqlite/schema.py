@@ -10,6 +10,7 @@ from service.journal.sqlite.sealing import add_functions
 
 APPLICATION_ID = 0x4E6F766B  # "Novk": tells our files from others'
 SCHEMA_VERSION = 7
+PAGE_BYTES = 8192
 
 # `journal` has one row: which journal this is, empty until a directory takes it; and up to which sequence number none
 # is given again, even if no event has it. `numbered` is raised with every snapshot and every deleted model: until then
@@ -69,7 +70,7 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
     """The one connection that writes, its file made or checked."""
     try:
         connection = _connect(path.as_uri())
-        connection.execute("PRAGMA page_size=8192")
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode=WAL")
         # A journal has to be on disk before its identity is written beside it.
         connection.execute("PRAGMA synchronous=FULL")

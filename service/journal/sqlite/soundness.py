@@ -13,6 +13,7 @@ from service.journal.sqlite.log_file import read_log
 from service.journal.sqlite.reading import newest_time
 from service.journal.sqlite.schema import damaged, open_reader
 from service.journal.sqlite.sealing import journal_digest
+from service.journal.sqlite.shape import why_misshapen
 
 ENDS = {
     "journal": ("rowid",),
@@ -98,6 +99,7 @@ def check_soundness(path: Path) -> None:
     try:
         with closing(open_reader(path)) as connection:
             for why in (
+                why_misshapen(connection),
                 why_wrong_size(connection, path),
                 why_numbering_damaged(connection),
                 why_newest_missing(connection, path),

@@ -1,0 +1,63 @@
+"""Whether the file has the tables, columns and indexes of this version; and its first page, which has them, anew.
+
+SQLite believes whatever that page says: after one turned bit a column has another name, or no table can be read at all.
+"""
+
+import sqlite3
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+from service.journal.sqlite.schema import PAGE_BYTES, TABLES
+from service.journal.sqlite.sealing import add_functions
+
+Shape = dict[str, list[tuple[object, ...]]]
+
+
+def why_misshapen(connection: sqlite3.Connection) -> str | None:
+    """In words, if a table or an index is missing or is not as this version makes it."""
+    try:
+        found = _shape(connection)
+    except sqlite3.DatabaseError as error:
+        return f"its schema cannot be read: {error}"
+    wrong = [name for name, columns in _ours().items() if found.get(name) != columns]
+    return f"its schema is damaged: {', '.join(wrong)} is not as it was made" if wrong else None
+
+
+def replace_first_page(file: Path) -> None:
+    """Write the first page as a new journal has it, which tells where each table begins.
+
+    That is right for journals that were made by this version of the schema. In one that has come from an older version
+    the tables begin elsewhere: then the rows that are found do not fit their digests.
+    """
+    with closing(_sample()) as sample:
+        page = bytearray(sample.serialize()[:PAGE_BYTES])
+    page[28:32] = (file.stat().st_size // PAGE_BYTES).to_bytes(4, "big")  # how many pages there are
+    with file.open("rb+") as opened:
+        opened.write(page)
+
+
+@cache
+def _ours() -> Shape:
+    with closing(_sample()) as sample:
+        return _shape(sample)
+
+
+def _sample() -> sqlite3.Connection:
+    sample = sqlite3.connect(":memory:", isolation_level=None)
+    sample.execute(f"PRAGMA page_size={PAGE_BYTES}")
+    add_functions(sample)
+    sample.executescript(TABLES)
+    return sample
+
+
+def _shape(connection: sqlite3.Connection) -> Shape:
+    """Columns by the name of their table or index. Types and keys count: they decide how a row is read."""
+    shape: Shape = {}
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_master").fetchall():
+        if kind == "table":
+            info = connection.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (name,))
+        else:
+            info = connection.execute("SELECT name FROM pragma_index_info(?)", (name,))
+        shape[name] = info.fetchall()
+    return shape

@@ -1,0 +1,193 @@
+"""`novikoff doctor --repair`: what is lost is named, what is sound is kept, and nothing is emptied without a word."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import struct
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.commands.repaired import JOURNAL, PAGE_BYTES, Content, content_of, fill, truth_of
+from tests.commands.running import Ended, novikoff
+from tests.running import Service
+
+Copy = Callable[..., Path]
+
+
+class Sources:
+    """A directory that was stopped and one that was killed, and what is in them."""
+
+    def __init__(self, where: Path) -> None:
+        self.truths: dict[str, Content] = {}
+        self.where = where
+        for name in ("stopped", "killed"):
+            service = Service(where / name, snapshot_every_events=20).start()
+            fill(service)
+            if name == "killed":
+                os.kill(service.writer_pid, signal.SIGKILL)
+                service.kill()
+            else:
+                assert service.stop() == 0
+            service.close()
+            self.truths[name] = truth_of(where / name, where / f"{name}-truth")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    return Sources(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.fixture
+def copy(sources: Sources, tmp_path: Path) -> Copy:
+    def copied(name: str = "stopped") -> Path:
+        return Path(shutil.copytree(sources.where / name, tmp_path / name))
+
+    return copied
+
+
+def repair(data: Path, *more: str) -> Ended:
+    return novikoff("doctor", "--data", data, "--repair", *more)
+
+
+def flip(file: Path, at: int, bit: int = 4) -> None:
+    content = bytearray(file.read_bytes())
+    content[at] ^= bit
+    file.write_bytes(content)
+
+
+def tear(data: Path, *names: str) -> None:
+    with closing(sqlite3.connect(data / JOURNAL)) as connection:
+        roots = dict(connection.execute("SELECT name, rootpage FROM sqlite_master"))
+    with (data / JOURNAL).open("rb+") as file:
+        for name in names:
+            file.seek((roots[name] - 1) * PAGE_BYTES)
+            file.write(b"\xff" * 200)
+
+
+@pytest.mark.parametrize(
+    "place", ["sqlite_autoindex_snapshot_part_1", "previous", "TABLE event", "head", "page size"]
+)
+def test_a_bit_in_the_schema_costs_nothing(copy: Copy, sources: Sources, place: str) -> None:
+    data = copy()
+    page = (data / JOURNAL).read_bytes()[:PAGE_BYTES]
+    at = {"head": 104, "page size": 16}.get(place) or page.index(place.encode()) + 3
+    flip(data / JOURNAL, at)
+    before = (data / JOURNAL).read_bytes()
+    looked = novikoff("doctor", "--data", data)
+    assert looked.status == 1 and "problem file: " in looked.out
+    ended = repair(data)
+    assert ended.status == 0, ended
+    assert content_of(data) == sources.truths["stopped"]
+    assert (data / f"{JOURNAL}.damaged").read_bytes() == before
+
+
+def test_a_bit_in_the_schema_that_is_in_the_log_costs_nothing(copy: Copy, sources: Sources) -> None:
+    data = copy("killed")
+    log = data / f"{JOURNAL}-wal"
+    content = log.read_bytes()
+    frame_bytes = PAGE_BYTES + 24
+    frames = [
+        at for at in range(32, len(content) - frame_bytes + 1, frame_bytes)
+        if content[at + 8 : at + 16] == content[16:24] and struct.unpack(">I", content[at : at + 4])[0] == 1
+    ]  # fmt: skip
+    flip(log, content.index(b"sqlite_autoindex_snapshot_part_1", frames[-1]) + 3)
+    ended = repair(data)
+    assert ended.status == 0, ended
+    assert content_of(data) == sources.truths["killed"]
+
+
+def test_a_journal_of_which_nothing_can_be_read_is_left_as_it_is(copy: Copy) -> None:
+    data = copy()
+    tear(
+        data, "event", "event_of_model", "sqlite_autoindex_event_1", "snapshot", "sqlite_autoindex_snapshot_1"
+    )
+    before = {file.name: file.read_bytes() for file in data.iterdir() if file.suffix == ".sqlite"}
+    ended = repair(data)
+    assert ended.status == 1 and "nothing was changed: neither an event nor a snapshot" in ended.err, ended
+    assert {file.name: file.read_bytes() for file in data.iterdir() if file.suffix == ".sqlite"} == before
+    assert not list(data.glob("*.new*")) and not list(data.glob("*.damaged*"))
+    ended = repair(data, "--give-up")
+    assert ended.status == 1 and "given up: events that cannot be read, nobody knows how many" in ended.out
+    assert "journal.sqlite.damaged.txt" in novikoff("doctor", "--data", data).out
+
+
+def test_the_file_of_an_earlier_repair_is_never_touched(copy: Copy) -> None:
+    data = copy()
+    (data / f"{JOURNAL}.damaged").write_bytes(b"the only one")
+    tear(data, "outcome")
+    assert "the old file is now journal.sqlite.damaged-2" in repair(data).out
+    assert (data / f"{JOURNAL}.damaged").read_bytes() == b"the only one"
+    assert (data / f"{JOURNAL}.damaged-2").exists() and not list(data.glob("*.new*"))
+
+
+@pytest.mark.parametrize("torn", [["model"], ["model", "sqlite_autoindex_model_1"]])
+def test_lines_of_models_are_made_anew_from_their_events(
+    copy: Copy, sources: Sources, torn: list[str]
+) -> None:
+    data = copy()
+    tear(data, *torn)
+    ended = repair(data)
+    assert ended.status == len(torn) - 1, ended  # what neither has is unknown
+    assert content_of(data) == sources.truths["stopped"]
+    assert novikoff("doctor", "--data", data).status == 0
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_a_model_without_its_line_keeps_all_that_is_sealed(
+    copy: Copy, sources: Sources, is_trimmed: bool
+) -> None:
+    data = copy()
+    with closing(sqlite3.connect(data / JOURNAL)) as connection:
+        if is_trimmed:  # the snapshot tells whose it is
+            life = "(SELECT id FROM model WHERE name = 'm')"
+            newest = f"(SELECT max(seq) FROM snapshot WHERE model = {life})"
+            connection.execute(f"DELETE FROM event WHERE model = {life} AND seq <= {newest}")
+            connection.execute(f"DELETE FROM outcome WHERE model = {life}")
+        connection.execute("DELETE FROM model WHERE name = 'm'")
+        connection.commit()
+    ended = repair(data)
+    assert ended.status == is_trimmed and ("up to when predictions of m are void" in ended.out) == is_trimmed
+    found, truth = content_of(data), sources.truths["stopped"]
+    assert (found.pending, found.models) == (truth.pending, truth.models)
+
+
+def test_without_its_log_nothing_is_given_up_in_silence(copy: Copy) -> None:
+    data = copy("killed")
+    (data / f"{JOURNAL}-wal").unlink()
+    ended = repair(data)
+    assert ended.status == 1 and "nothing was changed: " in ended.err and (data / "acknowledged").exists()
+    ended = repair(data, "--give-up")
+    assert ended.status == 1 and "given up: all events after number " in ended.out, ended
+    assert "all events after number " in (data / f"{JOURNAL}.damaged.txt").read_text()
+    with closing(sqlite3.connect(data / JOURNAL)) as connection:
+        (numbered,) = connection.execute("SELECT numbered FROM journal").fetchone()
+    assert numbered >= 100, "no number is given again"
+
+
+def test_a_key_that_has_changed_costs_neither_its_row_nor_its_neighbours(
+    copy: Copy, sources: Sources
+) -> None:
+    content = (copy() / JOURNAL).read_bytes()
+    places = [at for at in range(len(content)) if content.startswith(b"w11", at)]
+    assert len(places) >= 3
+    for number, at in enumerate(places):
+        data = Path(shutil.copytree(sources.where / "stopped", sources.where / f"key-{number}"))
+        flip(data / JOURNAL, at + 2, ord("1") ^ ord("9"))
+        ended = repair(data)
+        found = content_of(data).pending
+        lost = sources.truths["stopped"].pending.keys() - found.keys()
+        assert lost <= {"w11"} and (ended.status == 1) == bool(lost), (at, lost, ended)
+        assert not lost or "'w11'" in ended.out
+
+
+def test_what_waited_on_a_torn_page_is_named(copy: Copy) -> None:
+    data = copy()
+    tear(data, "pending")
+    ended = repair(data)
+    assert (
+        ended.status == 1 and "given up: waiting predictions that cannot be read: 'w00', 'w01'" in ended.out
+    )
