@@ -8,13 +8,12 @@ from pathlib import Path
 
 from service.commands.doctor.copying import fold, remove
 from service.commands.doctor.rows import TABLES, Copied, copy_rows, insert
-from service.journal.sqlite.acknowledged import read_note
+from service.journal.sqlite.acknowledged import has_log, read_note
 from service.journal.sqlite.identity import identity_beside
 from service.journal.sqlite.migrations import LARGEST_NUMBER
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.sealing import SEAL_JOURNAL, journal_digest
 from service.journal.sqlite.shape import replace_first_page, why_misshapen
-from service.journal.sqlite.soundness import has_log
 
 NAMED_MAX = 20
 WORDS = {"event": "events", "pending": "waiting predictions"}
