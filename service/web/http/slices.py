@@ -31,12 +31,14 @@ async def in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def json_slices(value: Any) -> Iterator[bytes]:
-    """The JSON of a value in parts; arrays and kept rows in it are lists of numbers.
+    """The JSON of a value in parts; arrays and kept rows in it are lists of numbers, and functions what they return.
 
-    >>> b"".join(json_slices({"w": [Kept(np.array([0.5, 0.0]))], "n": {}, "i": np.arange(3)}))
-    b'{"w":[[0.5,0.0]],"n":{},"i":[0,1,2]}'
+    >>> b"".join(json_slices({"w": [Kept(np.array([0.5, 0.0]))], "n": {}, "i": np.arange(3), "f": lambda: [1]}))
+    b'{"w":[[0.5,0.0]],"n":{},"i":[0,1,2],"f":[1]}'
     """
-    if isinstance(value, Kept | np.ndarray):
+    if callable(value):
+        yield _encode(value())
+    elif isinstance(value, Kept | np.ndarray):
         yield from _numbers(value if isinstance(value, Kept) else Kept(value, as_is=True))
     elif isinstance(value, dict):
         yield from _joined(

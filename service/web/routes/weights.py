@@ -1,5 +1,6 @@
 """The weights of a model, for GET /models/{model}/weights."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -49,17 +50,19 @@ class WeightsAnswer(BaseModel):
 def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     """The answer, its rows of weights as lists."""
     content = _weights_of(model, largest)
-    if largest is None:
-        for row in content["classes"]:
-            row["weights"] = row["weights"].part(0, row["weights"].size).tolist()
+    for row in content["classes"]:
+        kept = row["weights"]
+        row["weights"] = kept.part(0, kept.size).tolist() if isinstance(kept, Kept) else kept()
     return content
 
 
 def answer(model: Model, largest: int | None) -> Response:
     """The same as a response: of a large model in slices, with copies of the rows as they are now."""
-    if largest is None and model.features.size() * max(1, len(model.labels.values)) > SLICED_NUMBERS:
-        return SlicedJson(_weights_of(model, None))
-    return Json(weights_of(model, largest))
+    is_small = model.features.size() * max(1, len(model.labels.values)) <= SLICED_NUMBERS
+    # The names of a panel's weights are those of the expert that leads, and another one may lead a moment later.
+    if is_small or (largest is not None and model.panel is not None):
+        return Json(weights_of(model, largest))
+    return SlicedJson(_weights_of(model, largest))
 
 
 def _weights_of(model: Model, largest: int | None) -> dict[str, Any]:
@@ -83,13 +86,19 @@ def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
         first = 1 if model.bias_is_first else 0
         bias = float(row[0] if model.bias_is_first else row[-1])
         row = row[1:] if model.bias_is_first else row[:-1]
-    if largest is None:
-        return {"weights": Kept(row), "bias": bias}
-    weights = [
+    kept = Kept(row)
+    return {
+        "weights": kept if largest is None else partial(_largest, model, kept, first, largest),
+        "bias": bias,
+    }
+
+
+def _largest(model: Model, kept: Kept, first: int, count: int) -> list[dict[str, Any]]:
+    row = kept.part(0, kept.size)
+    return [
         {"feature": model.weight_name(int(i) + first), "weight": float(row[i])}
-        for i in largest_in(row, largest)
+        for i in largest_in(row, count)
     ]
-    return {"weights": weights, "bias": bias}
 
 
 def largest_in(row: Array, count: int) -> Indices:

@@ -86,6 +86,41 @@ async def test_the_loop_has_its_turns_while_weights_are_sent(tmp_path: Path) -> 
         assert await shortest_pause(asked, 0.2) < 0.2, "it was half a second, in one piece"
 
 
+@pytest.mark.alone
+async def test_the_loop_has_its_turns_while_the_largest_weights_of_many_classes_are_told(
+    tmp_path: Path,
+) -> None:
+    labels = [f"c{number}" for number in range(200)]
+    numbers = np.random.default_rng(1).normal(size=4_000)
+    async with in_loop(tmp_path) as service:
+        settings = {"model": "m", "labels": labels, "features": {"dimension": 4_000}}
+        status, *_ = await service.post("/models", [json.dumps(settings).encode()], JSON_BODY)
+        assert status == 201
+        lines = [
+            json.dumps({"features": numbers.round(3).tolist(), "label": label}) + "\n" for label in labels
+        ]
+        status, *_ = await service.post(
+            "/stream", [line.encode() for line in lines], NDJSON_BODY, query="model=m"
+        )
+        assert status == 200
+
+        async def asked(_: int) -> Turns:
+            turns = Turns()
+            watching = asyncio.create_task(turns.watch())
+            await asyncio.sleep(0)
+            content = await service.get("/models/m/weights", "largest=1000")
+            await asyncio.sleep(0)  # or what was done in one piece would not be seen
+            watching.cancel()
+            told = json.loads(content)
+            assert [len(row["weights"]) for row in told["classes"]] == [1_000] * len(labels)
+            return turns
+
+        assert await shortest_pause(asked, 0.05) < 0.05, "it was an eighth of a second, in one piece"
+
+
+JSON_BODY, NDJSON_BODY = (b"content-type", b"application/json"), (b"content-type", b"application/x-ndjson")
+
+
 @pytest.mark.parametrize("count", [1, 3, 10, 400])
 def test_the_largest_weights_are_those_of_a_stable_sort(count: int) -> None:
     row = np.random.default_rng(count).integers(-3, 4, size=300).astype(np.float64)
