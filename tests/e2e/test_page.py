@@ -171,7 +171,10 @@ def test_names_are_text_and_never_markup(service: Service, name: str, open_page:
     service.reveal(late["prediction_id"], "<script>alert(2)</script>")
 
     page = open_page(service, f"#/models/{name}")
-    expect(card(page, "Confusion").locator("th .label").first).to_have_text(MARKUP)
+    head = card(page, "Confusion").get_by_role(
+        "columnheader", name=MARKUP
+    )  # its text is shortened, its name is not
+    expect(head.locator(".label")).to_contain_text("<img")
     expect(card(page, "Audit trail").locator("td .label").first).to_have_text("<script>alert(2)</script>")
     expect(card(page, "Largest weights").locator("th .label", has_text="onerror").first).to_be_visible()
     page.get_by_label("Features").fill(json.dumps({MARKUP: 2}))

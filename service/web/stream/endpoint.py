@@ -145,7 +145,8 @@ class StreamEndpoint:
         )
         held = HeldAnswers(self._answers_room, self._tenants.of(prefix()))
         async with incoming:
-            others = [asyncio.create_task(_send_all(send, head, held))]
+            sending = asyncio.create_task(_send_all(send, head, held))
+            others: list[asyncio.Task[Any]] = [sending]
             if is_paced() or not _is_short(scope["headers"]):
                 held.begin()
             try:
@@ -160,12 +161,13 @@ class StreamEndpoint:
                     held.end(_summary(answers.tally, ended_by))
                 else:
                     held.end(b"" if ended_by is None else _last_line(ended_by))
-                await others[0]
+                last = await sending
             finally:
                 for task in others:
                     task.cancel()
                 await asyncio.wait(others)
                 held.close()
+        await send({"type": "http.response.body", "body": last})
         return 200
 
     async def _take_arrow(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
@@ -225,17 +227,17 @@ def _is_short(headers: list[Header]) -> bool:
     return length.isdigit() and int(length) <= SHORT_BYTES_MAX
 
 
-async def _send_all(send: Send, head: dict[str, Any], held: HeldAnswers) -> None:
+async def _send_all(send: Send, head: dict[str, Any], held: HeldAnswers) -> bytes:
+    """Send all answers but the last; it is the caller's to send, once the stream has given back what it had."""
     await held.begun()
     if (whole := held.whole()) is not None:
         length = (b"content-length", b"%d" % len(whole))
         await send({**head, "headers": [*head["headers"], length]})
-        await send({"type": "http.response.body", "body": whole})
-        return
+        return whole
     await send(head)
     while body := await held.take():
         await send({"type": "http.response.body", "body": body, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    return b""
 
 
 def _summary(tally: Tally, ended_by: NovikoffError | None) -> bytes:
