@@ -65,7 +65,11 @@ class Replay:
         erasing: Container[int] = (),
     ) -> "Replay":
         worker = await Worker.start("service.engine.corrections.rebuild_process", limits)
-        await worker.send(frame(Task(milestone.state, until)))
+        try:
+            await worker.send(frame(Task(milestone.state, until)))
+        except BaseException:  # cancelled, say: nobody else knows of the process yet
+            await worker.end()
+            raise
         return cls(journal, milestone, worker, erasing)
 
     async def play(self, seq: int, waiting: Iterable[Prediction]) -> None:
