@@ -115,7 +115,7 @@ async def test_the_loop_has_its_turns_while_the_largest_weights_of_many_classes_
             assert [len(row["weights"]) for row in told["classes"]] == [1_000] * len(labels)
             return turns
 
-        assert await shortest_pause(asked, 0.05) < 0.05, "it was an eighth of a second, in one piece"
+        assert await shortest_pause(asked, 0.05) < 0.05, "it was a seventh of a second, in one piece"
 
 
 JSON_BODY, NDJSON_BODY = (b"content-type", b"application/json"), (b"content-type", b"application/x-ndjson")
