@@ -123,7 +123,7 @@ class Blocks:
         async for block, labels in blocks:
             start = 0
             while start < len(labels):
-                end = start + self.at_once(name, Rows(block))
+                end = start + even_share(len(labels) - start, self.at_once(name, Rows(block)))
                 yield block[start:end], labels[start:end]
                 start = end
 
@@ -179,6 +179,16 @@ class Blocks:
         appended = self._fleet.submit(live, event, new)
         appended.add_done_callback(_noted)
         return appended
+
+
+def even_share(left: int, at_once: int) -> int:
+    """How many of so many rounds are next, in the fewest parts of at most `at_once` that are about as large.
+
+    >>> even_share(2048, 2041), even_share(2048, 500), even_share(3, 500)
+    (1024, 410, 3)
+    """
+    parts = -(-left // at_once)
+    return -(-left // parts)
 
 
 def _noted(appended: Future[Appended]) -> None:

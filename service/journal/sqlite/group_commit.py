@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
+from service.allocation import environment
 from service.child_processes import command_of
 from service.errors import Overloaded
 from service.journal.sqlite.numbered import NONE, Item, Numbered, Numbers, oldest_of
@@ -137,6 +138,7 @@ class GroupCommit:
             *command_of("service.journal.sqlite.writer_process"),
             stdin=their_groups, stdout=their_answers, pass_fds=[lock_file],
             start_new_session=True,  # a signal to the group, such as Ctrl-C, is for the service alone
+            env=environment(),
         )  # fmt: skip
         os.close(their_groups)
         os.close(their_answers)

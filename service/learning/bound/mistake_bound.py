@@ -131,7 +131,7 @@ class Bound:
         indices: AnyArray | None = None,
     ) -> None:
         """Take in whole rounds as `observe` would, one after the other: features as rows, labels as ±1."""
-        norms_sq = np.add.reduce(rows * rows, axis=1)
+        norms_sq = self._norms_sq(rows, updated)
         norms_sq_max = np.maximum.accumulate(np.maximum(norms_sq, self.norm_sq_max))
         self.norm_sq_max = float(norms_sq_max[-1])
         places = np.flatnonzero(updated)
@@ -148,6 +148,14 @@ class Bound:
         self.classes |= (2 if (labels > 0).any() else 0) | (1 if (labels < 0).any() else 0)
         if self.observed is not None:
             self.observed.push_all(rows, labels, indices)
+
+    def _norms_sq(self, rows: AnyArray, updated: AnyArray) -> AnyArray:
+        """‖x‖² of the rows that were updates or may be the longest, as `observe` finds them; less of the others."""
+        norms_sq: AnyArray = np.vecdot(rows, rows)
+        exact = np.flatnonzero(updated | (norms_sq >= NEARLY_ALL * self.norm_sq_max))
+        chosen = rows[exact]
+        norms_sq[exact] = np.add.reduce(chosen * chosen, axis=1)
+        return norms_sq
 
     def _with_bias(self, norm_sq: Any) -> Any:
         """‖z‖² of ‖x‖², one or many."""

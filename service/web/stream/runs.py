@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from service.engine.model.labels import LABEL_ABS_MAX
-from service.engine.rounds.blocks import Begun
+from service.engine.rounds.blocks import Begun, even_share
 from service.events import Label
 from service.learning.vectors import Rows
 from service.web.routes.rounds import FeaturesSent
@@ -63,13 +63,14 @@ def portions(
     start = 0
     if isinstance(lines, WholeRounds):
         while start < len(lines):
-            end = start + at_once(lines.model or stream_model or "", lines.rows)
+            fit = at_once(lines.model or stream_model or "", lines.rows)
+            end = start + even_share(len(lines) - start, fit)
             yield lines.part(start, end)
             start = end
     elif (whole := as_one_run(lines, stream_model, only)) is not None:
         model, run = whole
         while start < len(lines):
-            end = start + at_once(model, run.features)
+            end = start + even_share(len(lines) - start, at_once(model, run.features))
             yield lines[start:end]
             start = end
     else:
