@@ -26,6 +26,10 @@ It is called once for each event; between two of them the loop may turn to other
 applied; it must not raise anything else.
 """
 
+Before = Callable[[str], Future[None] | None]
+"""Called with the name of a model before an event of it is applied that another replica may have appended: what has to
+be waited for first, if anything."""
+
 
 Answer = Callable[[bytes], Awaitable[bytes]]
 """The answer to a question of another replica; see `Journal.ask`."""
@@ -248,12 +252,13 @@ class Journal(Protocol):
 
     # Life of the journal
 
-    async def open(self, apply: Apply) -> int:
+    async def open(self, apply: Apply, before: Before | None = None) -> int:
         """Start; called once, before anything else. The newest time in the journal, 0 if it is empty.
 
         That is the time of the newest event; without other replicas, that of a prediction if it is later.
 
-        In a shared journal, `apply` is called for every event after this moment, whichever replica has appended it.
+        In a shared journal, `apply` is called for every event after this moment, whichever replica has appended it,
+        and `before` is asked first. In others events are only of those who append them, and these can wait.
         StartError if it cannot be used.
         """
         ...

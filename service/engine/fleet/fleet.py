@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import islice
 
 from service.engine.clock import Clock
+from service.engine.fleet.copying import Copying
 from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift, report_promotions
 from service.engine.fleet.large_models import is_large_import
@@ -19,7 +20,7 @@ from service.engine.fleet.model_count import ModelCount
 from service.engine.fleet.saving import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.fleet.waiting import Waiting
-from service.engine.model.checks import NONE_NEW, NewLabels
+from service.engine.model.checks import NONE_NEW, NewLabels, check_new_labels
 from service.engine.model.model import model_from
 from service.engine.model.outcomes import BlockOutcome, Outcome, outcome_bytes
 from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
@@ -70,7 +71,8 @@ class Fleet:
         self._clock = clock
         self.memory = memory
         self.tenants = memory.tenants
-        self._saving = Saving(journal, memory, every_events=snapshot_every_events)
+        self.copying = Copying(journal)
+        self._saving = Saving(journal, memory, self.copying, every_events=snapshot_every_events)
         self._loading = Loading(journal, self._apply_to, self._admit)
         self.model_count = ModelCount(self.tenants)
         self._versions = Versions()
@@ -150,6 +152,7 @@ class Fleet:
         self.check_loaded(live)
         if live.held is not None:
             await self._released(live)
+            check_new_labels(live.model, new_labels, live.new_labels)
         live.pins += 1  # until the caller goes on: others might unload it between its applying and that
         try:
             return await self.submit(live, event, new_labels)
