@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from service.events import AnyEvent, Prediction
+from service.journal.pieces import Pieces
 from service.timings import Timings
 
 NEW_LIFE = 0
@@ -86,8 +87,8 @@ class Snapshot:
     """The last event that is part of the state."""
     version: int
     """The model's version at that event, by which the journal decides how many events to keep."""
-    state: bytes
-    """What `Model.to_bytes` gives."""
+    state: bytes | Pieces
+    """What `Model.to_bytes` gives; of a large model in pieces, which the journal lets go of when they are saved."""
     outcomes: bytes
     """The outcomes of the rounds since the snapshot before (`OutcomeLog`), from which a retry is answered."""
     needed: int | None = None

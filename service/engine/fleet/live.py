@@ -21,6 +21,7 @@ from service.events import (
     TagForgotten,
 )
 from service.journal.codec import encode_state
+from service.journal.pieces import encode_large
 from service.journal.protocol import Snapshot, StoredModel, Summary
 
 REPLAY_SECONDS = 1.0
@@ -270,7 +271,7 @@ class Live:
         unsaved = self.unsaved_seconds
         return unsaved >= REPLAY_SECONDS and unsaved * SNAPSHOT_SHARE >= self.snapshot_seconds
 
-    def begin_snapshot(self, state: dict[str, Any]) -> Callable[[], Snapshot]:
+    def begin_snapshot(self, state: dict[str, Any], *, in_pieces: bool = False) -> Callable[[], Snapshot]:
         """A snapshot of the model as it is now, of which this is a copy of the state.
 
         The function that is returned encodes it, wherever it is called. A new log of outcomes begins.
@@ -283,8 +284,11 @@ class Live:
         self.unsaved_seconds = 0.0
 
         def encoded() -> Snapshot:
+            nonlocal state
             began = perf_counter()
-            snapshot = Snapshot(name, life, seq, version, encode_state(state), outcomes.tobytes(), needed)
+            whole = encode_large(state) if in_pieces else encode_state(state)
+            state = {}
+            snapshot = Snapshot(name, life, seq, version, whole, outcomes.tobytes(), needed)
             self.snapshot_seconds = perf_counter() - began
             return snapshot
 

@@ -88,7 +88,7 @@ class Saving:
                 if is_loaded(live):  # else its outcomes are not counted any more
                     self._memory.add_outcomes(-live.outcomes.size_bytes)
                 live.saving = live.outcomes
-                encoded = live.begin_snapshot(state)
+                encoded = live.begin_snapshot(state, in_pieces=True)
             del state
             self._journal.save_snapshot(await beside_the_loop(encoded))
         except UnknownModel:
