@@ -11,15 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from service.giving_back import give_back
 from service.journal.codec import ARRAY, STATE_VERSION, array_kind, encode, encode_part
-from service.turns import Turns
 
 LARGE_BYTES = 65_536
 """Arrays of this size are not copied. So all lengths take four bytes, which is how MessagePack has it from here on."""
-
-FREED_BYTES = 4_194_304
-"""How much is given back at once: about half a millisecond."""
-
 
 WHOLE_BYTES_MAX = 262_144
 """A state that takes no more, such as that of a large model whose weights are mostly 0, is one piece after all."""
@@ -48,15 +44,7 @@ class Pieces:
     async def let_go(self) -> None:
         """Give the memory back, in slices. Nobody may read it meanwhile or after that."""
         self._parts.clear()
-        turns = Turns()
-        while self._arrays:
-            array = self._arrays[-1]
-            if array.nbytes > FREED_BYTES and array.flags.owndata:
-                array.resize(array.size - FREED_BYTES // array.itemsize, refcheck=False)
-            else:
-                self._arrays.pop()
-            del array
-            await turns.give()
+        await give_back(self._arrays)
 
     def _of(self, value: Any) -> Iterator[bytes | memoryview]:
         if isinstance(value, np.ndarray) and value.nbytes >= LARGE_BYTES:

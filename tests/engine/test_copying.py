@@ -221,3 +221,28 @@ async def test_labels_that_wait_for_a_copy_do_not_become_too_many_classes(tmp_pa
         came = await asyncio.gather(*rounds, return_exceptions=True)
         assert sum(isinstance(each, UnknownLabel) for each in came) == 1
         assert len(live.model.labels.values) == 3
+
+
+async def test_a_version_that_is_asked_for_is_read_even_if_the_model_learns_before_that(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as engine:
+        live = await make(engine, "m", **SMALLER)
+        await learn(engine, live, 2)
+        then = digest_of(live.model)
+        reader = Reader()
+        copy = asyncio.create_task(engine.fleet.copying.read(live, reader))
+        await reader.begun()
+        later = asyncio.create_task(learn(engine, live, 1, first=5))
+        await turns_pass()
+        asked = asyncio.create_task(engine.past.read("m", 2, digest_of))
+        fork = asyncio.create_task(engine.going_back.fork("m", "fork", 2))
+        await turns_pass()
+        reader.may_end.set()
+        await asyncio.gather(copy, later)
+        assert await asked == then != digest_of(live.model)
+        forked = (await fork).model
+        assert [row.tolist() for _, row in forked.weights()] != [
+            row.tolist() for _, row in live.model.weights()
+        ]
+        assert forked.revealed == 2

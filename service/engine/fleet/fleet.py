@@ -7,12 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
+from typing import TypeVar
 
 from service.engine.clock import Clock
 from service.engine.fleet.copying import Copying
 from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift, report_promotions
-from service.engine.fleet.large_models import is_large_import
+from service.engine.fleet.large_models import beside_the_loop, is_large_import, takes_long_to_read
 from service.engine.fleet.live import Live
 from service.engine.fleet.loading import Loading
 from service.engine.fleet.memory_use import MemoryUse
@@ -21,7 +22,7 @@ from service.engine.fleet.saving import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.fleet.waiting import Waiting
 from service.engine.model.checks import NONE_NEW, NewLabels, check_new_labels
-from service.engine.model.model import model_from
+from service.engine.model.model import Model, model_from
 from service.engine.model.outcomes import BlockOutcome, Outcome, outcome_bytes
 from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
@@ -52,6 +53,8 @@ SUMMARISED_AT_ONCE = 500
 WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided, RoundErased)
 """Events after which a prediction does not wait any more."""
 BRINGING_BACK = (ModelRebuilt, ModelRolledBack)
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +129,18 @@ class Fleet:
                 self.set_aside.add(name, error.detail)
                 raise
         return live
+
+    async def read(self, model: Model, read: Callable[[Model], T]) -> T:
+        """What a function reads of a model while nothing changes it: in a thread, if that takes long.
+
+        The model is a loaded one, without anything awaited since, or one of the past.
+        """
+        if not takes_long_to_read(model):
+            return read(model)
+        live = self.loaded.get(model.name)
+        if live is None or live.model is not model:
+            return await beside_the_loop(read, model)
+        return await self.copying.read(live, read)
 
     async def reach(self, name: str, version: int) -> None:
         """Wait until the model has come to this version; VersionNotReached if that takes too long."""
