@@ -43,7 +43,7 @@ def decode_state(data: bytes) -> tuple[int, dict[str, Any]]:
         raise NewerState(f"it has state version {version}, and this program knows {STATE_VERSION}")
     if version < 1:
         raise ValueError("it is no state")
-    state: dict[str, Any] = _state_decoder.decode(data[1:])
+    state: dict[str, Any] = _state_decoder.decode(memoryview(data)[1:])  # no copy: it may be large
     return version, state
 
 
@@ -64,7 +64,7 @@ def _encode_array(value: Any) -> msgspec.msgpack.Ext:
 def _decode_array(code: int, data: memoryview) -> Any:
     if code != ARRAY:
         raise ValueError(f"unknown extension {code}")
-    kind, shape, memory = msgspec.msgpack.decode(data, type=tuple[str, tuple[int, ...], bytes])
+    kind, shape, memory = msgspec.msgpack.decode(data, type=tuple[str, tuple[int, ...], memoryview])
     return np.frombuffer(memory, dtype=kind).reshape(shape).copy()
 
 
