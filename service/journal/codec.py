@@ -11,7 +11,8 @@ STATE_VERSION = 5
 """The first byte of every state. Raise it with every change of what a state holds or means, and add the step from
 the version before to `service/engine/model/state_steps.py`."""
 
-_ARRAY = 1  # the MessagePack extension type of an array
+ARRAY = 1
+"""The MessagePack extension type of an array."""
 
 _encoder = msgspec.msgpack.Encoder()
 _event_decoder = msgspec.msgpack.Decoder(AnyEvent)
@@ -42,25 +43,31 @@ def decode_state(data: bytes) -> tuple[int, dict[str, Any]]:
         raise NewerState(f"it has state version {version}, and this program knows {STATE_VERSION}")
     if version < 1:
         raise ValueError("it is no state")
-    state: dict[str, Any] = _state_decoder.decode(data[1:])
+    state: dict[str, Any] = _state_decoder.decode(memoryview(data)[1:])  # no copy: it may be large
     return version, state
+
+
+def array_kind(array: np.ndarray[Any, Any]) -> str:
+    """The type of an array's numbers as states have it."""
+    return "<f8" if array.dtype.kind == "f" else "<i8"
 
 
 def _encode_array(value: Any) -> msgspec.msgpack.Ext:
     if not isinstance(value, np.ndarray):
         raise TypeError(f"a state cannot hold a {type(value).__name__}")
-    kind = "<f8" if value.dtype.kind == "f" else "<i8"
+    kind = array_kind(value)
     return msgspec.msgpack.Ext(
-        _ARRAY, _encoder.encode((kind, value.shape, value.astype(kind, copy=False).tobytes()))
+        ARRAY, _encoder.encode((kind, value.shape, value.astype(kind, copy=False).tobytes()))
     )
 
 
 def _decode_array(code: int, data: memoryview) -> Any:
-    if code != _ARRAY:
+    if code != ARRAY:
         raise ValueError(f"unknown extension {code}")
-    kind, shape, memory = msgspec.msgpack.decode(data, type=tuple[str, tuple[int, ...], bytes])
+    kind, shape, memory = msgspec.msgpack.decode(data, type=tuple[str, tuple[int, ...], memoryview])
     return np.frombuffer(memory, dtype=kind).reshape(shape).copy()
 
 
 _state_encoder = msgspec.msgpack.Encoder(enc_hook=_encode_array)
+encode_part = _state_encoder.encode
 _state_decoder = msgspec.msgpack.Decoder(ext_hook=_decode_array)

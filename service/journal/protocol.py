@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from service.events import AnyEvent, Prediction
+from service.journal.pieces import Pieces
 from service.timings import Timings
 
 NEW_LIFE = 0
@@ -25,6 +26,10 @@ It is called once for each event; between two of them the loop may turn to other
 `Appended.applied`. If it raises ModelDamaged, that is told to whoever waits for the event, and the next one is to be
 applied; it must not raise anything else.
 """
+
+Before = Callable[[str], Future[None] | None]
+"""Called with the name of a model before an event of it is applied that another replica may have appended: what has to
+be waited for first, if anything."""
 
 
 Answer = Callable[[bytes], Awaitable[bytes]]
@@ -82,8 +87,8 @@ class Snapshot:
     """The last event that is part of the state."""
     version: int
     """The model's version at that event, by which the journal decides how many events to keep."""
-    state: bytes
-    """What `Model.to_bytes` gives."""
+    state: bytes | Pieces
+    """What `Model.to_bytes` gives; of a large model in pieces, which the journal lets go of when they are saved."""
     outcomes: bytes
     """The outcomes of the rounds since the snapshot before (`OutcomeLog`), from which a retry is answered."""
     needed: int | None = None
@@ -248,12 +253,13 @@ class Journal(Protocol):
 
     # Life of the journal
 
-    async def open(self, apply: Apply) -> int:
+    async def open(self, apply: Apply, before: Before | None = None) -> int:
         """Start; called once, before anything else. The newest time in the journal, 0 if it is empty.
 
         That is the time of the newest event; without other replicas, that of a prediction if it is later.
 
-        In a shared journal, `apply` is called for every event after this moment, whichever replica has appended it.
+        In a shared journal, `apply` is called for every event after this moment, whichever replica has appended it,
+        and `before` is asked first. In others events are only of those who append them, and these can wait.
         StartError if it cannot be used.
         """
         ...

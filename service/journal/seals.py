@@ -4,9 +4,13 @@ SQLite notices a torn page, but not a bit that has turned over in the middle of 
 times as fast as a hash that is safe against people: it tells of accidents, and whoever can write the file can seal it.
 """
 
-from mmh3 import mmh3_x64_128_digest
+from collections.abc import Iterable
+
+from mmh3 import mmh3_x64_128, mmh3_x64_128_digest
 
 SEAL_BYTES = 8
+DIGESTED_BYTES = 1_048_576
+"""How much is digested in one go: the interpreter has to wait for that."""
 
 
 class Damaged(ValueError):
@@ -36,6 +40,15 @@ def unseal(sealed: object, place: str = "") -> bytes:
     if sealed[-SEAL_BYTES:] != digest(content, place):
         raise Damaged("its digest does not fit")
     return content
+
+
+def digest_of_parts(parts: Iterable[bytes | memoryview], place: str = "") -> bytes:
+    """The digest of a content that comes in parts."""
+    whole = mmh3_x64_128()
+    for part in parts:
+        for start in range(0, len(part), DIGESTED_BYTES):
+            whole.update(part[start : start + DIGESTED_BYTES])
+    return mmh3_x64_128_digest(place.encode() + whole.digest())[:SEAL_BYTES]
 
 
 def digest(content: bytes, place: str = "") -> bytes:

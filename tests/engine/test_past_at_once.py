@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from service.engine.corrections.rebuilding import Hold, Replay, milestone_before
+from service.engine.corrections.rebuilding import Replay, milestone_before
 from service.engine.engine import Engine
+from service.engine.fleet.hold import Hold
 from service.engine.jobs.worker import JobLimits
 from service.engine.model.checks import bytes_in_memory
 from service.engine.rounds.id_locks import IdLocks

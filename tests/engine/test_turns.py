@@ -240,7 +240,7 @@ def test_a_snapshot_is_due_by_events_or_by_the_time_that_they_took() -> None:
     assert not live.is_snapshot_due(1_000)
     live.unsaved_seconds = 4.0
     assert live.is_snapshot_due(1_000)
-    live.begin_snapshot()
+    live.begin_snapshot(live.model.state())
     assert not live.is_snapshot_due(1_000) and live.unsaved_seconds == 0.0
 
 

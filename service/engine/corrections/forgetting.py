@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from service.engine.clock import Clock
-from service.engine.corrections.rebuilding import Hold, milestone_before
+from service.engine.corrections.rebuilding import milestone_before
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
 from service.engine.history.past import Past
 from service.engine.history.stepping import EVENTS_AT_ONCE, made_by, model_at

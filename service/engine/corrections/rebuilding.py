@@ -6,7 +6,6 @@ from time import monotonic
 
 from service.engine.corrections.rebuild_process import Piece, Report, Task
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.live import Live
 from service.engine.history.past import LAG_SECONDS, LOOK_AGAIN_SECONDS
 from service.engine.history.right_world import Outdated
 from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, model_at
@@ -115,22 +114,6 @@ class Replay:
 
     async def end(self) -> None:
         await self._worker.end()
-
-
-class Hold:
-    """While it is held, nothing is predicted by a model here and no event of it is begun."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-
-    async def __aenter__(self) -> None:
-        await self._live.released()
-        self._live.held = asyncio.get_running_loop().create_future()
-
-    async def __aexit__(self, *_: object) -> None:
-        held, self._live.held = self._live.held, None
-        assert held is not None
-        held.set_result(None)
 
 
 async def right_model(

@@ -12,8 +12,9 @@ from time import monotonic
 from service.background import end, keep_running
 from service.engine.clock import Clock
 from service.engine.corrections.erasing import erase
-from service.engine.corrections.rebuilding import Hold, Replay, milestone_before
+from service.engine.corrections.rebuilding import Replay, milestone_before
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
 from service.engine.history.right_world import Outdated
 from service.engine.history.stepping import Trimmed

@@ -53,6 +53,7 @@ def report_promotions(journal: Journal, live: Live, at: int, known: int) -> None
 def _record(journal: Journal, live: Live, event: DriftDetected | ChallengerPromoted, what: str) -> None:
     with suppress(Overloaded):
         recorded = journal.append(event, live.life)
+        live.submitted = journal.submitted
         live.pins += 1
         recorded.add_done_callback(partial(_recorded, live, what))
 

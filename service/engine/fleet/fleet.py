@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
+from typing import TypeVar
 
 from service.engine.clock import Clock
+from service.engine.fleet.copying import Copying
 from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift, report_promotions
-from service.engine.fleet.large_models import is_large_import
+from service.engine.fleet.large_models import beside_the_loop, is_large_import, takes_long_to_read
 from service.engine.fleet.live import Live
 from service.engine.fleet.loading import Loading
 from service.engine.fleet.memory_use import MemoryUse
@@ -19,8 +21,8 @@ from service.engine.fleet.model_count import ModelCount
 from service.engine.fleet.saving import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.fleet.waiting import Waiting
-from service.engine.model.checks import NONE_NEW, NewLabels
-from service.engine.model.model import model_from
+from service.engine.model.checks import NONE_NEW, NewLabels, check_new_labels
+from service.engine.model.model import Model, model_from
 from service.engine.model.outcomes import BlockOutcome, Outcome, outcome_bytes
 from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
@@ -52,6 +54,8 @@ WITH_PREDICTION = (RoundRevealed, RoundLearned, PredictionVoided, RoundErased)
 """Events after which a prediction does not wait any more."""
 BRINGING_BACK = (ModelRebuilt, ModelRolledBack)
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
@@ -70,7 +74,8 @@ class Fleet:
         self._clock = clock
         self.memory = memory
         self.tenants = memory.tenants
-        self._saving = Saving(journal, memory, every_events=snapshot_every_events)
+        self.copying = Copying(journal)
+        self._saving = Saving(journal, memory, self.copying, every_events=snapshot_every_events)
         self._loading = Loading(journal, self._apply_to, self._admit)
         self.model_count = ModelCount(self.tenants)
         self._versions = Versions()
@@ -125,6 +130,18 @@ class Fleet:
                 raise
         return live
 
+    async def read(self, model: Model, read: Callable[[Model], T]) -> T:
+        """What a function reads of a model while nothing changes it: in a thread, if that takes long.
+
+        The model is a loaded one, without anything awaited since, or one of the past.
+        """
+        if not takes_long_to_read(model):
+            return read(model)
+        live = self.loaded.get(model.name)
+        if live is None or live.model is not model:
+            return await beside_the_loop(read, model)
+        return await self.copying.read(live, read)
+
     async def reach(self, name: str, version: int) -> None:
         """Wait until the model has come to this version; VersionNotReached if that takes too long."""
         # Without other replicas, no version can arrive that is not here yet.
@@ -150,6 +167,7 @@ class Fleet:
         self.check_loaded(live)
         if live.held is not None:
             await self._released(live)
+            check_new_labels(live.model, new_labels, live.new_labels)
         live.pins += 1  # until the caller goes on: others might unload it between its applying and that
         try:
             return await self.submit(live, event, new_labels)

@@ -17,6 +17,8 @@ loop for 5 ms whenever that has let go of it, so they are done on the loop, in s
 LARGE_BYTES = 8 * LARGE_NUMBERS
 """The same as a saved state."""
 
+NAMES_MANY = 10_000
+
 THREADS = 2
 
 T = TypeVar("T")
@@ -30,6 +32,13 @@ def is_large(model: Model) -> bool:
     if model.contest is None:
         return numbers_kept(model.settings, model.features.size(), classes) >= LARGE_NUMBERS
     return sum(numbers_kept(one, of.size(), classes) for one, of in model.learners()) >= LARGE_NUMBERS
+
+
+def takes_long_to_read(model: Model) -> bool:
+    """Whether it is large, or has more names than are told in a millisecond."""
+    return is_large(model) or (
+        model.settings["features"]["kind"] == "named" and model.features.size() > NAMES_MANY
+    )
 
 
 def is_large_import(event: AnyEvent) -> bool:

@@ -21,6 +21,7 @@ from service.events import (
     TagForgotten,
 )
 from service.journal.codec import encode_state
+from service.journal.pieces import encode_large
 from service.journal.protocol import Snapshot, StoredModel, Summary
 
 REPLAY_SECONDS = 1.0
@@ -45,6 +46,7 @@ class Live:
         "dropped_through",
         "expiring",
         "held",
+        "is_only_read",
         "life",
         "model",
         "new_labels",
@@ -97,6 +99,8 @@ class Live:
         """Labels of rounds under way that the model does not have yet."""
         self.held: Future[None] | None = None
         """While a rebuild ends, what requests wait for before they predict or begin an event; None at other times."""
+        self.is_only_read = False
+        """Whether it is held only to be read, so that predictions need not wait."""
         self.pins = 0
         """How many requests need it to stay loaded."""
         self.dropped = 0
@@ -185,7 +189,7 @@ class Live:
             self.probability = None
 
     async def released(self) -> None:
-        """Wait while a rebuild ends. Look again after anything else that is waited for."""
+        """Wait while a rebuild ends or a copy is made. Look again after anything else that is waited for."""
         while self.held is not None:
             await wait([self.held])
 
@@ -269,12 +273,12 @@ class Live:
         unsaved = self.unsaved_seconds
         return unsaved >= REPLAY_SECONDS and unsaved * SNAPSHOT_SHARE >= self.snapshot_seconds
 
-    def begin_snapshot(self) -> Callable[[], Snapshot]:
-        """Copy the state; the function that is returned encodes the copy, wherever it is called.
+    def begin_snapshot(self, state: dict[str, Any], *, in_pieces: bool = False) -> Callable[[], Snapshot]:
+        """A snapshot of the model as it is now, of which this is a copy of the state.
 
-        A new log of outcomes begins.
+        The function that is returned encodes it, wherever it is called. A new log of outcomes begins.
         """
-        model, seq, state = self.model, self.seq, self.model.state()
+        model, seq = self.model, self.seq
         name, life, version = model.name, self.life, model.version
         needed = None if model.amended is None else model.amended.needed
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
@@ -282,8 +286,11 @@ class Live:
         self.unsaved_seconds = 0.0
 
         def encoded() -> Snapshot:
+            nonlocal state
             began = perf_counter()
-            snapshot = Snapshot(name, life, seq, version, encode_state(state), outcomes.tobytes(), needed)
+            whole = encode_large(state) if in_pieces else encode_state(state)
+            state = {}
+            snapshot = Snapshot(name, life, seq, version, whole, outcomes.tobytes(), needed)
             self.snapshot_seconds = perf_counter() - began
             return snapshot
 

@@ -1,16 +1,17 @@
-"""Saving snapshots of models: a large state is copied on the event loop and encoded beside it."""
+"""Saving snapshots of models: a large state is copied and encoded beside the event loop."""
 
 import asyncio
 from asyncio import Task
-from collections.abc import Callable
 from contextlib import suppress
 
 from service.background import run_once
+from service.engine.fleet.copying import Copying, is_loaded
 from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.live import Live
 from service.engine.fleet.memory_use import MemoryUse
-from service.errors import Overloaded
-from service.journal.protocol import Journal, Snapshot
+from service.engine.model.outcomes import OutcomeLog
+from service.errors import Overloaded, UnknownModel
+from service.journal.protocol import Journal
 from service.turns import Turns
 
 SAVED_AT_ONCE = 1_000
@@ -19,8 +20,9 @@ SAVED_AT_ONCE = 1_000
 class Saving:
     """Hands snapshots to the journal, those of one model in their order."""
 
-    def __init__(self, journal: Journal, memory: MemoryUse, *, every_events: int) -> None:
+    def __init__(self, journal: Journal, memory: MemoryUse, copying: Copying, *, every_events: int) -> None:
         self._journal = journal
+        self._copying = copying
         self._memory = memory
         self._every_events = every_events
         self._tasks: set[Task[None]] = set()
@@ -31,15 +33,20 @@ class Saving:
         if live.is_snapshot_due(self._every_events) and live.saving is None:
             self.save(live)
 
-    def save(self, live: Live) -> None:
-        """Save a snapshot of the model as it is now, of which none is being encoded."""
-        self._memory.add_outcomes(-live.outcomes.size_bytes)
+    def save(self, live: Live) -> Task[None] | None:
+        """Save a snapshot of the model as it is now, or of a large one as it will be when it can be copied.
+
+        None of it may be under way. The task saves it, if it is large.
+        """
         if not is_large(live.model):
-            self._journal.save_snapshot(live.begin_snapshot()())
-            return
-        live.saving = live.outcomes
+            self._memory.add_outcomes(-live.outcomes.size_bytes)
+            self._journal.save_snapshot(live.begin_snapshot(live.model.state())())
+            return None
+        live.saving = OutcomeLog()  # none yet, but no second snapshot is begun
         live.pins += 1  # so that it is not loaded anew from the snapshot before
-        self._keep(run_once("encoding a snapshot", self._encode(live, live.begin_snapshot())))
+        task = run_once("saving a large model", self._save_large(live))
+        self._keep(task)
+        return task
 
     def save_outcomes(self) -> None:
         """Save models until half of the room for outcomes is free, in the order in which they give way.
@@ -56,7 +63,8 @@ class Saving:
             if self._memory.outcomes_bytes <= self._memory.outcomes_bytes_max // 2:
                 return
             if live.saving is None and live.outcomes and live.peers.get(live.model.name) is live:
-                self.save(live)
+                if (saving := self.save(live)) is not None:
+                    await asyncio.wait([saving])
                 await turns.give()
 
     async def save_all(self, models: list[Live]) -> None:
@@ -66,15 +74,25 @@ class Saving:
         turns = Turns()
         for start in range(0, len(changed), SAVED_AT_ONCE):
             for live in changed[start : start + SAVED_AT_ONCE]:
-                self.save(live)
+                if live.saving is None:
+                    self.save(live)
                 await self._settle()  # one copy of a large state at a time
                 await turns.give()
             with suppress(Overloaded):  # without these snapshots the next start replays more events
                 await self._journal.settle()
 
-    async def _encode(self, live: Live, encoded: Callable[[], Snapshot]) -> None:
+    async def _save_large(self, live: Live) -> None:
         try:
+            async with self._copying.still(live):
+                state = await self._copying.state(live)
+                if is_loaded(live):  # else its outcomes are not counted any more
+                    self._memory.add_outcomes(-live.outcomes.size_bytes)
+                live.saving = live.outcomes
+                encoded = live.begin_snapshot(state, in_pieces=True)
+            del state
             self._journal.save_snapshot(await beside_the_loop(encoded))
+        except UnknownModel:
+            pass  # deleted meanwhile
         finally:
             live.saving = None
             live.pins -= 1

@@ -1,5 +1,7 @@
 """Going back: a model becomes what it was, or another one begins as it was."""
 
+from typing import Any, NamedTuple
+
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop, is_large
@@ -28,14 +30,13 @@ class GoingBack:
             if to == live.model.version:
                 raise InvalidRequest.at("to", "the model is at this version")
             made, known = live.life, _in_force(live)
-            then = await self._past.at(name, to, "to")
-            revealed, as_of = then.revealed, then.updated_at  # before anything is awaited, like its state
+            then = await self._past.read(name, to, _taken, "to")
             state = await _encoded(then)
             live = await self._released(name)
             if live.life != made:
                 raise InvalidRequest.at("to", "the model was made anew meanwhile")
             if _in_force(live) == known:  # else that version is another one by now
-                event = ModelRolledBack(name, self._clock.now(), to, state, revealed, as_of)
+                event = ModelRolledBack(name, self._clock.now(), to, state, then.revealed, then.updated_at)
                 await self._fleet.append(live, event)
                 return live
 
@@ -47,8 +48,8 @@ class GoingBack:
 
     async def fork(self, name: str, new: str, at: int | None) -> Live:
         """Make another model that begins as this one was at a version, or is; ModelExists if there is one."""
-        model = (await self._fleet.get(name)).model if at is None else await self._past.at(name, at)
-        return await self._models.adopt(new, model.settings, await _encoded(model), forked_from=name)
+        then = await self._past.read(name, at, _taken)
+        return await self._models.adopt(new, then.settings, await _encoded(then), forked_from=name)
 
 
 def _in_force(live: Live) -> int:
@@ -56,6 +57,19 @@ def _in_force(live: Live) -> int:
     return 0 if live.model.amended is None else live.model.amended.in_force
 
 
-async def _encoded(model: Model) -> bytes:
-    state = model.state()  # a copy: the model may go on
-    return await beside_the_loop(encode_state, state) if is_large(model) else encode_state(state)
+class _Taken(NamedTuple):
+    """A copy of what a model is: the model may go on."""
+
+    settings: dict[str, Any]
+    revealed: int
+    updated_at: int
+    state: dict[str, Any]
+    is_large: bool
+
+
+def _taken(model: Model) -> _Taken:
+    return _Taken(model.settings, model.revealed, model.updated_at, model.state(), is_large(model))
+
+
+async def _encoded(then: _Taken) -> bytes:
+    return await beside_the_loop(encode_state, then.state) if then.is_large else encode_state(then.state)

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from time import monotonic
+from typing import TypeVar
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop, is_large
@@ -24,6 +25,8 @@ KEPT_MAX = 16
 KEPT_BYTES_MAX = 67_108_864
 """What was made is kept while it is likely to be asked for again, the least recently used given up first."""
 
+T = TypeVar("T")
+
 Key = tuple[int, int, int]
 """Life, version, and with how many corrections."""
 
@@ -33,6 +36,10 @@ RightModel = Callable[[str, int], Awaitable[Model | None]]
 LAG_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 0.05
 """The servers of a cluster may not all have the newest events yet that a replica has applied."""
+
+
+class Moved(Exception):
+    """The model is at a later version than when it was asked for."""
 
 
 class Past:
@@ -66,6 +73,24 @@ class Past:
         key = (live.life, version, 0 if amended is None else amended.in_force)
         is_corrected = amended is not None and amended.spoils(version) is not None
         return self._found(key) or await self._in_turn(name, key, is_corrected)
+
+    async def read(self, name: str, version: int | None, read: Callable[[Model], T], field: str = "at") -> T:
+        """What a function reads of a model as it is, or was at a version; see `at` and `Fleet.read`."""
+
+        def read_then(model: Model) -> T:
+            if version is not None and model.version != version:
+                raise Moved
+            return read(model)
+
+        while True:
+            if version is None:
+                model = (await self._fleet.get(name)).model
+            else:
+                model = await self.at(name, version, field)
+            try:
+                return await self._fleet.read(model, read_then)
+            except Moved:
+                pass  # it learned while this waited, so that version is one of the past by now
 
     def _found(self, key: Key) -> Model | None:
         model = self._kept.get(key)

@@ -54,6 +54,13 @@ def check_label(model: Model, label: Label, under_way: NewLabels = NONE_NEW) -> 
     return frozenset(checks.new)
 
 
+def check_new_labels(model: Model, new: NewLabels, under_way: NewLabels) -> None:
+    """The same again for labels that were new, after something was waited for: others may have become classes."""
+    checks = LabelChecks(model, under_way)
+    for _, label in new:
+        checks.check(label)
+
+
 class LabelChecks:
     """Checks the labels of several rounds that are learned together, counting the new ones among them."""
 

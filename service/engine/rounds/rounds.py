@@ -5,6 +5,7 @@ from typing import Any
 
 from service.engine.clock import Clock, made_at, make_prediction_id
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.hold import free_to_predict
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.model.checks import Sent, check_label
@@ -109,7 +110,7 @@ class Rounds:
             while earlier is None and self.expiry.is_full:
                 await self.expiry.make_room(live)
             if live.held is not None:
-                await live.released()
+                await free_to_predict(live)
             self._fleet.check_loaded(live)
             return await self._serve(live, example, prediction_id, earlier, terms, tag)
         finally:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from service.engine.fleet.large_models import beside_the_loop
 from service.engine.model.challenger_settings import check_completed, check_plain
 from service.engine.model.contest import Contest
 from service.engine.model.model import Model
@@ -17,7 +16,8 @@ from service.engine.model.state_steps import step_up
 from service.engine.names import NAME_RULE, is_name
 from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned
-from service.journal.codec import STATE_VERSION, encode_state
+from service.journal.codec import STATE_VERSION
+from service.journal.pieces import Pieces
 from service.learning import saved
 from service.learning.learners.covariance import check_positive
 
@@ -33,18 +33,17 @@ FUTURE_MAX_US = 600_000_000
 
 def export_model(model: Model) -> dict[str, Any]:
     """All that a model is: settings, weights, names, statistics, version; with a digest over it."""
-    state = _learned(model)
+    state = learned(model)
     return {**_head(state), **_plain(state)}
 
 
-async def export_large(model: Model) -> dict[str, Any]:
-    """The same with its arrays as they are, for a writer that takes them in slices; the digest is made in a thread."""
-    state = _learned(model)  # a copy: the model may go on
-    return {**await beside_the_loop(_head, state), **_plain(state, as_lists=False)}
+def export_of(state: dict[str, Any]) -> dict[str, Any]:
+    """The same of a copy of what was `learned`, with its arrays as they are, for a writer that takes them in slices."""
+    return {**_head(state), **_plain(state, as_lists=False)}
 
 
-def _learned(model: Model) -> dict[str, Any]:
-    """A model's state without what is known of its corrections, which are about its history here."""
+def learned(model: Model) -> dict[str, Any]:
+    """A copy of a model's state without what is known of its corrections, which are about its history here."""
     state = model.state()
     state.pop("amended", None)
     return state
@@ -199,7 +198,10 @@ def _sorted(value: Any) -> Any:
 
 
 def _digest(state: dict[str, Any], version: int) -> str:
-    return hashlib.blake2b(encode_state(state, version), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for part in Pieces(state, version):  # it may be large
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _plain(value: Any, *, as_lists: bool = True) -> Any:

@@ -49,6 +49,7 @@ from service.journal.protocol import (
     Answer,
     Appended,
     Apply,
+    Before,
     Eraser,
     Listed,
     Milestone,
@@ -100,8 +101,9 @@ class JetStreamJournal:
         self._applied = 0
         self._took_over_at = -TAKE_OVER_SECONDS
 
-    async def open(self, apply: Apply) -> int:
+    async def open(self, apply: Apply, before: Before | None = None) -> int:
         self._apply = apply
+        self._before = before
         options = self._options
         link = self._link = Link(options.access)
         await link.open()
@@ -262,6 +264,8 @@ class JetStreamJournal:
         if opened is None:
             return
         token, event, blob = opened
+        while self._before is not None and (busy := self._before(event.model)) is not None:
+            await busy
         seq = message.seq
         if self._subjects.is_lifecycle(message.subject):
             before = self._catalogue.get(event.model)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Ack, Publisher
+from service.journal.pieces import Pieces, cut
 
 PART_BYTES = 524_288
 
@@ -18,19 +19,18 @@ class Parts:
         self._stream = stream
 
     async def store(
-        self, subject: Callable[[int], str], body: bytes, *, keep_first: bool = False
+        self, subject: Callable[[int], str], body: bytes | Pieces, *, keep_first: bool = False
     ) -> tuple[int, int]:
         """Store a body; how many parts it took, and the sequence number of the last one.
 
         `keep_first`: if there is another one under these subjects, that stays.
         """
         size = min(PART_BYTES, self._publisher.payload_bytes_max)
-        starts = range(0, max(len(body), 1), size)
-        seq = 0
-        for part, start in enumerate(starts):
-            piece = body[start : start + size]
-            seq = (await self._store_part(subject(part), piece, keep_first=keep_first)).seq
-        return len(starts), seq
+        parts = seq = 0
+        for piece in cut(body, size):
+            seq = (await self._store_part(subject(parts), piece, keep_first=keep_first)).seq
+            parts += 1
+        return parts, seq
 
     async def _store_part(self, subject: str, piece: bytes, *, keep_first: bool) -> Ack:
         """Store a part, but never by replacing another: what is replaced stays in the servers' files."""

@@ -22,6 +22,7 @@ from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.subjects import Subjects
+from service.journal.pieces import Pieces
 from service.journal.protocol import Snapshot
 
 log = logging.getLogger(__name__)
@@ -126,6 +127,8 @@ class Snapshots:
             if not isinstance(error, NovikoffError):
                 raise
             log.warning("no snapshot of %s: %s", snapshot.model, error)
+        if isinstance(snapshot.state, Pieces):
+            await snapshot.state.let_go()
 
     async def _save(self, life: int, snapshot: Snapshot, voided_through: int, outcomes: bytes) -> None:
         s = self._subjects

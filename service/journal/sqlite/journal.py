@@ -27,6 +27,7 @@ from service.journal.protocol import (
     NEW_LIFE,
     Appended,
     Apply,
+    Before,
     Eraser,
     Erasure,
     Listed,
@@ -121,7 +122,7 @@ class SqliteJournal(Unshared):
         self.damage_found = 0
         self._scrub = Scrub(self._read, self._tell_damage, rows_per_second=scrub_rows_per_second)
 
-    async def open(self, apply: Apply) -> int:
+    async def open(self, apply: Apply, before: Before | None = None) -> int:
         self._apply = apply
         self._loop = asyncio.get_running_loop()
         self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
@@ -163,7 +164,7 @@ class SqliteJournal(Unshared):
         return None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        if len(snapshot.state) > PART_BYTES:
+        if not isinstance(snapshot.state, bytes) or len(snapshot.state) > PART_BYTES:
             self._large_snapshots.save(snapshot)
             return
         try:

@@ -8,22 +8,25 @@ import logging
 import sqlite3
 from asyncio import Future, Task
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from service.background import run_once
 from service.errors import NovikoffError, UnknownModel
+from service.journal.pieces import Pieces, cut, parts_of
 from service.journal.protocol import Appended, Snapshot
 from service.journal.sqlite.records import PartRecord, Record, SnapshotRecord
-from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
+from service.journal.sqlite.sealing import seal_of_snapshot, seal_outcomes, seal_snapshot
 
 PART_BYTES = 262_144
 
 log = logging.getLogger(__name__)
 
 
-def sealed(snapshot: Snapshot) -> SnapshotRecord:
+def sealed(snapshot: Snapshot, *, is_in_parts: bool = False) -> SnapshotRecord:
     s = snapshot
-    state = seal_snapshot(s.state, s.life, s.seq)
+    assert isinstance(s.state, bytes)
+    state = b"" if is_in_parts else seal_snapshot(s.state, s.life, s.seq)
     outcomes = seal_outcomes(s.outcomes, s.life, s.seq, s.version)
     return SnapshotRecord(s.life, s.seq, s.version, state, outcomes, s.needed)
 
@@ -64,18 +67,18 @@ class LargeSnapshots:
     async def _save(self, snapshot: Snapshot, before: Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
+        state, life, seq = snapshot.state, snapshot.life, snapshot.seq
         try:
-            record = await asyncio.to_thread(sealed, snapshot)
-            state = memoryview(record.state)
-            for part, start in enumerate(range(0, len(state), PART_BYTES)):
-                body = bytes(state[start : start + PART_BYTES])
-                await self._submit(PartRecord(record.life, record.seq, part, body))
-            record.state = b""
-            await self._submit(record)
+            seal = await asyncio.to_thread(seal_of_snapshot, parts_of(state), life, seq)
+            for number, body in enumerate(cut(state, PART_BYTES, seal)):
+                await self._submit(PartRecord(life, seq, number, body))
+            await self._submit(sealed(replace(snapshot, state=b""), is_in_parts=True))
         except UnknownModel:
             pass  # deleted meanwhile, and with it what was saved
         except NovikoffError as error:
             log.warning("no snapshot of %s: %s", snapshot.model, error)
+        if isinstance(state, Pieces):
+            await state.let_go()
 
     def _saved(self, model: str, task: Task[None]) -> None:
         if self._tasks.get(model) is task:

@@ -7,9 +7,10 @@ Each event names the event of its model before it, its `previous`. So one that i
 """
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
-from service.journal.seals import Damaged, digest, seal, unseal
+from service.journal.seals import Damaged, digest, digest_of_parts, seal, unseal
 
 
 def seal_event(body: bytes, seq: int, life: int, prediction_id: str | None, previous: int) -> bytes:
@@ -32,6 +33,11 @@ def unseal_pending(sealed: bytes, prediction_id: str, life: int, at: int) -> byt
 
 def seal_snapshot(state: bytes, life: int, seq: int) -> bytes:
     return seal(state, f"snapshot {life} {seq}")
+
+
+def seal_of_snapshot(state: Iterable[bytes | memoryview], life: int, seq: int) -> bytes:
+    """What is put behind a state that comes in parts."""
+    return digest_of_parts(state, f"snapshot {life} {seq}")
 
 
 def unseal_snapshot(sealed: bytes, life: int, seq: int) -> bytes:

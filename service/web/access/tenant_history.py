@@ -1,6 +1,7 @@
 """The past of models for a caller whose key is restricted to a prefix; see `tenants.py`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 from service.engine.fleet.live import Live
 from service.engine.history.going_back import GoingBack
@@ -8,6 +9,8 @@ from service.engine.history.past import Past
 from service.engine.history.record import PastRound, Record, Wanted
 from service.engine.model.model import Model
 from service.web.access.callers import check_known, check_own
+
+T = TypeVar("T")
 
 
 class TenantHistory:
@@ -21,6 +24,10 @@ class TenantHistory:
     async def at(self, name: str, version: int) -> Model:
         check_known(name)
         return await self._past.at(name, version)
+
+    async def read(self, name: str, version: int | None, read: Callable[[Model], T]) -> T:
+        check_known(name)
+        return await self._past.read(name, version, read)
 
     async def rollback(self, name: str, to: int) -> Live:
         check_known(name)

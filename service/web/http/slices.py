@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from fastapi.responses import StreamingResponse
 
+from service.giving_back import give_back
 from service.learning.packing import Kept
 from service.turns import Turns
 
@@ -16,18 +17,38 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SlicedJson(StreamingResponse):
-    """A JSON answer that is encoded as it is sent. Nobody may change its content meanwhile."""
+    """A JSON answer that is encoded as it is sent. Its content is of nobody else: arrays in it are given back."""
 
     def __init__(self, content: Any) -> None:
-        super().__init__(in_turns(json_slices(content)), media_type="application/json")
+        arrays = list(_arrays(content))
+        super().__init__(in_turns(json_slices(content), arrays), media_type="application/json")
 
 
-async def in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Parts of an answer, each made when the one before was sent; others have their turns in between."""
+async def in_turns(
+    parts: Iterator[bytes], arrays: list[np.ndarray[Any, Any]] | None = None
+) -> AsyncIterator[bytes]:
+    """Parts of an answer, each made when the one before was sent; others have their turns in between.
+
+    `arrays`: those that were needed for it, and by nobody else.
+    """
     turns = Turns()
     for part in parts:
         yield part
         await turns.give()
+    await give_back(arrays or [])
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, Kept):
+        yield from value.arrays()
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _arrays(part)
+    elif isinstance(value, list) and value and isinstance(value[0], dict | Kept | np.ndarray):
+        for part in value:
+            yield from _arrays(part)
 
 
 def json_slices(value: Any) -> Iterator[bytes]:
@@ -44,10 +65,26 @@ def json_slices(value: Any) -> Iterator[bytes]:
         yield from _joined(
             b"{", ((b",%s:" % _encode(key), part) for key, part in value.items()), b"}", bool(value)
         )
-    elif isinstance(value, list) and any(isinstance(part, dict | Kept | np.ndarray) for part in value):
-        yield from _joined(b"[", ((b",", part) for part in value), b"]", True)
+    elif isinstance(value, list) and (len(value) > SLICE_NUMBERS or _is_nested(value)):
+        yield from _list(value)
     else:
         yield _encode(value)
+
+
+def _list(value: list[Any]) -> Iterator[bytes]:
+    """A list may be long, as that of names: it is looked through in slices, too."""
+    yield b"["
+    for start in range(0, len(value), SLICE_NUMBERS):
+        some = value[start : start + SLICE_NUMBERS]
+        if _is_nested(some):
+            yield from _joined(b"," if start else b"", ((b",", part) for part in some), b"", True)
+        else:
+            yield (b"," if start else b"") + _encode(some)[1:-1]
+    yield b"]"
+
+
+def _is_nested(value: list[Any]) -> bool:
+    return any(isinstance(part, dict | Kept | np.ndarray) for part in value)
 
 
 def _joined(

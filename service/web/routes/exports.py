@@ -3,49 +3,62 @@
 Whatever is large is copied first, since the model goes on learning, made beside the event loop and sent in slices.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.large_models import beside_the_loop, takes_long_to_read
 from service.engine.model.model import Model
 from service.engine.transfer.onnx_export import import_onnx, onnx_file, take_onnx
-from service.engine.transfer.transfer import export_large, export_model
+from service.engine.transfer.transfer import export_model, export_of, learned
 from service.errors import InvalidRequest
-from service.learning.export import as_sklearn, take_linear, with_lists
+from service.learning.export import Taken, as_sklearn, take_linear, with_lists
 from service.learning.parameters import BadParameter
 from service.web.http.answers import Json
 from service.web.http.slices import SlicedJson, in_turns
 
 ONNX_TYPE = "application/octet-stream"
 
+Read = Callable[[Callable[[Model], Any]], Awaitable[Any]]
+"""Calls a function with the model that is exported, in a thread if that takes long. Nothing changes it meanwhile."""
 
-async def whole(model: Model, **more: Any) -> Response:
+
+async def whole(read: Read, **more: Any) -> Response:
     """All that a model is, as JSON."""
-    if is_large(model):
-        return SlicedJson({**await export_large(model), **more})
-    return Json({**export_model(model), **more})
+    is_large, taken = await read(
+        lambda model: (True, learned(model)) if takes_long_to_read(model) else (False, export_model(model))
+    )
+    if is_large:
+        return SlicedJson({**await beside_the_loop(export_of, taken), **more})
+    return Json({**taken, **more})
 
 
-async def for_sklearn(model: Model) -> Response:
+async def for_sklearn(read: Read) -> Response:
     """The attributes of a linear model of scikit-learn, as JSON."""
-    try:
+
+    def take(model: Model) -> tuple[bool, Taken]:
         taken = take_linear(model.features, model.classifier, model.labels.values)
+        return takes_long_to_read(model), taken
+
+    try:
+        is_large, taken = await read(take)
     except BadParameter as error:
         raise InvalidRequest.at(error.field, error.message) from None
-    if is_large(model):
+    if is_large:
         return SlicedJson(as_sklearn(await beside_the_loop(taken.linear)))
     return Json(with_lists(taken.linear()))
 
 
-async def for_onnx(model: Model) -> Response:
+async def for_onnx(read: Read) -> Response:
     """A linear model as a file for ONNX runtimes."""
     await beside_the_loop(import_onnx)
-    taken, of_large = take_onnx(model), is_large(model)
-    asked = (taken, model.name, model.settings["tie"])
-    file = await beside_the_loop(onnx_file, *asked) if of_large else onnx_file(*asked)
-    if not of_large:
+    is_large, *asked = await read(
+        lambda model: (takes_long_to_read(model), take_onnx(model), model.name, model.settings["tie"])
+    )
+    file = await beside_the_loop(onnx_file, *asked) if is_large else onnx_file(*asked)
+    if not is_large:
         return Response(b"".join(file.parts), media_type=ONNX_TYPE)
     length = {"content-length": str(file.size_bytes)}
     return StreamingResponse(in_turns(file.parts), media_type=ONNX_TYPE, headers=length)

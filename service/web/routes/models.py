@@ -1,5 +1,6 @@
 """/models: creating, listing, resetting, deleting, exporting and importing models; weights and audit trail."""
 
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -7,9 +8,9 @@ from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
 from service.answers import ModelInfo, ModelPage
+from service.engine.fleet.large_models import beside_the_loop
 from service.engine.fleet.live import Live
 from service.engine.model.contest import NO_CHALLENGERS
-from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits
 from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.transfer.importing import Importing
@@ -29,7 +30,7 @@ from service.web.routes import exports
 from service.web.routes.advice import advice_table
 from service.web.routes.model_settings import NewModel
 from service.web.routes.openapi import answers, problems
-from service.web.routes.weights import Largest, WeightsAnswer
+from service.web.routes.weights import Largest, WeightsAnswer, read_weights
 from service.web.routes.weights import answer as weights_answer
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
@@ -142,14 +143,11 @@ def router(
         """
         return Json(describe(await models.reset(model)))
 
-    async def now_or(at: int | None, model: str) -> Model:
-        return (await models.get(model)).model if at is None else await history.at(model, at)
-
     @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404, 410))
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
-        return weights_answer(await now_or(at, model), largest)
+        return weights_answer(await history.read(model, at, partial(read_weights, largest=largest)))
 
     @routes.get("/models/{model}/export", responses=problems(404, 410))
     @access(Role.READ, tenants=True)
@@ -158,16 +156,17 @@ def router(
 
         Of a damaged model it is what is left, and `damaged` says what is missing.
         """
+        read = partial(history.read, model, at)
         try:
-            exported = await now_or(at, model)
+            await models.get(model)  # before anything is said of the format
+            if form == "onnx":
+                return await exports.for_onnx(read)
+            return await (exports.whole if form == "novikoff" else exports.for_sklearn)(read)
         except ModelDamaged:
             if at is not None:
                 raise
             left, missing = await models.salvage(model)
-            return await exports.whole(left, damaged=missing)
-        if form == "onnx":
-            return await exports.for_onnx(exported)
-        return await (exports.whole if form == "novikoff" else exports.for_sklearn)(exported)
+            return await exports.whole(lambda take: beside_the_loop(take, left), damaged=missing)
 
     @routes.put("/models/{model}", status_code=201,
                 responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415),

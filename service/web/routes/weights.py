@@ -1,7 +1,8 @@
 """The weights of a model, for GET /models/{model}/weights."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from fastapi import Query, Response
@@ -47,29 +48,36 @@ class WeightsAnswer(BaseModel):
     )
 
 
+class Read(NamedTuple):
+    """What is answered. Rows of weights in it are `Kept` or, if only the largest are told, functions that tell them."""
+
+    content: dict[str, Any]
+    is_small: bool
+
+
 def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     """The answer, its rows of weights as lists."""
-    content = _weights_of(model, largest)
+    return _with_lists(read_weights(model, largest).content)
+
+
+def answer(read: Read) -> Response:
+    """The same as a response: of a large model in slices."""
+    return Json(_with_lists(read.content)) if read.is_small else SlicedJson(read.content)
+
+
+def _with_lists(content: dict[str, Any]) -> dict[str, Any]:
     for row in content["classes"]:
         kept = row["weights"]
         row["weights"] = kept.part(0, kept.size).tolist() if isinstance(kept, Kept) else kept()
     return content
 
 
-def answer(model: Model, largest: int | None) -> Response:
-    """The same as a response: of a large model in slices, with copies of the rows as they are now."""
-    is_small = model.features.size() * max(1, len(model.labels.values)) <= SLICED_NUMBERS
-    # The names of a panel's weights are those of the expert that leads, and another one may lead a moment later.
-    if is_small or (largest is not None and model.panel is not None):
-        return Json(weights_of(model, largest))
-    return SlicedJson(_weights_of(model, largest))
-
-
-def _weights_of(model: Model, largest: int | None) -> dict[str, Any]:
+def read_weights(model: Model, largest: int | None) -> Read:
+    """Copies of all that is answered: the model may go on. It takes long of a large one."""
     names = None
     if largest is None and model.settings["features"]["kind"] == "named":
         names = [model.features.name(i) for i in range(model.bias_is_first, model.features.size())]
-    return {
+    content = {
         "model": model.name,
         "version": model.version,
         "labels": list(model.labels.values),
@@ -77,6 +85,7 @@ def _weights_of(model: Model, largest: int | None) -> dict[str, Any]:
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
         **({} if model.panel is None else {"expert": model.panel.leader.name}),
     }
+    return Read(content, model.features.size() * max(1, len(model.labels.values)) <= SLICED_NUMBERS)
 
 
 def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
@@ -86,19 +95,20 @@ def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
         first = 1 if model.bias_is_first else 0
         bias = float(row[0] if model.bias_is_first else row[-1])
         row = row[1:] if model.bias_is_first else row[:-1]
-    kept = Kept(row)
-    return {
-        "weights": kept if largest is None else partial(_largest, model, kept, first, largest),
-        "bias": bias,
-    }
+    if largest is None:
+        return {"weights": Kept(row), "bias": bias}
+    places = largest_in(row, largest)
+    if model.panel is None:
+        # Nobody takes a name from these features any more: after a reset the model has others.
+        name: Callable[[int], int | str] = model.features.name
+    else:  # the names are those of the expert that leads, and another one may lead a moment later
+        name = {int(i) + first: model.weight_name(int(i) + first) for i in places}.__getitem__
+    return {"weights": partial(_named, name, places + first, row[places]), "bias": bias}
 
 
-def _largest(model: Model, kept: Kept, first: int, count: int) -> list[dict[str, Any]]:
-    row = kept.part(0, kept.size)
-    return [
-        {"feature": model.weight_name(int(i) + first), "weight": float(row[i])}
-        for i in largest_in(row, count)
-    ]
+def _named(name: Callable[[int], int | str], places: Indices, weights: Array) -> list[dict[str, Any]]:
+    told = zip(places.tolist(), weights.tolist(), strict=True)
+    return [{"feature": name(place), "weight": weight} for place, weight in told]
 
 
 def largest_in(row: Array, count: int) -> Indices:

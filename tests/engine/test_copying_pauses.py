@@ -1,0 +1,159 @@
+"""The event loop has its turns while large models are saved and read."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.engine.model.model import Model
+from service.engine.transfer.transfer import learned
+from service.learning.export import take_linear
+from service.turns import favour_the_loop
+from service.web.routes.weights import read_weights
+from tests.engine.test_copying import EAGER, WIDE, learn, make, running
+from tests.pauses import InLoop, Turns, _scope, in_loop, shortest_pause
+
+SLICE_SECONDS_MAX = 0.01
+JSON = (b"content-type", b"application/json")
+
+KINDS: dict[str, dict[str, Any]] = {
+    "dense": {"labels": list(range(200)), "features": {"dimension": WIDE}, "learner": EAGER},
+    "arow": {
+        "labels": list(range(100)),
+        "features": {"dimension": WIDE},
+        "learner": {"algorithm": "arow"},
+    },
+    "full": {
+        "labels": list(range(60)),
+        "features": {"dimension": 500},
+        "learner": {"algorithm": "arow", "covariance": "full"},
+    },
+    "classes": {"labels": list(range(1_000)), "features": {"dimension": 8_192}, "learner": EAGER},
+    "text": {"features": {"kind": "hashed", "bits": 24, "text": ["said"]}},
+}
+"""Models of 65 to 134 MB."""
+
+
+class Standstills(Turns):
+    """The longest time between two turns of the loop in CPU time of the whole process.
+
+    The loop stands still, too, while a thread keeps the interpreter. A thread that does not is busy for microseconds
+    between two turns.
+    """
+
+    async def watch(self) -> None:
+        while True:
+            began = process_time()
+            await asyncio.sleep(0)
+            self.longest_seconds = max(self.longest_seconds, process_time() - began)
+
+
+async def longest_of(work: Callable[[], Any]) -> Turns:
+    turns = Standstills()
+    watching = asyncio.create_task(turns.watch())
+    await asyncio.sleep(0)  # or what is done before the first turn is not seen
+    await work()
+    await asyncio.sleep(0)
+    watching.cancel()
+    return turns
+
+
+@pytest.fixture(autouse=True)
+def favoured() -> Iterator[None]:
+    """The loop goes on soon when threads are busy, as in the service."""
+    before = sys.getswitchinterval()
+    favour_the_loop()
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_loop_has_its_turns_while_a_large_model_is_saved(tmp_path: Path, kind: str) -> None:
+    async with running(tmp_path) as engine:
+        live = await make(engine, "m", **KINDS[kind])
+        await learn(engine, live, 2)
+
+        async def saved(number: int) -> Turns:
+            await learn(engine, live, 1, first=10 + number)
+            return await longest_of(lambda: engine.fleet.save(live))
+
+        longest = await shortest_pause(saved, SLICE_SECONDS_MAX)
+        stored = await engine.past._journal.load("m")
+        assert stored is not None and stored.seq == live.seq and not stored.tail
+        assert longest < SLICE_SECONDS_MAX, "it was 20 to 200 ms, in one piece"
+
+
+READ: dict[str, Callable[[Model], Any]] = {
+    "weights": lambda model: read_weights(model, None),
+    "largest": lambda model: read_weights(model, 1_000),
+    "export": learned,
+    "sklearn": lambda model: take_linear(model.features, model.classifier, model.labels.values),
+}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("what", READ)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_loop_has_its_turns_while_a_large_model_is_read(
+    tmp_path: Path, kind: str, what: str
+) -> None:
+    if (kind, what) == ("text", "sklearn"):
+        pytest.skip("hashed features have no columns")
+    async with running(tmp_path) as engine:
+        live = await make(engine, "m", **KINDS[kind])
+        await learn(engine, live, 2)
+        taken: list[Any] = []
+
+        async def work() -> None:
+            taken.append(await engine.past.read("m", None, READ[what]))
+
+        async def reading(_: int) -> Turns:
+            taken.clear()  # what was taken before is given back here, and not while it is watched
+            return await longest_of(work)
+
+        assert await shortest_pause(reading, SLICE_SECONDS_MAX) < SLICE_SECONDS_MAX
+
+
+async def answered(service: InLoop, path: str, query: str) -> None:
+    """Ask, and let each part of the answer go as it comes: all of it is as large as the model."""
+    size = 0
+
+    async def receive() -> Any:
+        return await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        nonlocal size
+        size += len(message.get("body", b""))
+
+    await service._app(_scope("GET", path, query), receive, send)
+    assert size > 1_000_000
+
+
+PATHS = ["weights", "weights?largest=1000", "export", "export?format=sklearn", "export?format=onnx"]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_loop_has_its_turns_while_a_large_model_is_answered(tmp_path: Path, path: str) -> None:
+    async with in_loop(tmp_path) as service:
+        new = {"model": "m", "labels": list(range(120)), "features": {"dimension": WIDE}, "learner": EAGER}
+        await service.post("/models", [json.dumps(new).encode()], JSON)
+        numbers = np.random.default_rng(1).normal(size=WIDE).round(2).tolist()
+        body = json.dumps({"model": "m", "features": numbers, "label": 1}).encode()
+        assert (await service.post("/learn", [body], JSON))[0] == 200
+        before = await service.get("/models/m/weights", "largest=5")
+        route, _, query = path.partition("?")
+
+        async def asked(_: int) -> Turns:
+            return await longest_of(lambda: answered(service, f"/models/m/{route}", query))
+
+        longest = await shortest_pause(asked, SLICE_SECONDS_MAX)
+        assert await service.get("/models/m/weights", "largest=5") == before, "only a copy was given back"
+        assert longest < SLICE_SECONDS_MAX
