@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
 from service.engine.fleet.attention import Attention
+from service.engine.fleet.copies import Copies
 from service.engine.fleet.shares import Tenants
 from service.engine.jobs.worker import JobLimits
 from service.engine.model.settings import ModelLimits
@@ -146,6 +147,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     answers_room = _answers_room(settings, engine.fleet.tenants)
+    copies = Copies(settings.copies_bytes_max, engine.fleet.tenants)
     collector = metrics.Collector(
         engine.fleet,
         journal,
@@ -163,6 +165,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
                 lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
             ),
             "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
+            "copies": metrics.Budget(lambda: copies.used_bytes, copies.bytes_max),
         },
     )
     streaming = stream.StreamEndpoint(
@@ -206,7 +209,9 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         docs_url=None,
         redoc_url=None,
     )
-    app.include_router(models.router(models_seen, history_seen, limits, Importing(limits, engine.clock)))
+    app.include_router(
+        models.router(models_seen, history_seen, limits, Importing(limits, engine.clock), copies)
+    )
     app.include_router(going_back.router(history_seen))
     app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs, engine.warm_challengers)

@@ -36,6 +36,8 @@ WORKERS = 8
 SETTINGS: dict[str, object] = {
     "models_loaded_bytes_max": 50_000_000,
     "pending_bytes_max": 50_000_000,
+    "copies_bytes_max": 50_000_000,
+    "connections_bytes_max": 100_000_000,
     "outcomes_bytes_max": 5_000_000,
     "stream_answers_bytes_max": 50_000_000,
     "weights_max": 1_000_000,

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from fastapi.responses import StreamingResponse
 
+from service.engine.fleet.copies import Copy
 from service.learning.packing import Kept
 from service.turns import Turns
 
@@ -18,16 +19,20 @@ _encode = msgspec.json.Encoder().encode
 class SlicedJson(StreamingResponse):
     """A JSON answer that is encoded as it is sent. Nobody may change its content meanwhile."""
 
-    def __init__(self, content: Any) -> None:
-        super().__init__(in_turns(json_slices(content)), media_type="application/json")
+    def __init__(self, content: Any, copy: Copy) -> None:
+        """`copy`: the room that the content takes, which is given back at its end."""
+        super().__init__(in_turns(json_slices(content), copy), media_type="application/json")
 
 
-async def in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def in_turns(parts: Iterator[bytes], copy: Copy) -> AsyncIterator[bytes]:
     """Parts of an answer, each made when the one before was sent; others have their turns in between."""
     turns = Turns()
-    for part in parts:
-        yield part
-        await turns.give()
+    try:
+        for part in parts:
+            yield part
+            await turns.give()
+    finally:
+        copy.give_back()
 
 
 def json_slices(value: Any) -> Iterator[bytes]:

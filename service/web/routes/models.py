@@ -7,6 +7,7 @@ from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
 from service.answers import ModelInfo, ModelPage
+from service.engine.fleet.copies import Copies
 from service.engine.fleet.live import Live
 from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
@@ -82,7 +83,7 @@ EXPORT_BODY = {
 
 
 def router(
-    models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing
+    models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing, copies: Copies
 ) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
@@ -149,7 +150,7 @@ def router(
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
-        return weights_answer(await now_or(at, model), largest)
+        return weights_answer(await now_or(at, model), largest, copies)
 
     @routes.get("/models/{model}/export", responses=problems(404, 410))
     @access(Role.READ, tenants=True)
@@ -164,10 +165,10 @@ def router(
             if at is not None:
                 raise
             left, missing = await models.salvage(model)
-            return await exports.whole(left, damaged=missing)
+            return await exports.whole(left, copies, damaged=missing)
         if form == "onnx":
-            return await exports.for_onnx(exported)
-        return await (exports.whole if form == "novikoff" else exports.for_sklearn)(exported)
+            return await exports.for_onnx(exported, copies)
+        return await (exports.whole if form == "novikoff" else exports.for_sklearn)(exported, copies)
 
     @routes.put("/models/{model}", status_code=201,
                 responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415),

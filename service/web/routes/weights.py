@@ -7,6 +7,7 @@ import numpy as np
 from fastapi import Query, Response
 from pydantic import BaseModel, Field
 
+from service.engine.fleet.copies import Copies
 from service.engine.model.model import Model
 from service.learning.packing import Kept
 from service.learning.vectors import Array, Indices
@@ -56,13 +57,14 @@ def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     return content
 
 
-def answer(model: Model, largest: int | None) -> Response:
+def answer(model: Model, largest: int | None, copies: Copies) -> Response:
     """The same as a response: of a large model in slices, with copies of the rows as they are now."""
     is_small = model.features.size() * max(1, len(model.labels.values)) <= SLICED_NUMBERS
     # The names of a panel's weights are those of the expert that leads, and another one may lead a moment later.
     if is_small or (largest is not None and model.panel is not None):
         return Json(weights_of(model, largest))
-    return SlicedJson(_weights_of(model, largest))
+    copy = copies.of_weights(model)
+    return SlicedJson(_weights_of(model, largest), copy)
 
 
 def _weights_of(model: Model, largest: int | None) -> dict[str, Any]:
