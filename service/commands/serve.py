@@ -16,6 +16,7 @@ import typer
 import uvicorn
 
 from service import logs
+from service.allocator import give_large_arrays_back
 from service.app import create_app
 from service.listening import is_for_this_machine, listen
 from service.settings import Settings, load_settings
@@ -122,6 +123,7 @@ class Server(uvicorn.Server):
             return
         _spare_the_collector()
         favour_the_loop()
+        give_large_arrays_back()
         self._started_at = monotonic()
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         fields = {
