@@ -14,7 +14,6 @@ from fastapi import FastAPI
 from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
 from service.engine.fleet.attention import Attention
-from service.engine.fleet.copies import Copies
 from service.engine.fleet.shares import Tenants
 from service.engine.jobs.worker import JobLimits
 from service.engine.model.settings import ModelLimits
@@ -98,6 +97,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             pending_bytes_max=settings.pending_bytes_max,
             models_loaded_bytes_max=settings.models_loaded_bytes_max,
             outcomes_bytes_max=settings.outcomes_bytes_max,
+            copies_bytes_max=settings.copies_bytes_max,
             fit=JobLimits(
                 settings.fit_seconds_max, settings.fit_memory_bytes_max, settings.fit_examples_bytes_max
             ),
@@ -147,7 +147,6 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     answers_room = _answers_room(settings, engine.fleet.tenants)
-    copies = Copies(settings.copies_bytes_max, engine.fleet.tenants)
     collector = metrics.Collector(
         engine.fleet,
         journal,
@@ -165,7 +164,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
                 lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
             ),
             "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
-            "copies": metrics.Budget(lambda: copies.used_bytes, copies.bytes_max),
+            "copies": metrics.Budget(lambda: engine.copies.used_bytes, engine.copies.bytes_max),
         },
     )
     streaming = stream.StreamEndpoint(
@@ -210,7 +209,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         redoc_url=None,
     )
     app.include_router(
-        models.router(models_seen, history_seen, limits, Importing(limits, engine.clock), copies)
+        models.router(models_seen, history_seen, limits, Importing(limits, engine.clock), engine.copies)
     )
     app.include_router(going_back.router(history_seen))
     app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))

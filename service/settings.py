@@ -217,8 +217,8 @@ class Settings(BaseSettings):
     copies_bytes_max: int = Field(
         536_870_912,
         ge=0,
-        description="copies of large models, from which exports and weights are answered as clients take them; one is"
-        " made in any case",
+        description="copies of large models, from which exports, weights and histories are answered as clients take"
+        " them; one is made in any case",
     )
     outcomes_bytes_max: int = Field(
         67_108_864,

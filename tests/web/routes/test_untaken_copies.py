@@ -63,6 +63,20 @@ def test_answers_that_nobody_takes_keep_no_more_copies_than_may_be(start: Start,
     assert service.client.get(f"/models/large/{path}").status_code == 200
 
 
+def test_histories_that_nobody_takes_keep_no_more_models_than_may_be(start: Start) -> None:
+    """The rounds of a history are made by a model of their own, which learns them again."""
+    service = start(copies_bytes_max=COPY_BYTES)
+    make_large(service, "large")
+    service.learn("small", [1.0], 1)
+    with ExitStack() as until:
+        told = [status(ask(service, "/models/large/history", until)) for _ in range(3)]
+        assert told == [200, 503, 503]
+        assert problem_of(service.client.get("/models/large/weights")) == (503, "overloaded")
+        assert service.client.get("/models/small/history").status_code == 200
+    eventually(lambda: gauge(service, "novikoff_budget_bytes", "copies") == 0)
+    assert service.client.get("/models/large/history").status_code == 200
+
+
 @pytest.mark.parametrize("path", FORMS)
 def test_one_copy_is_made_however_little_room_there_is(start: Start, path: str) -> None:
     service = start(copies_bytes_max=0)
