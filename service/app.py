@@ -97,6 +97,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             pending_bytes_max=settings.pending_bytes_max,
             models_loaded_bytes_max=settings.models_loaded_bytes_max,
             outcomes_bytes_max=settings.outcomes_bytes_max,
+            copies_bytes_max=settings.copies_bytes_max,
             fit=JobLimits(
                 settings.fit_seconds_max, settings.fit_memory_bytes_max, settings.fit_examples_bytes_max
             ),
@@ -163,6 +164,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
                 lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
             ),
             "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
+            "copies": metrics.Budget(lambda: engine.copies.used_bytes, engine.copies.bytes_max),
         },
     )
     streaming = stream.StreamEndpoint(
@@ -206,7 +208,9 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         docs_url=None,
         redoc_url=None,
     )
-    app.include_router(models.router(models_seen, history_seen, limits, Importing(limits, engine.clock)))
+    app.include_router(
+        models.router(models_seen, history_seen, limits, Importing(limits, engine.clock), engine.copies)
+    )
     app.include_router(going_back.router(history_seen))
     app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs, engine.warm_challengers)

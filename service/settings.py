@@ -214,6 +214,12 @@ class Settings(BaseSettings):
         ge=0,
         description="what the models in memory may take, by estimate; the least recently used go to disk",
     )
+    copies_bytes_max: int = Field(
+        536_870_912,
+        ge=0,
+        description="copies of large models, from which exports, weights and histories are answered as clients take"
+        " them; one is made in any case",
+    )
     outcomes_bytes_max: int = Field(
         67_108_864,
         ge=0,

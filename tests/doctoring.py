@@ -18,7 +18,15 @@ from tests.learning.rounds import AUTO, FEATURES, LEARNERS, PAIRS, PANELS, STRAT
 
 LIMITS = ModelLimits(names_max=1_000, classes_max=100, covariance_dimension_max=300, weights_max=10**6)
 NOW = 1_700_000_000_000_000
-KINDS = [(learner, way, features) for learner, way in PAIRS for features in FEATURES] + PANELS
+WIDE = "hashed-wide"
+SORTS = {**FEATURES, WIDE: ({"kind": "hashed", "bits": 12}, 1.0)}
+"""Kinds of features; with the last, arrays are kept by their entries, since most of them are 0."""
+
+KINDS = [
+    *((learner, way, features) for learner, way in PAIRS for features in FEATURES),
+    *((learner, way, WIDE) for learner, way in PAIRS if not learner.endswith("-full")),
+    *PANELS,
+]
 
 
 def teach(model: Model, way: str, features: str, count: int, seed: int = 1, at: int = NOW) -> Model:
@@ -48,7 +56,7 @@ def exported(
 ) -> dict[str, Any]:
     """A model that has learned; with `sure`, the b of `ask`, one that serves sets and asks for labels."""
     strategy, declared, _ = STRATEGIES[way]
-    of_features, bias_value = FEATURES[features]
+    of_features, bias_value = SORTS[features]
     settings = ModelSettings(
         learner=LEARNERS.get(learner, {"algorithm": AUTO}),
         multiclass=strategy,

@@ -2,8 +2,8 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -61,7 +61,7 @@ class InLoop:
             status = message.get("status", status)
             told.extend(message.get("body", b""))
 
-        with watched() as turns:
+        async with watched() as turns:
             await self._app(_scope("POST", path, query, *headers), receive, send)
         return status, bytes(told), turns
 
@@ -91,14 +91,19 @@ def _scope(method: str, path: str, query: str, *headers: tuple[bytes, bytes]) ->
     }  # fmt: skip
 
 
-@contextmanager
-def watched() -> Iterator[Turns]:
-    """The turns of the loop meanwhile."""
+@asynccontextmanager
+async def watched() -> AsyncIterator[Turns]:
+    """The turns of the loop meanwhile: from before the first step of what is done until after its last one.
+
+    Whoever waits for a turn here comes behind the watcher, which always waits for one, too.
+    """
     turns = Turns()
     watching = asyncio.create_task(turns.watch())
+    await asyncio.sleep(0)  # or work before the first turn would not be seen
     try:
         yield turns
     finally:
+        await asyncio.sleep(0)  # or work since the last one would not be
         watching.cancel()
 
 

@@ -16,7 +16,7 @@ import typer
 import uvicorn
 
 from service import logs
-from service.allocation import keep_freed_memory
+from service.allocator import manage_memory
 from service.app import create_app
 from service.listening import is_for_this_machine, listen
 from service.settings import Settings, load_settings
@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
             return
         _spare_the_collector()
         favour_the_loop()
-        keep_freed_memory()
+        manage_memory()
         self._started_at = monotonic()
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         fields = {

@@ -10,6 +10,7 @@ from service.engine.corrections.corrections import Corrections
 from service.engine.corrections.forgetting import Forgetting
 from service.engine.corrections.rebuilding import right_model
 from service.engine.corrections.rebuilds import Rebuilds
+from service.engine.fleet.copies import Copies
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
@@ -53,6 +54,7 @@ class Rules:
     pending_bytes_max: int = 268_435_456
     models_loaded_bytes_max: int = 1_073_741_824
     outcomes_bytes_max: int = 67_108_864
+    copies_bytes_max: int = 536_870_912
     fit: JobLimits = field(default_factory=JobLimits)
 
 
@@ -60,7 +62,7 @@ class Engine:
     """`rounds`: predict, reveal, learn. `waiting_list`: what waits for a label. `blocks`: many rounds at once.
     `models`: create, list, reset, delete. `past`: older versions. `going_back`: rollback and fork. `record`: rounds as
     data. `fits`, `what_ifs` and `warm_challengers`: what takes long, as `jobs`. `corrections`: of what was wrong.
-    `fleet`: the models in memory."""
+    `fleet`: the models in memory. `copies`: those that answers are made from."""
 
     def __init__(
         self,
@@ -94,7 +96,8 @@ class Engine:
         )
         self.past = Past(journal, self.fleet)
         self.past.right = partial(right_model, journal, self.fleet, rules.fit)
-        self.record = Record(journal, self.fleet, self.past)
+        self.copies = Copies(rules.copies_bytes_max, self.fleet.tenants)
+        self.record = Record(journal, self.fleet, self.past, self.copies)
         self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
         self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)

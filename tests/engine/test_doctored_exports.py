@@ -17,6 +17,7 @@ DENSE = ("perceptron", "binary", "dense")
 NAMED = ("averaged", "one_vs_all-appearing", "named-standardized")
 FULL = ("arow-full", "binary", "dense")
 PAIRWISE = ("arow", "one_vs_one", "dense")
+SPARSE = ("perceptron", "binary", "hashed-wide")
 MATRIX = ("perceptron", "multiclass", "hashed")
 CENTRED = ("pa1", "binary", "dense-standardized")
 FORGETTING = ("forgetting-full", "binary", "dense")
@@ -197,6 +198,31 @@ def test_an_export_beyond_the_limits_of_this_service_is_refused() -> None:
         with pytest.raises(InvalidExport) as error:
             import_model(exported(*kind), small, NOW + 10**9)
         assert [each.field for each in error.value.fields] == [field]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "field"),
+    [
+        (DENSE, ("classifier", "weights"), changed(0, 2**53 + 1), "classifier.weights.$array"),
+        (DENSE, ("classifier", "weights"), changed(0, 2**64 - 1), "classifier.weights.$array"),
+        (DENSE, ("classifier", "weights"), lambda array: {**array, "kind": "i"}, "classifier.weights.$array"),
+        (SPARSE, ("classifier", "weights", "places"), changed(0, 0.5), "classifier.weights.places.$array"),
+        (SPARSE, ("classifier", "weights", "places"), changed(0, 2**63), "classifier.weights.places.$array"),
+        (DENSE, ("statistics", "recent"), {"$bytes": "AB=="}, "statistics.recent.$bytes"),
+    ],
+)
+def test_what_would_be_read_as_another_value_is_refused(
+    kind: tuple[str, str, str], path: tuple[Any, ...], value: Any, field: str
+) -> None:
+    """A number that has no place in 64 bits, a fraction among whole numbers, bits that base64 leaves out."""
+    assert refused(kind, path, value) == [field]
+
+
+def test_whole_numbers_in_an_array_of_numbers_are_these_numbers() -> None:
+    export = copy.deepcopy(exported(*DENSE))
+    export["classifier"]["weights"]["$array"][0] = 3
+    again = Model.from_bytes(import_model(with_digest(export), LIMITS, NOW + 10**9).state)
+    assert export_model(again)["classifier"]["weights"]["$array"][0] == 3.0
 
 
 def test_an_array_in_the_place_of_ask_is_told_by_its_name() -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import re
-import socket
 import sys
 import tempfile
 import threading
@@ -24,9 +23,11 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
+from tests.fuzz import model_attacks
+from tests.fuzz.sender import Sender
 from tests.fuzz.watcher import Watcher
 from tests.memory import peak_bytes
-from tests.running import NO_TLS, Service
+from tests.running import Service
 
 MEMORY_BYTES_MAX = 512_000_000
 LIVEZ_SECONDS_MAX = 1.0
@@ -35,6 +36,8 @@ WORKERS = 8
 SETTINGS: dict[str, object] = {
     "models_loaded_bytes_max": 50_000_000,
     "pending_bytes_max": 50_000_000,
+    "copies_bytes_max": 50_000_000,
+    "connections_bytes_max": 100_000_000,
     "outcomes_bytes_max": 5_000_000,
     "stream_answers_bytes_max": 50_000_000,
     "weights_max": 1_000_000,
@@ -53,126 +56,97 @@ JSON = {"content-type": "application/json"}
 ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
 
 
-class Attacker:
-    """Sends one thing after the other; answers do not matter, as long as they come or the connection ends."""
+class Attacker(Sender):
+    """Sends one thing after the other."""
 
     def __init__(self, url: str, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._client = httpx.Client(base_url=url, timeout=30, verify=NO_TLS)
-        address = httpx.URL(url)
-        self._address = (address.host, address.port or 80)
-        self._held: list[socket.socket] = []
+        super().__init__(url, seed)
         self.sent: Counter[str] = Counter()
-        self.statuses: Counter[int] = Counter()
 
     def attack(self) -> None:
-        kind = self._random.choice(KINDS)
+        kind = self.random.choice(KINDS)
         self.sent[kind.__name__.strip("_")] += 1
         with suppress(httpx.HTTPError, OSError):
             kind(self)
 
-    def close(self) -> None:
-        for held in self._held:
-            held.close()
-        self._client.close()
-
-    def _post(self, path: str, body: bytes, headers: dict[str, str]) -> None:
-        with self._client.stream("POST", path, content=body, headers=headers) as answer:
-            self.statuses[answer.status_code] += 1
-            for _ in answer.iter_raw():
-                pass
-
     def _name(self) -> str:
-        return f"m{self._random.randrange(20_000)}"
+        return f"m{self.random.randrange(20_000)}"
 
     # What is sent
 
     def _bomb(self) -> None:
-        line = self._random.choice(
+        line = self.random.choice(
             (b"\n", b"1\n", b"{}\n", b'{"features":[1]}\n', b'{"model":"b","features":[1,2]}\n',
              b'{"model":"b","features":[1,2],"label":1}\n', b"[" * 500 + b"\n", b" " * 5_000 + b"\n")
         )  # fmt: skip
-        body = gzip.compress(line * (self._random.choice((300_000, 3_000_000)) // len(line)))
-        self._post("/stream", body, NDJSON | GZIP)
+        body = gzip.compress(line * (self.random.choice((300_000, 3_000_000)) // len(line)))
+        self.post("/stream", body, NDJSON | GZIP)
 
     def _bomb_of_a_body(self) -> None:
-        self._post("/predict", gzip.compress(b"[" + b"0," * 2_000_000), JSON | GZIP)
+        self.post("/predict", gzip.compress(b"[" + b"0," * 2_000_000), JSON | GZIP)
 
     def _deep(self) -> None:
-        depth = self._random.choice((100, 10_000, 200_000))
+        depth = self.random.choice((100, 10_000, 200_000))
         body = b'{"model":"d","features":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
-        self._post(self._random.choice(("/predict", "/learn", "/models", "/stream")), body, JSON)
+        self.post(self.random.choice(("/predict", "/learn", "/models", "/stream")), body, JSON)
 
     def _slow_body(self) -> None:
-        held = socket.create_connection(self._address, timeout=30)
-        held.sendall(
+        self.hold(
             b"POST /predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-            b"content-length: 1000000\r\n\r\n" + b" " * self._random.randrange(900_000)
+            b"content-length: 1000000\r\n\r\n" + b" " * self.random.randrange(900_000)
         )
-        self._hold(held)
 
     def _half_open(self) -> None:
-        held = socket.create_connection(self._address, timeout=30)
-        held.sendall(b"GET /livez HTTP/1.1\r\nhost: local"[: self._random.randrange(1, 30)])
-        self._hold(held)
+        self.hold(b"GET /livez HTTP/1.1\r\nhost: local"[: self.random.randrange(1, 30)])
 
     def _pipeline(self) -> None:
-        held = socket.create_connection(self._address, timeout=2)
-        with suppress(OSError):
-            held.sendall(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n" * 20_000)
-        self._hold(held)
+        self.hold(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n" * 20_000, timeout=2)
 
     def _feed(self) -> None:
-        held = socket.create_connection(self._address, timeout=2)
-        held.sendall(b"GET /feed HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        self._hold(held)
-
-    def _hold(self, held: socket.socket) -> None:
-        self._held.append(held)
-        while len(self._held) > 15:
-            self._held.pop(0).close()
+        self.hold(b"GET /feed HTTP/1.1\r\nhost: localhost\r\n\r\n")
 
     def _small_models(self) -> None:
         lines = (json.dumps({"model": self._name(), "features": [1.0], "label": 1}) for _ in range(500))
-        self._post("/stream", "\n".join(lines).encode(), NDJSON)
+        self.post("/stream", "\n".join(lines).encode(), NDJSON)
 
     def _large_predictions(self) -> None:
-        line = json.dumps({"model": f"large-{self._random.randrange(50)}", "features": [1.5] * 5_000})
-        self._post("/stream?answers=summary", f"{line}\n".encode() * 60, NDJSON)
+        line = json.dumps({"model": f"large-{self.random.randrange(50)}", "features": [1.5] * 5_000})
+        self.post("/stream?answers=summary", f"{line}\n".encode() * 60, NDJSON)
 
     def _large_names(self) -> None:
-        names = {f"{at}" + "n" * self._random.randrange(2_000): 1.0 for at in range(100)}
-        body = json.dumps({"model": f"names-{self._random.randrange(50)}", "features": names, "label": 1})
-        self._post("/learn", body.encode(), JSON)
+        names = {f"{at}" + "n" * self.random.randrange(2_000): 1.0 for at in range(100)}
+        body = json.dumps({"model": f"names-{self.random.randrange(50)}", "features": names, "label": 1})
+        self.post("/learn", body.encode(), JSON)
 
     def _columns(self) -> None:
-        rows, width = self._random.choice(((4_000_000, 1), (200_000, 64), (2, 3_000), (1_000, 16)))
+        rows, width = self.random.choice(((4_000_000, 1), (200_000, 64), (2, 3_000), (1_000, 16)))
         if width > 64:
             batch = pa.record_batch({f"c{at}": [1.0] * rows for at in range(width)} | {"label": [1] * rows})
         else:
             values = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * width)), width)
             batch = pa.record_batch({"features": values, "label": pa.array(np.ones(rows, np.int64))})
         body = io.BytesIO()
-        options = pa.ipc.IpcWriteOptions(compression=self._random.choice(("zstd", "lz4")))
+        options = pa.ipc.IpcWriteOptions(compression=self.random.choice(("zstd", "lz4")))
         with pa.ipc.new_stream(body, batch.schema, options=options) as stream:
             stream.write(batch)
-        self._post(f"/stream?model=columns-{width}", body.getvalue(), ARROW)
+        self.post(f"/stream?model=columns-{width}", body.getvalue(), ARROW)
 
     def _upload(self) -> None:
         body = b'{"examples": [' + b"[]," * 2_000_000 + b"[]]}"
-        self._post(f"/models/{self._name()}/fit", body, JSON)
+        self.post(f"/models/{self._name()}/fit", body, JSON)
 
     def _reading(self) -> None:
-        path = self._random.choice(
-            ("/stats", "/models", "/metrics", "/stats?sort=rounds", "/docs", "/openapi.json")
+        self.get(
+            self.random.choice(
+                ("/stats", "/models", "/metrics", "/stats?sort=rounds", "/docs", "/openapi.json")
+            )
         )
-        self.statuses[self._client.get(path).status_code] += 1
 
 
 KINDS: list[Callable[[Attacker], None]] = [
     Attacker._bomb, Attacker._bomb_of_a_body, Attacker._deep, Attacker._slow_body, Attacker._half_open,
     Attacker._pipeline, Attacker._feed, Attacker._small_models, Attacker._large_predictions,
-    Attacker._large_names, Attacker._columns, Attacker._upload, Attacker._reading,
+    Attacker._large_names, Attacker._columns, Attacker._upload, Attacker._reading, *model_attacks.KINDS,
 ]  # fmt: skip
 
 

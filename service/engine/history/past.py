@@ -74,8 +74,19 @@ class Past:
         is_corrected = amended is not None and amended.spoils(version) is not None
         return self._found(key) or await self._in_turn(name, key, is_corrected)
 
-    async def read(self, name: str, version: int | None, read: Callable[[Model], T], field: str = "at") -> T:
-        """What a function reads of a model as it is, or was at a version; see `at` and `Fleet.read`."""
+    async def read(
+        self,
+        name: str,
+        version: int | None,
+        read: Callable[[Model], T],
+        field: str = "at",
+        *,
+        first: Callable[[Model], None] | None = None,
+    ) -> T:
+        """What a function reads of a model as it is, or was at a version; see `at` and `Fleet.read`.
+
+        `first` is called with the model before that, and again if it has to be another one by then.
+        """
 
         def read_then(model: Model) -> T:
             if version is not None and model.version != version:
@@ -87,6 +98,8 @@ class Past:
                 model = (await self._fleet.get(name)).model
             else:
                 model = await self.at(name, version, field)
+            if first is not None:
+                first(model)
             try:
                 return await self._fleet.read(model, read_then)
             except Moved:

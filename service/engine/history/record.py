@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from service.engine.fleet.copies import Copies, Copy
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.restoring import as_damaged
@@ -70,15 +71,19 @@ class Wanted(msgspec.Struct, frozen=True):
 class Place:
     """One of the places of those who read a history. Given back at the end, or when nobody refers to it."""
 
-    def __init__(self, places: Shares, tenant: str) -> None:
+    def __init__(self, places: Shares, tenant: str, copy: Copy | None) -> None:
+        """`copy`: the room for the model that learns a history again, if that is large."""
         self._places: Shares | None = places
         self._tenant = tenant
+        self._copy = copy
         places.add(tenant, 0)
 
     def give_back(self) -> None:
         if self._places is not None:
             self._places.remove(self._tenant, 0)
             self._places = None
+            if self._copy is not None:
+                self._copy.give_back()
 
     __del__ = give_back
 
@@ -86,10 +91,11 @@ class Place:
 class Record:
     """Reads the rounds of models, as far back as the journal goes."""
 
-    def __init__(self, journal: Journal, fleet: Fleet, past: Past) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, past: Past, copies: Copies) -> None:
         self._journal = journal
         self._fleet = fleet
         self._past = past
+        self._copies = copies
         self._places = Shares(fleet.tenants)
 
     async def rounds(self, name: str, wanted: Wanted) -> tuple[Model, AsyncIterator[list[PastRound]]]:
@@ -103,7 +109,8 @@ class Record:
         most = max(2, READ_AT_ONCE)  # of one place, no tenant could leave anything to others
         if not self._places.may_take(tenant, 1, most):
             raise Overloaded(f"{self._places.count} histories are being read; try again later")
-        place = Place(self._places, tenant)
+        copy = self._copies.of_all(live.model)
+        place = Place(self._places, tenant, copy)
         before = None if wanted.first is None else max(0, wanted.first - 1)
         milestone = await self._journal.milestone(name, before)
         if milestone is None:

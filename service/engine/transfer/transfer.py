@@ -243,9 +243,12 @@ def _restored(value: Any) -> Any:
 
 def _bytes(text: Any) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
+        content = base64.b64decode(text, validate=True)
     except (TypeError, ValueError):
         raise saved.BadState("$bytes", "must be base64") from None
+    # The last character may have bits that are no part of a byte.
+    saved.check(base64.b64encode(content).decode() == text, "$bytes", "must be base64 as it is written here")
+    return content
 
 
 def _array(numbers: Any, kind: Any, shape: Any) -> np.ndarray[Any, Any]:
@@ -257,4 +260,12 @@ def _array(numbers: Any, kind: Any, shape: Any) -> np.ndarray[Any, Any]:
     )
     lengths = saved.wholes(shape, "shape", saved.COUNT_MAX, 2)
     saved.check(math.prod(lengths) == len(numbers), "shape", f"must be of {len(numbers)} numbers")
-    return np.array(numbers, dtype=np.float64 if kind == "f" else np.int64).reshape(lengths)
+    try:
+        array = np.array(numbers, dtype=np.float64 if kind == "f" else np.int64)
+    except OverflowError:
+        raise saved.BadState("$array", "must hold numbers that fit into 64 bits") from None
+    # Else it would be another number without a word: 2⁵³ + 1 has no place among floats, nor 1.5 among whole numbers.
+    saved.check(
+        array.tolist() == numbers, "$array", f"must hold numbers that an array of kind {kind} can hold"
+    )
+    return array.reshape(lengths)

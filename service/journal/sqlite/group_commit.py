@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
-from service.allocation import environment
+from service.allocator import environment
 from service.child_processes import command_of
 from service.errors import Overloaded
 from service.journal.sqlite.numbered import NONE, Item, Numbered, Numbers, oldest_of

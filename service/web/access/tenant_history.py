@@ -25,9 +25,11 @@ class TenantHistory:
         check_known(name)
         return await self._past.at(name, version)
 
-    async def read(self, name: str, version: int | None, read: Callable[[Model], T]) -> T:
+    async def read(
+        self, name: str, version: int | None, read: Callable[[Model], T], first: Callable[[Model], None]
+    ) -> T:
         check_known(name)
-        return await self._past.read(name, version, read)
+        return await self._past.read(name, version, read, first=first)
 
     async def rollback(self, name: str, to: int) -> Live:
         check_known(name)

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from fastapi.responses import StreamingResponse
 
+from service.engine.fleet.copies import Room
 from service.giving_back import give_back
 from service.learning.packing import Kept
 from service.turns import Turns
@@ -19,23 +20,28 @@ _encode = msgspec.json.Encoder().encode
 class SlicedJson(StreamingResponse):
     """A JSON answer that is encoded as it is sent. Its content is of nobody else: arrays in it are given back."""
 
-    def __init__(self, content: Any) -> None:
+    def __init__(self, content: Any, room: Room | None = None) -> None:
+        """`room`: what the content takes, given back at its end."""
         arrays = list(_arrays(content))
-        super().__init__(in_turns(json_slices(content), arrays), media_type="application/json")
+        super().__init__(in_turns(json_slices(content), room, arrays), media_type="application/json")
 
 
 async def in_turns(
-    parts: Iterator[bytes], arrays: list[np.ndarray[Any, Any]] | None = None
+    parts: Iterator[bytes], room: Room | None = None, arrays: list[np.ndarray[Any, Any]] | None = None
 ) -> AsyncIterator[bytes]:
     """Parts of an answer, each made when the one before was sent; others have their turns in between.
 
-    `arrays`: those that were needed for it, and by nobody else.
+    `room`: what it takes. `arrays`: those that were needed for it, and by nobody else.
     """
     turns = Turns()
-    for part in parts:
-        yield part
-        await turns.give()
-    await give_back(arrays or [])
+    try:
+        for part in parts:
+            yield part
+            await turns.give()
+        await give_back(arrays or [])
+    finally:
+        if room is not None:
+            room.give_back()
 
 
 def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:

@@ -1,6 +1,7 @@
 """The answers of GET /models/{model}/export: all that a model is, or what scikit-learn and ONNX need of a linear one.
 
-Whatever is large is copied first, since the model goes on learning, made beside the event loop and sent in slices.
+Whatever is large is copied first, since the model goes on learning, made beside the event loop and sent in slices. Of
+copies there are only as many bytes at a time as there is room for.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,6 +10,7 @@ from typing import Any
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
+from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.large_models import beside_the_loop, takes_long_to_read
 from service.engine.model.model import Model
 from service.engine.transfer.onnx_export import import_onnx, onnx_file, take_onnx
@@ -21,44 +23,60 @@ from service.web.http.slices import SlicedJson, in_turns
 
 ONNX_TYPE = "application/octet-stream"
 
-Read = Callable[[Callable[[Model], Any]], Awaitable[Any]]
-"""Calls a function with the model that is exported, in a thread if that takes long. Nothing changes it meanwhile."""
+Read = Callable[[Callable[[Model], Any], Callable[[Model], None]], Awaitable[Any]]
+"""Calls the first function with the model that is exported, in a thread if that takes long. Nothing changes it
+meanwhile. The second is called before that, and says whether there is room for a copy."""
 
 
-async def whole(read: Read, **more: Any) -> Response:
+def of_nobody_else(model: Model) -> Read:
+    """Reads a model that is not served."""
+
+    async def read(take: Callable[[Model], Any], first: Callable[[Model], None]) -> Any:
+        first(model)
+        return await beside_the_loop(take, model)
+
+    return read
+
+
+async def whole(read: Read, copies: Copies, **more: Any) -> Response:
     """All that a model is, as JSON."""
+    room = Room(copies.of_all)
     is_large, taken = await read(
-        lambda model: (True, learned(model)) if takes_long_to_read(model) else (False, export_model(model))
+        lambda model: (True, learned(model)) if takes_long_to_read(model) else (False, export_model(model)),
+        room.take,
     )
     if is_large:
-        return SlicedJson({**await beside_the_loop(export_of, taken), **more})
+        return SlicedJson({**await beside_the_loop(export_of, taken), **more}, room)
     return Json({**taken, **more})
 
 
-async def for_sklearn(read: Read) -> Response:
+async def for_sklearn(read: Read, copies: Copies) -> Response:
     """The attributes of a linear model of scikit-learn, as JSON."""
+    room = Room(copies.of_weights)
 
     def take(model: Model) -> tuple[bool, Taken]:
         taken = take_linear(model.features, model.classifier, model.labels.values)
         return takes_long_to_read(model), taken
 
     try:
-        is_large, taken = await read(take)
+        is_large, taken = await read(take, room.take)
     except BadParameter as error:
         raise InvalidRequest.at(error.field, error.message) from None
     if is_large:
-        return SlicedJson(as_sklearn(await beside_the_loop(taken.linear)))
+        return SlicedJson(as_sklearn(await beside_the_loop(taken.linear)), room)
     return Json(with_lists(taken.linear()))
 
 
-async def for_onnx(read: Read) -> Response:
+async def for_onnx(read: Read, copies: Copies) -> Response:
     """A linear model as a file for ONNX runtimes."""
+    room = Room(copies.of_weights)
     await beside_the_loop(import_onnx)
     is_large, *asked = await read(
-        lambda model: (takes_long_to_read(model), take_onnx(model), model.name, model.settings["tie"])
+        lambda model: (takes_long_to_read(model), take_onnx(model), model.name, model.settings["tie"]),
+        room.take,
     )
     file = await beside_the_loop(onnx_file, *asked) if is_large else onnx_file(*asked)
     if not is_large:
         return Response(b"".join(file.parts), media_type=ONNX_TYPE)
     length = {"content-length": str(file.size_bytes)}
-    return StreamingResponse(in_turns(file.parts), media_type=ONNX_TYPE, headers=length)
+    return StreamingResponse(in_turns(file.parts, room), media_type=ONNX_TYPE, headers=length)

@@ -8,7 +8,7 @@ from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
 from service.answers import ModelInfo, ModelPage
-from service.engine.fleet.large_models import beside_the_loop
+from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.live import Live
 from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.settings import ModelLimits
@@ -83,7 +83,7 @@ EXPORT_BODY = {
 
 
 def router(
-    models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing
+    models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing, copies: Copies
 ) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
 
@@ -147,7 +147,9 @@ def router(
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
-        return weights_answer(await history.read(model, at, partial(read_weights, largest=largest)))
+        room = Room(copies.of_weights if largest is None else lambda _: None)
+        read = await history.read(model, at, partial(read_weights, largest=largest), room.take)
+        return weights_answer(read, room)
 
     @routes.get("/models/{model}/export", responses=problems(404, 410))
     @access(Role.READ, tenants=True)
@@ -160,13 +162,13 @@ def router(
         try:
             await models.get(model)  # before anything is said of the format
             if form == "onnx":
-                return await exports.for_onnx(read)
-            return await (exports.whole if form == "novikoff" else exports.for_sklearn)(read)
+                return await exports.for_onnx(read, copies)
+            return await (exports.whole if form == "novikoff" else exports.for_sklearn)(read, copies)
         except ModelDamaged:
             if at is not None:
                 raise
             left, missing = await models.salvage(model)
-            return await exports.whole(lambda take: beside_the_loop(take, left), damaged=missing)
+            return await exports.whole(exports.of_nobody_else(left), copies, damaged=missing)
 
     @routes.put("/models/{model}", status_code=201,
                 responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415),

@@ -8,6 +8,7 @@ import numpy as np
 from fastapi import Query, Response
 from pydantic import BaseModel, Field
 
+from service.engine.fleet.copies import FEW_NUMBERS, Room
 from service.engine.model.model import Model
 from service.learning.packing import Kept
 from service.learning.vectors import Array, Indices
@@ -18,10 +19,6 @@ from service.web.routes.model_settings import LabelField
 Largest = Annotated[
     int | None, Query(ge=1, le=1000, description="only so many, by absolute value, with names")
 ]
-
-
-SLICED_NUMBERS = 16_384
-"""So many weights are answered at once; of more, the text is made as it is sent."""
 
 
 class NamedWeight(BaseModel):
@@ -60,9 +57,9 @@ def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     return _with_lists(read_weights(model, largest).content)
 
 
-def answer(read: Read) -> Response:
-    """The same as a response: of a large model in slices."""
-    return Json(_with_lists(read.content)) if read.is_small else SlicedJson(read.content)
+def answer(read: Read, room: Room) -> Response:
+    """The same as a response: of a large model in slices, from copies in this room."""
+    return Json(_with_lists(read.content)) if read.is_small else SlicedJson(read.content, room)
 
 
 def _with_lists(content: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +82,7 @@ def read_weights(model: Model, largest: int | None) -> Read:
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
         **({} if model.panel is None else {"expert": model.panel.leader.name}),
     }
-    return Read(content, model.features.size() * max(1, len(model.labels.values)) <= SLICED_NUMBERS)
+    return Read(content, model.features.size() * max(1, len(model.labels.values)) <= FEW_NUMBERS)
 
 
 def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:

@@ -110,7 +110,7 @@ async def test_the_loop_has_its_turns_while_an_export_is_made(tmp_path: Path, fo
             assert status == 200
 
         async def asked(_: int) -> Turns:
-            with watched() as turns:
+            async with watched() as turns:
                 await asyncio.sleep(0)  # or what is done before the first turn is not seen
                 told = await service.get("/models/wide/export", f"format={form}")
                 await asyncio.sleep(0)

@@ -36,7 +36,7 @@ async def test_many_who_follow_the_feed_do_not_hold_up_the_others(tmp_path: Path
     async def followed(number: int) -> Pauses:
         async with in_loop(tmp_path / str(number)) as service:
             await learn_all(service)
-            with watched() as turns:
+            async with watched() as turns:
                 following = [
                     asyncio.create_task(service.get("/feed", until=b"event: changes")) for _ in range(FEEDS)
                 ]
@@ -57,7 +57,7 @@ async def test_what_is_told_of_many_models_is_told_in_slices(tmp_path: Path, pat
         query = "" if path == "/metrics" else "limit=1000"
 
         async def asked(_: int) -> Pauses:
-            with watched() as turns:
+            async with watched() as turns:
                 answers = await asyncio.gather(*(service.get(path, query) for _ in range(4)))
             assert all(answer.count(b'"m77"') >= 1 for answer in answers)
             return turns
@@ -67,10 +67,9 @@ async def test_what_is_told_of_many_models_is_told_in_slices(tmp_path: Path, pat
 
 async def test_a_stream_that_makes_many_models_does_not_hold_up_the_others(tmp_path: Path) -> None:
     async def learned(number: int) -> Pauses:
-        async with in_loop(tmp_path / str(number), models_loaded_max=300) as service:
-            with watched() as turns:
-                for label in (1, -1):  # the second time they are loaded, and others unloaded
-                    await learn_all(service, label)
+        async with in_loop(tmp_path / str(number), models_loaded_max=300) as service, watched() as turns:
+            for label in (1, -1):  # the second time they are loaded, and others unloaded
+                await learn_all(service, label)
         return turns
 
     assert await shortest_pause(learned, PAUSE_SECONDS_MAX) < PAUSE_SECONDS_MAX
@@ -104,7 +103,7 @@ async def test_tasks_with_long_work_share_a_slice() -> None:
             await mine.give()
 
     async def worked(_: int) -> Pauses:
-        with watched() as turns:
+        async with watched() as turns:
             await asyncio.gather(*(work() for _ in range(40)))
         return turns
 
