@@ -67,8 +67,7 @@ def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
         _own_alike(path, folded)
         folded.replace(path)
         sync_directory(path.parent)
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    remove_beside(path)
     sync_directory(path.parent)
     _own_alike(path, new)
     with new.open("rb+") as file:
@@ -90,8 +89,7 @@ def _settle(new: Path) -> None:
     """Fold the log of the copy into it: only the file itself is renamed."""
     with closing(sqlite3.connect(new)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    for suffix in ("-wal", "-shm"):
-        new.with_name(new.name + suffix).unlink(missing_ok=True)
+    remove_beside(new)
 
 
 def _free_name(path: Path) -> Path:
@@ -115,4 +113,10 @@ def remove_leavings(new: Path) -> None:
 
 def remove(file: Path) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+
+
+def remove_beside(file: Path) -> None:
+    """Remove what SQLite keeps beside a file while it is open."""
+    for suffix in ("-wal", "-shm"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)

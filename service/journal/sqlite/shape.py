@@ -13,6 +13,9 @@ from service.journal.sqlite.sealing import add_functions
 
 Shape = dict[str, list[tuple[object, ...]]]
 
+Roots = dict[str, int]
+"""The page on which each table and index begins."""
+
 
 def why_misshapen(connection: sqlite3.Connection) -> str | None:
     """In words, if a table or an index is missing or is not as this version makes it."""
@@ -24,17 +27,32 @@ def why_misshapen(connection: sqlite3.Connection) -> str | None:
     return f"its schema is damaged: {', '.join(wrong)} is not as it was made" if wrong else None
 
 
-def replace_first_page(file: Path) -> None:
-    """Write the first page as a new journal has it, which tells where each table begins.
+def replace_first_page(file: Path, roots: Roots) -> None:
+    """Write the first page as this version makes it, for tables that begin on these pages.
 
-    That is right for journals that were made by this version of the schema. In one that has come from an older version
-    the tables begin elsewhere: then the rows that are found do not fit their digests.
+    If they are those of another journal, the rows that are found there do not fit their digests.
     """
     with closing(_sample()) as sample:
+        sample.execute("PRAGMA writable_schema=ON")
+        sample.executemany(
+            "UPDATE sqlite_master SET rootpage = ? WHERE name = ?",
+            [(page, name) for name, page in roots.items()],
+        )
         page = bytearray(sample.serialize()[:PAGE_BYTES])
     page[28:32] = (file.stat().st_size // PAGE_BYTES).to_bytes(4, "big")  # how many pages there are
     with file.open("rb+") as opened:
         opened.write(page)
+
+
+def roots_of(connection: sqlite3.Connection) -> Roots:
+    return dict(connection.execute("SELECT name, rootpage FROM sqlite_master ORDER BY name").fetchall())
+
+
+@cache
+def roots_of_new() -> Roots:
+    """Those of a journal that this version makes."""
+    with closing(_sample()) as sample:
+        return roots_of(sample)
 
 
 @cache
