@@ -82,9 +82,9 @@ MUTANTS = [
     ),
     Mutant(
         "a repair puts the new journal into its place with one rename",
-        "service/commands/doctor/copying.py",
-        "    new.replace(path)\n",
-        "    path.unlink()\n    new.replace(path)\n",
+        f"{SQLITE}/replacing.py",
+        "    _repaired(path).replace(path)\n",
+        "    path.unlink()\n    _repaired(path).replace(path)\n",
         ("--scenario", "repair", "--sound"),
     ),
     Mutant(

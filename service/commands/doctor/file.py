@@ -6,17 +6,21 @@ from pathlib import Path
 from service.commands.doctor.findings import Finding, Severity
 from service.journal.sqlite.identity import identity_beside, identity_in, why_not_its_own
 from service.journal.sqlite.permissions import unwritable, unwritable_for_owner, why_unwritable
+from service.journal.sqlite.replacing import is_replacing
 from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from service.journal.sqlite.shape import why_misshapen
 from service.journal.sqlite.soundness import why_log_damaged, why_newest_missing, why_wrong_size
 
 COMPLAINTS_MAX = 20
 BACKUP = "Restore a backup."
+END = "--repair puts the copy into its place, and so does a start of the service; the old file is beside it."
 COPY = "--repair copies all that can be read into a new file, and tells what cannot."
 
 
 def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     """Findings if this is no journal of this version, or if a page cannot be read. Then nothing else is checked."""
+    if is_replacing(path):
+        return [Finding("file", "a repair was cut off when its copy was whole", END)]
     if (why := why_log_damaged(path, "power")) is not None:
         return [Finding("file", why, COPY)]
     try:

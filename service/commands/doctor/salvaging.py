@@ -6,11 +6,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from service.commands.doctor.copying import fold, remove, remove_beside
+from service.commands.doctor.copying import fold, remove
 from service.commands.doctor.rows import PROVEN, TABLES, Copied, copy_rows, count_sound, insert
 from service.journal.sqlite.acknowledged import has_log, read_note
 from service.journal.sqlite.identity import identity_beside
 from service.journal.sqlite.migrations import LARGEST_NUMBER
+from service.journal.sqlite.replacing import remove_beside
 from service.journal.sqlite.roots import read_roots
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.sealing import SEAL_JOURNAL, journal_digest
@@ -40,7 +41,7 @@ def salvage(path: Path, new: Path) -> Salvaged:
     """
     unfolded = new.with_name(f"{new.name}-old")
     new.touch(0o600)
-    fold(path, unfolded, with_what_follows_damage=True)
+    fold(path, unfolded)
     with closing(_open(unfolded)) as old:
         is_misshapen = why_misshapen(old) is not None
     if is_misshapen:

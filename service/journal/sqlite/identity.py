@@ -13,6 +13,7 @@ from secrets import token_hex
 from service.errors import DirectoryUnusable, JournalMissing
 from service.journal.sqlite.acknowledged import has_log
 from service.journal.sqlite.permissions import check_writable, keep_private
+from service.journal.sqlite.replacing import end_replacing
 from service.journal.sqlite.roots import note_roots
 from service.journal.sqlite.schema import PAGE_BYTES, open_writer
 from service.journal.sqlite.small_files import write_durably
@@ -35,6 +36,7 @@ def open_directory(path: Path, durability: str) -> None:
 
 def _open_directory(path: Path, durability: str) -> None:
     check_writable(path)
+    end_replacing(path)
     check_not_lost(path)
     check_log(path, durability)
     try:
