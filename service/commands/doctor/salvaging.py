@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from service.commands.doctor.copying import fold, remove
+from service.commands.doctor.mending import mend_events
 from service.commands.doctor.rows import PROVEN, TABLES, Copied, copy_rows, count_sound, insert
 from service.journal.sqlite.acknowledged import has_log, read_note
 from service.journal.sqlite.identity import identity_beside
@@ -49,6 +50,7 @@ def salvage(path: Path, new: Path) -> Salvaged:
     with closing(_open(unfolded)) as old, closing(open_writer(new, "power")) as copy:
         copy.execute("BEGIN")
         copied = {table.name: copy_rows(old, copy, table) for table in TABLES}
+        mend_events(copy, copied["event"])
         _copy_identity(old, copy, path)
         salvaged = _account(copied, is_all_unknown=is_misshapen)
         _number(copy, path, salvaged)
