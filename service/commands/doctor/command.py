@@ -21,7 +21,7 @@ from service.journal.sqlite.identity import check_not_lost
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.permissions import check_readable
 from service.journal.sqlite.replacing import end_replacing
-from service.journal.sqlite.schema import open_reader, open_writer
+from service.journal.sqlite.schema import legible_errors, open_reader, open_writer
 from service.settings import Settings
 
 REPAIRS_MAX = 5
@@ -137,7 +137,8 @@ def _locked(data: Path) -> Iterator[None]:
 
 def _examine(path: Path) -> list[Finding]:
     try:
-        return _look(path)
+        with legible_errors():
+            return _look(path)
     except sqlite3.Error as error:
         return [Finding("file", f"it cannot be read: {error}", COPY)]
 

@@ -16,7 +16,7 @@ from service.journal.sqlite.replacing import remove_beside
 from service.journal.sqlite.roots import read_roots
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.sealing import SEAL_JOURNAL, journal_digest
-from service.journal.sqlite.shape import Roots, replace_first_page, roots_of_new, why_misshapen
+from service.journal.sqlite.shape import Roots, count_pages, replace_first_page, roots_of_new, why_misshapen
 
 NAMED_MAX = 20
 WORDS = {"event": "events", "pending": "waiting predictions"}
@@ -43,6 +43,7 @@ def salvage(path: Path, new: Path) -> Salvaged:
     unfolded = new.with_name(f"{new.name}-old")
     new.touch(0o600)
     fold(path, unfolded)
+    count_pages(unfolded)
     with closing(_open(unfolded)) as old:
         is_misshapen = why_misshapen(old) is not None
     if is_misshapen:

@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from service.journal.sqlite.schema import PAGE_BYTES, TABLES
+from service.journal.sqlite.schema import PAGE_BYTES, TABLES, legible_errors
 from service.journal.sqlite.sealing import add_functions
 
 Shape = dict[str, list[tuple[object, ...]]]
@@ -20,7 +20,8 @@ Roots = dict[str, int]
 def why_misshapen(connection: sqlite3.Connection) -> str | None:
     """In words, if a table or an index is missing or is not as this version makes it."""
     try:
-        found = _shape(connection)
+        with legible_errors():
+            found = _shape(connection)
     except sqlite3.DatabaseError as error:
         return f"its schema cannot be read: {error}"
     wrong = [name for name, columns in _ours().items() if found.get(name) != columns]
@@ -38,10 +39,17 @@ def replace_first_page(file: Path, roots: Roots) -> None:
             "UPDATE sqlite_master SET rootpage = ? WHERE name = ?",
             [(page, name) for name, page in roots.items()],
         )
-        page = bytearray(sample.serialize()[:PAGE_BYTES])
-    page[28:32] = (file.stat().st_size // PAGE_BYTES).to_bytes(4, "big")  # how many pages there are
+        page = sample.serialize()[:PAGE_BYTES]
     with file.open("rb+") as opened:
         opened.write(page)
+    count_pages(file)
+
+
+def count_pages(file: Path) -> None:
+    """Let the first page tell how many pages there are. What it says is believed: those behind cannot be read."""
+    with file.open("rb+") as opened:
+        opened.seek(28)
+        opened.write((file.stat().st_size // PAGE_BYTES).to_bytes(4, "big"))
 
 
 def roots_of(connection: sqlite3.Connection) -> Roots:
