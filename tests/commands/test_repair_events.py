@@ -117,3 +117,22 @@ def test_a_number_of_which_a_bit_has_turned_is_put_back_in_every_table(
     assert ended.status == 0, ended
     with closing(sqlite3.connect(data / JOURNAL)) as connection:
         assert connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() == before
+
+
+@pytest.mark.parametrize("column", ["voided_through", "created_at", "revealed", "newest"])
+def test_the_line_of_a_model_is_put_back_and_not_made_anew(
+    stopped: Path, tmp_path: Path, column: str
+) -> None:
+    """Also until when predictions are void, which nothing else tells once its events are no longer kept."""
+    data = Path(shutil.copytree(stopped, tmp_path / "data"))
+    with closing(sqlite3.connect(data / JOURNAL)) as connection:
+        connection.execute("DELETE FROM event")
+        connection.execute("DELETE FROM outcome")
+        before = connection.execute("SELECT * FROM model ORDER BY id").fetchall()
+        (number,) = connection.execute(f"SELECT {column} FROM model WHERE name = 'm'").fetchone()
+        connection.execute(f"UPDATE model SET {column} = ? WHERE name = 'm'", (number ^ 8,))
+        connection.commit()
+    ended = novikoff("doctor", "--data", data, "--repair")
+    assert ended.status == 0, ended
+    with closing(sqlite3.connect(data / JOURNAL)) as connection:
+        assert connection.execute("SELECT * FROM model ORDER BY id").fetchall() == before

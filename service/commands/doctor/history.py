@@ -9,7 +9,7 @@ import msgspec
 
 from service.commands.doctor.file import BACKUP
 from service.commands.doctor.findings import Finding, Severity, statement
-from service.commands.doctor.lines import examine_line
+from service.commands.doctor.lines import LINE_NEWEST, examine_line, line_as_written
 from service.commands.doctor.mending import mended
 from service.commands.doctor.outcomes import Page, examine_outcomes
 from service.commands.doctor.rows import Row, turned
@@ -143,12 +143,19 @@ def _read_events(connection: sqlite3.Connection, history: History) -> None:
             history.breaks.append(Break(seq, f"event {seq} says that it is another"))
             continue
         history.events.append(Recorded(seq, event))
-    (newest,) = connection.execute("SELECT newest FROM model WHERE id = ?", (history.number,)).fetchone()
+    newest = _newest(connection, history.number)
     saved = max([*history.snapshots, *history.damaged], default=0)
     # The newest of those that are kept are never trimmed, unless all are.
     if max(newest, saved) > (saved if follows is None else follows):
         newest = max(newest, saved)
         history.breaks.append(Break(newest, f"events are missing: there was one with the number {newest}"))
+
+
+def _newest(connection: sqlite3.Connection, number: int) -> int:
+    """The number of the newest event of a model, as its line has it."""
+    (said,) = connection.execute("SELECT newest FROM model WHERE id = ?", (number,)).fetchone()
+    line = line_as_written(connection, number)
+    return int(said if line is None else line[LINE_NEWEST])
 
 
 def _mend(history: History, row: Row, follows: int | None) -> Row:

@@ -100,7 +100,7 @@ def copy_rows(old: sqlite3.Connection, copy: sqlite3.Connection, table: Table) -
 def count_sound(old: sqlite3.Connection) -> int:
     """How many rows fit their digests, of the first in each table."""
     return sum(
-        _is_sound(table, row)
+        is_sound(table, row)
         for table in PROVEN
         for row in _Rows(old, f"SELECT * FROM {table} NOT INDEXED LIMIT {COUNTED_MAX}")
     )
@@ -155,10 +155,8 @@ def _look_up(
 
 
 def _take(copy: sqlite3.Connection, table: Table, key: Key, row: Row, copied: Copied) -> None:
-    if not _is_sound(table.name, row):
-        mended = _turned_back(table.name, row) or (
-            _with_its_own_key(row) if table.name == "pending" else None
-        )
+    if not is_sound(table.name, row):
+        mended = turned_back(table.name, row) or (_with_its_own_key(row) if table.name == "pending" else None)
         if mended is None:
             copied.damaged[row] = key
             return
@@ -168,10 +166,10 @@ def _take(copy: sqlite3.Connection, table: Table, key: Key, row: Row, copied: Co
 
 
 def _mended(table: str, row: Row) -> Row | None:
-    return _turned_back(table, row) or (_with_its_own_key(row) if table == "pending" else None)
+    return turned_back(table, row) or (_with_its_own_key(row) if table == "pending" else None)
 
 
-def _turned_back(table: str, row: Row) -> Row | None:
+def turned_back(table: str, row: Row) -> Row | None:
     """The row with one bit of a number in it turned back, if its digest fits then."""
     if table not in SEALED:
         return None
@@ -180,7 +178,7 @@ def _turned_back(table: str, row: Row) -> Row | None:
         for column, value in enumerate(row)
         for number in turned(value)
     )
-    return next((one for one in tried if _is_sound(table, one)), None)
+    return next((one for one in tried if is_sound(table, one)), None)
 
 
 def turned(value: object) -> list[int]:
@@ -198,7 +196,7 @@ def _key(table: Table, row: Row, key: Key) -> Key:
     return row[0]
 
 
-def _is_sound(table: str, row: Row) -> bool:
+def is_sound(table: str, row: Row) -> bool:
     """Whether the row is as it was written, as far as it has a digest."""
     try:
         match table:
