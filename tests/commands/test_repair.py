@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from service.errors import JournalDamaged
+from service.journal.sqlite.identity import open_directory
 from tests.commands.repaired import JOURNAL, PAGE_BYTES, Content, content_of, fill, truth_of
 from tests.commands.running import Ended, novikoff
 from tests.running import Service
@@ -69,12 +71,13 @@ def tear(data: Path, *names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["sqlite_autoindex_snapshot_part_1", "previous", "TABLE event", "head", "page size"]
+    "place",
+    ["sqlite_autoindex_snapshot_part_1", "previous", "TABLE event", "head", "page size", "pages"],
 )
 def test_a_bit_in_the_schema_costs_nothing(copy: Copy, sources: Sources, place: str) -> None:
     data = copy()
     page = (data / JOURNAL).read_bytes()[:PAGE_BYTES]
-    at = {"head": 104, "page size": 16}.get(place) or page.index(place.encode()) + 3
+    at = {"head": 104, "page size": 16, "pages": 31}.get(place) or page.index(place.encode()) + 3
     flip(data / JOURNAL, at)
     before = (data / JOURNAL).read_bytes()
     looked = novikoff("doctor", "--data", data)
@@ -83,6 +86,18 @@ def test_a_bit_in_the_schema_costs_nothing(copy: Copy, sources: Sources, place: 
     assert ended.status == 0, ended
     assert content_of(data) == sources.truths["stopped"]
     assert (data / f"{JOURNAL}.damaged").read_bytes() == before
+
+
+@pytest.mark.parametrize("place", [b"NOT NULL DEFAULT", b"event_of_model"])
+def test_a_schema_that_is_no_text_is_told_and_mended(copy: Copy, sources: Sources, place: bytes) -> None:
+    """The message of SQLite's error has a part of it, and Python cannot read that."""
+    data = copy()
+    flip(data / JOURNAL, (data / JOURNAL).read_bytes().index(place) + 7, bit=0x80)
+    with pytest.raises(JournalDamaged, match="malformed database schema"):
+        open_directory(data / JOURNAL, "power")
+    ended = repair(data)
+    assert ended.status == 0 and "malformed database schema" in ended.out, ended
+    assert content_of(data) == sources.truths["stopped"]
 
 
 def test_a_bit_in_the_schema_that_is_in_the_log_costs_nothing(copy: Copy, sources: Sources) -> None:

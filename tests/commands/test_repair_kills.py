@@ -7,11 +7,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from service.errors import JournalDamaged
+from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
+from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.log_file import read_log
+from tests.commands.repaired import JOURNAL, PAGE_BYTES, content_of, fill, truth_of
 from tests.commands.running import novikoff
 from tests.running import Service
 
@@ -73,26 +79,91 @@ def test_a_repair_that_is_killed_at_any_step_leaves_the_old_journal_or_the_new_o
     new = content(new_file)
     assert old != new
     seen = []
+    for step, data in killed_at_each_step(before, new_file, tmp_path):
+        open_directory(data / JOURNAL, "power")
+        found = content(data / JOURNAL)
+        assert found in (old, new), f"after step {step}"
+        seen.append(found == new)
+    assert seen == sorted(seen) and not seen[0] and seen[-1]
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_repair_of_a_damaged_log_that_is_killed_at_any_step_loses_nothing(
+    start: Callable[..., Service], tmp_path: Path, is_noted: bool
+) -> None:
+    """`is_noted`: whether it is known what was acknowledged. After a power cut it may not be."""
+    service = start()
+    fill(service)
+    os.kill(service.writer_pid, signal.SIGKILL)
+    service.kill()
+    before = service.data
+    truth = truth_of(before, tmp_path / "truth")
+    if not is_noted:
+        (before / "acknowledged").unlink()
+    log = read_log(before / JOURNAL)
+    assert log is not None and log.valid > 20
+    damage_frame(before, log.valid // 2)
+    mended = Path(shutil.copytree(before, tmp_path / "mended"))
+    assert novikoff("doctor", "--data", mended, "--repair").status == 0
+    assert content_of(mended) == truth
+    for step, data in killed_at_each_step(before, mended / JOURNAL, tmp_path):
+        opened = Path(shutil.copytree(data, tmp_path / f"opened-{step}"))
+        try:
+            open_directory(opened / JOURNAL, "power")
+        except JournalDamaged as error:
+            assert "of its log is damaged" in error.detail, f"step {step}: {error.detail}"
+        else:
+            assert content_of(opened) == truth, f"step {step}: it is opened, and not whole"
+        ended = novikoff("doctor", "--data", data, "--repair")
+        assert ended.status == 0, f"step {step}: {ended}"
+        assert content_of(data) == truth, f"step {step}: {ended}"
+
+
+def test_a_repair_that_was_cut_off_is_told_and_ended_by_a_start(start: Callable[..., Service]) -> None:
+    service = start()
+    fill(service)
+    assert service.stop() == 0
+    data = service.data
+    truth = content_of(data)
+    shutil.copy(data / JOURNAL, data / f"{JOURNAL}.repaired")
+    (data / JOURNAL).write_bytes(b"\xff" * PAGE_BYTES)
+    before = {file.name: file.read_bytes() for file in data.iterdir() if file.name != "lock"}
+    ended = novikoff("doctor", "--data", data)
+    assert ended.status == 1 and "a repair was cut off" in ended.out and "a start of the service" in ended.out
+    assert {file.name: file.read_bytes() for file in data.iterdir() if file.name != "lock"} == before
+    service.start()
+    assert service.stop() == 0
+    assert "was cut off, and is ended now" in "".join(service.log)
+    assert not (data / f"{JOURNAL}.repaired").exists() and content_of(data) == truth
+    assert novikoff("doctor", "--data", data).status == 0
+
+
+def damage_frame(data: Path, number: int) -> None:
+    """Turn a bit of the checksum of a frame of the log: SQLite drops it then, and all that come after it."""
+    log = data / f"{JOURNAL}-wal"
+    content = bytearray(log.read_bytes())
+    content[LOG_HEADER_BYTES + number * (FRAME_HEADER_BYTES + PAGE_BYTES) + 20] ^= 1
+    log.write_bytes(content)
+
+
+def killed_at_each_step(before: Path, new: Path, where: Path) -> Iterator[tuple[int, Path]]:
+    """Copies of a directory in which the swap for a new file was killed, each a step later; the last was not."""
     killer = subprocess.Popen(
         [sys.executable, "-c", KILL_AT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert killer.stdin is not None and killer.stdout is not None
-    for step in range(1, 100):
-        data = tmp_path / f"step-{step}"
-        shutil.copytree(before, data)
-        path = data / "journal.sqlite"
-        shutil.copy(new_file, data / "journal.sqlite.new")
-        killer.stdin.write(json.dumps([step, str(data / "journal.sqlite.new"), str(path)]) + "\n")
+    status = -signal.SIGKILL
+    step = 0
+    while status == -signal.SIGKILL:
+        step += 1
+        data = Path(shutil.copytree(before, where / f"step-{step}"))
+        shutil.copy(new, data / f"{JOURNAL}.new")
+        killer.stdin.write(json.dumps([step, str(data / f"{JOURNAL}.new"), str(data / JOURNAL)]) + "\n")
         killer.stdin.flush()
         status = int(killer.stdout.readline())
-        found = content(path)
-        assert found in (old, new), f"after step {step}: {status}"
-        seen.append(found == new)
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
+        yield step, data
     killer.communicate()
-    assert len(seen) > 8 and seen == sorted(seen) and not seen[0] and seen[-1]
+    assert status == 0 and step > 8
 
 
 def test_what_a_killed_repair_has_left_does_not_disturb_the_next(start: Callable[..., Service]) -> None:

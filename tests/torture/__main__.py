@@ -3,18 +3,26 @@
 import argparse
 import gc
 import os
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
+from math import ceil
 from pathlib import Path
 
+from service.journal.sqlite.shape import roots_of_new, why_misshapen
 from tests.torture.cuts import CUTS, DAMAGES
 from tests.torture.faults import try_faults
 from tests.torture.mutants import find_mutants
-from tests.torture.points import try_points
+from tests.torture.points import Account, try_points
 from tests.torture.recorded import SCENARIOS, record
+from tests.torture.repairing import REPAIRS
 
 FAULTS = "faults"
+
+POINTS_OF_A_REPAIR = 10
+"""After so many, another damage is repaired."""
 
 MUTANT_POINTS_MAX = 300
 """Each shows at once, or not at all."""
@@ -49,6 +57,7 @@ def main() -> None:
 
 def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argparse.Namespace) -> bool:
     is_well = True
+    warm_up()
     for name in scenarios:
         began = time.monotonic()
         gc.freeze()  # so that forked processes share what is there
@@ -57,15 +66,32 @@ def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argp
             account, told = try_faults(directory / name, count, chosen.seed, first=chosen.first)
             about = ", ".join(f"{number} rounds {what}" for what, number in told.items())
         else:
-            recorded = record(name, directory / name, chosen.seed, chosen.steps)
-            gc.freeze()
-            account = try_points(recorded, directory / "work", ways, count, chosen.seed, first=chosen.first)
-            about = f"{len(recorded.log)} operations"
+            account, about = Account(), ""
+            for number, seed in enumerate(seeds := _seeds(name, count, chosen.seed)):
+                recorded = record(name, directory, seed, chosen.steps)
+                gc.freeze()
+                share = count * (number + 1) // len(seeds) - count * number // len(seeds)
+                account += try_points(recorded, directory / "work", ways, share, seed, first=chosen.first)
+                about = f"{len(recorded.log)} operations"
         seconds = time.monotonic() - began
         print(f"{name}: {about}; {account.points} points, {seconds:.0f} s")
         print(*account.lines(), sep="\n", flush=True)
         is_well &= not account.wrongs
     return is_well
+
+
+def _seeds(name: str, count: int, seed: str) -> list[str]:
+    """One for each recording: of repairs there are several, each of another damage."""
+    if name not in REPAIRS:
+        return [seed]
+    return [f"{seed}.{number}" for number in range(ceil(count / POINTS_OF_A_REPAIR))]
+
+
+def warm_up() -> None:
+    """Have at hand what each forked process would make for itself."""
+    roots_of_new()
+    with closing(sqlite3.connect(":memory:")) as empty:
+        why_misshapen(empty)
 
 
 if __name__ == "__main__":

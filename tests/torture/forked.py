@@ -1,4 +1,4 @@
-"""Runs a check in a process of its own, forked from this one: it may die or hang, and imports nothing again."""
+"""Runs checks in processes of their own, forked from this one: they may die or hang, and import nothing again."""
 
 import asyncio
 import os
@@ -7,9 +7,10 @@ import sys
 import time
 import traceback
 from asyncio.subprocess import Process
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -35,30 +36,49 @@ class Ended:
     log: str
 
 
-def run_forked(check: Callable[[], Coroutine[Any, Any, Verdict]]) -> Ended:
+Check = Callable[[], Coroutine[Any, Any, Verdict]]
+
+
+def run_forked(check: Check) -> Ended:
     """The verdict of a check. A service that ends itself has refused, if its log says why."""
-    told, tell = os.pipe()
-    with TemporaryFile("w+") as log:
+    return run_each_forked([check])[0]
+
+
+def run_each_forked(checks: Sequence[Check]) -> list[Ended]:
+    """The verdicts of checks, one after the other in one process, which copies what it shares with this one once.
+
+    After one that is wrong, or that ends the process, the others are made in another.
+    """
+    ended: list[Ended] = []
+    while len(ended) < len(checks):
+        ended += _run_some(checks[len(ended) :])
+    return ended
+
+
+def _run_some(checks: Sequence[Check]) -> list[Ended]:
+    """Those up to the first that is wrong."""
+    with TemporaryFile() as answers, TemporaryFile() as log:
         pid = os.fork()
         if pid == 0:
-            _run(check, tell, log.fileno())
-        os.close(tell)
-        is_over = _wait(pid)
-        with os.fdopen(told, "rb") as answer:
-            content = answer.read()
+            _run(checks, answers.fileno(), log.fileno())
+        is_over = _wait(pid, SECONDS_MAX * len(checks))
+        answers.seek(0)
+        told = [msgspec.json.decode(line, type=tuple[str | None, list[str], int]) for line in answers]
         log.seek(0)
         lines = log.read()
+    begins = [0, *(end for _, _, end in told)]
+    logs = [lines[begin:end].decode("utf-8", "replace") for begin, end in pairwise([*begins, len(lines)])]
+    ended = [Ended(wrong, refusals, own) for (wrong, refusals, _), own in zip(told, logs, strict=False)]
+    if len(told) == len(checks) or (told and ended[-1].wrong is not None):
+        return ended
+    why = [line for line in logs[-1].splitlines() if "stopping" in line]
     if not is_over:
-        return Ended("it hangs", [], lines)
-    if content:
-        wrong, refusals = msgspec.json.decode(content)
-        return Ended(wrong, refusals, lines)
-    why = [line for line in lines.splitlines() if "stopping" in line]
-    return Ended(None, why, lines) if why else Ended("it died", [], lines)
+        return [*ended, Ended("it hangs", [], logs[-1])]
+    return [*ended, Ended(None, why, logs[-1]) if why else Ended("it died", [], logs[-1])]
 
 
-def _wait(pid: int) -> bool:
-    deadline = time.monotonic() + SECONDS_MAX
+def _wait(pid: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
     while os.waitpid(pid, os.WNOHANG)[0] == 0:
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)
@@ -68,18 +88,23 @@ def _wait(pid: int) -> bool:
     return True
 
 
-def _run(check: Callable[[], Coroutine[Any, Any, Verdict]], tell: int, log: int) -> None:
-    """In the child: check, tell, end."""
+def _run(checks: Sequence[Check], answers: int, log: int) -> None:
+    """In the child: check, tell, end. Each line is a verdict, and up to where the log is about it."""
     os.dup2(log, 2)
-    wrong, refusals = None, []
     asyncio.create_subprocess_exec = fork_writer  # type: ignore[assignment]
-    try:
-        refusals = asyncio.run(check()).refusals
-    except Wrong as error:
-        wrong = str(error)
-    except BaseException:
-        wrong = f"unforeseen: {traceback.format_exc()}"
-    os.write(tell, msgspec.json.encode((wrong, refusals)))
+    for check in checks:
+        wrong, refusals = None, []
+        try:
+            refusals = asyncio.run(check()).refusals
+        except Wrong as error:
+            wrong = str(error)
+        except BaseException:
+            wrong = f"unforeseen: {traceback.format_exc()}"
+        sys.stderr.flush()
+        end = os.lseek(log, 0, os.SEEK_END)
+        os.write(answers, msgspec.json.encode((wrong, refusals, end)) + b"\n")
+        if wrong is not None:
+            break
     os._exit(0)
 
 
@@ -113,9 +138,14 @@ def _close_all_but(kept: list[int]) -> None:
                 os.close(number)
 
 
-async def fork_writer(*command: str, stdin: int, stdout: int, pass_fds: list[int], **_: Any) -> Process:
-    """The journal's process, without the fifth of a second that its imports take."""
-    assert command[-1] == WRITER, command
+start_process = asyncio.create_subprocess_exec
+
+
+async def fork_writer(*command: str, **how: Any) -> Process:
+    """The journal's process, without the fifth of a second that its imports take; others as ever."""
+    if command[-1] != WRITER:
+        return await start_process(*command, **how)
+    stdin, stdout, pass_fds = how["stdin"], how["stdout"], how["pass_fds"]
     pid = os.fork()
     if pid == 0:
         os.dup2(stdin, 0)

@@ -81,11 +81,18 @@ MUTANTS = [
         ("--scenario", "rounds", "--way", "lost_file"),
     ),
     Mutant(
-        "a repair puts the new journal into its place with one rename",
-        "service/commands/doctor/copying.py",
-        "    new.replace(path)\n",
-        "    path.unlink()\n    new.replace(path)\n",
-        ("--scenario", "repair", "--sound"),
+        "a repair removes the old log before its copy takes the place of the old file",
+        f"{SQLITE}/replacing.py",
+        "    remove_beside(path)\n    sync_directory(path.parent)\n    _repaired(path).replace(path)\n",
+        "    _repaired(path).replace(path)\n    remove_beside(path)\n",
+        ("--scenario", "repair-log", "--sound"),
+    ),
+    Mutant(
+        "a repair that was cut off is ended by whoever comes next",
+        f"{SQLITE}/replacing.py",
+        "    if is_replacing(path):\n",
+        "    if False:\n",
+        ("--scenario", "repair-log", "--sound"),
     ),
     Mutant(
         "what failed commits leave in the log is cut off",

@@ -5,12 +5,18 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
+from tests.torture.checking import Verdict
 from tests.torture.cuts import CUTS, DAMAGES
-from tests.torture.disk import Disk
-from tests.torture.forked import Ended, run_forked, write_image
+from tests.torture.disk import Disk, Image
+from tests.torture.forked import Ended, run_each_forked, write_image
 from tests.torture.recorded import Recorded
+
+POINTS_OF_A_PROCESS = 8
+"""Tried one after the other: most of what the first costs is that a new process copies what it touches."""
 
 
 @dataclass(slots=True)
@@ -28,6 +34,11 @@ class Account:
         if wrong is not None:
             self.wrongs.append(f"WRONG {where}, {way}: {wrong}\n{ended.log[-2000:]}")
 
+    def __iadd__(self, other: "Account") -> "Account":
+        self.ends += other.ends
+        self.wrongs += other.wrongs
+        return self
+
     @property
     def points(self) -> int:
         return self.ends.total()
@@ -44,24 +55,44 @@ def try_points(
     recorded: Recorded, work: Path, ways: list[str], count: int, seed: str, *, first: bool = False
 ) -> Account:
     """Cut the log off at `count` places; `first`: up to the first that ends wrong."""
+    account = Account()
+    points = _points(recorded, [way for way in ways if way in CUTS or not recorded.sound_only], count, seed)
+    while some := list(islice(points, POINTS_OF_A_PROCESS)):
+        checks = [partial(_check, recorded, work, point) for point in some]
+        for point, ended in zip(some, run_each_forked(checks), strict=True):
+            may_refuse = recorded.may_refuse or point.way in DAMAGES
+            account.add(f"{recorded.name} {seed} at {point.at}", point.way, ended, may_refuse=may_refuse)
+        if first and account.wrongs:
+            break
+    shutil.rmtree(work, ignore_errors=True)
+    return account
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place of the log at which it is cut off, and what is left then."""
+
+    at: int
+    way: str
+    image: Image
+    chance: random.Random
+
+
+def _points(recorded: Recorded, ways: list[str], count: int, seed: str) -> Iterator[Point]:
     chance = random.Random(seed)
-    ways = [way for way in ways if way in CUTS or not recorded.sound_only]
-    account, disk, done = Account(), Disk(), 0
+    disk, done = Disk(), 0
     for at in sorted(_places(range(recorded.begins_at, len(recorded.log) + 1), count, chance)):
         while done < at:
             disk.follow(recorded.log[done])
             done += 1
         way, own = chance.choice(ways), random.Random(chance.random())
-        shutil.rmtree(work, ignore_errors=True)
-        write_image(work, (CUTS | DAMAGES)[way](disk, own))
-        ended = run_forked(lambda: recorded.check(work, at, own))  # noqa: B023
-        account.add(
-            f"{recorded.name} {seed} at {at}", way, ended, may_refuse=recorded.may_refuse or way in DAMAGES
-        )
-        if first and account.wrongs:
-            break
+        yield Point(at, way, (CUTS | DAMAGES)[way](disk, own), own)
+
+
+async def _check(recorded: Recorded, work: Path, point: Point) -> Verdict:
     shutil.rmtree(work, ignore_errors=True)
-    return account
+    write_image(work, point.image)
+    return await recorded.check(work, point.at, point.chance)
 
 
 def _places(all_places: range, count: int, chance: random.Random) -> list[int]:

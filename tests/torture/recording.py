@@ -1,14 +1,11 @@
-"""Records what this process does to a data directory, by SQLite and by Python, and lets chosen calls fail.
-
-Installed in a process by `in_every_process/sitecustomize.py`, if its environment asks for it.
-"""
+"""Records what this process does to a data directory, by SQLite and by Python, and lets chosen calls fail."""
 
 import atexit
 import mmap
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +24,6 @@ from tests.torture.operations import (
     Write,
 )
 
-DIRECTORY, LOG = "TORTURE_DIRECTORY", "TORTURE_LOG"
 CALLS = "calls"
 """A note of the process that writes the journal."""
 
@@ -55,14 +51,6 @@ def take_stock(directory: Path, log: Path) -> None:
             begun.append(Present(file.name, file.read_bytes()))
 
 
-def environment(directory: Path, log: Path) -> dict[str, str]:
-    """For a process that is to be recorded, and those that it starts."""
-    here = Path(__file__).parent
-    paths = [str(here / "in_every_process"), str(here.parent.parent)]
-    asked = {"PYTHONPATH": os.pathsep.join(paths), DIRECTORY: str(directory), LOG: str(log)}
-    return os.environ | asked
-
-
 class Recorder:
     """Keeps the log. What SQLite does is told by `vfs`; what Python does, by the functions of `os` that it wraps."""
 
@@ -85,7 +73,7 @@ class Recorder:
     def opening(self, path: str, *, is_new: bool) -> None:
         name = self._name(path)
         if name:
-            self._catch_up()
+            self.catch_up()
             self._by_python.pop(name, None)
             if is_new and not os.path.exists(path):  # noqa: PTH110
                 self._log.append(Create(name))
@@ -128,7 +116,7 @@ class Recorder:
 
     def watch_python(self) -> None:
         """Wrap the functions by which Python changes a directory; what it writes is looked up before each of them."""
-        catch_up = self._catch_up
+        catch_up = self.catch_up
 
         class Mapped(mmap.mmap):
             """A file that is written by writing to memory."""
@@ -139,10 +127,10 @@ class Recorder:
 
         mmap.mmap = Mapped  # type: ignore[misc]
         sys.addaudithook(self._opened)
-        atexit.register(self._catch_up)
+        atexit.register(self.catch_up)
         self._wrap("fsync", self._synced_by_python)
         for name in ("pwrite", "ftruncate"):
-            self._wrap(name, lambda *_: self._catch_up())
+            self._wrap(name, lambda *_: self.catch_up())
         self._wrap("truncate", lambda path, size: self.truncated(os.fspath(path), size))
         for name in ("rename", "replace"):
             self._wrap(name, self._renamed)
@@ -153,7 +141,7 @@ class Recorder:
         real = getattr(os, function)
 
         def wrapped(*args: Any, **more: Any) -> Any:
-            self._catch_up()
+            self.catch_up()
             result = real(*args, **more)
             done(*args)
             return result
@@ -182,7 +170,7 @@ class Recorder:
             self._by_python.pop(new, None)
             self._log.append(Rename(old, new))
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Record what Python has written since the last time, of each file as one write."""
         for name, known in list(self._by_python.items()):
             now = _content(f"{self._directory}/{name}")
@@ -227,12 +215,6 @@ def _difference(before: bytes, now: bytes) -> tuple[int, int]:
 
 recorder: Recorder | None = None
 """That of this process."""
-
-
-def install_if_asked(environment: Mapping[str, str]) -> None:
-    """Record this process, if its environment says so."""
-    if LOG in environment:
-        install(Path(environment[DIRECTORY]), Path(environment[LOG]))
 
 
 def install(directory: Path, log: Path, fault: Fault | None = None) -> None:

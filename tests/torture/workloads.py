@@ -1,13 +1,8 @@
-"""What the recorded service is made to do: rounds of every sort, with snapshots and trims after few events.
-
-`python -m tests.torture.workloads NAME SEED`, in the environment that `recording.environment` gives.
-"""
+"""What the recorded service is made to do: rounds of every sort, with snapshots and trims after few events."""
 
 import asyncio
 import json
-import os
 import random
-import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -180,14 +175,3 @@ WORKLOADS = {
     "first-start": Workload(Plan(), first_start),
     "migration": Workload(Plan(events_kept_max=1_000, models_loaded_max=1_000), only_open),
 }
-
-
-def main() -> None:
-    name, seed, steps = sys.argv[1:]
-    directory = Path(os.environ[recording.DIRECTORY])
-    workload = WORKLOADS[name]
-    asyncio.run(workload.run(directory, workload.plan, random.Random(seed), int(steps)))
-
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,8 @@ from service.errors import StartError
 from service.journal.sqlite.identity import check_not_lost
 from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.permissions import check_readable
-from service.journal.sqlite.schema import open_reader, open_writer
+from service.journal.sqlite.replacing import end_replacing
+from service.journal.sqlite.schema import legible_errors, open_reader, open_writer
 from service.settings import Settings
 
 REPAIRS_MAX = 5
@@ -51,6 +52,8 @@ def doctor(
     lost: list[str] = []
     with report_failures(), _locked(data):
         path = data.absolute() / "journal.sqlite"
+        if repair:
+            end_replacing(path)
         findings = _examine(path)
         _print_findings(findings)
         if repair and any(finding.repair or finding.remedy == COPY for finding in findings):
@@ -134,7 +137,8 @@ def _locked(data: Path) -> Iterator[None]:
 
 def _examine(path: Path) -> list[Finding]:
     try:
-        return _look(path)
+        with legible_errors():
+            return _look(path)
     except sqlite3.Error as error:
         return [Finding("file", f"it cannot be read: {error}", COPY)]
 

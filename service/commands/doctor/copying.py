@@ -1,6 +1,7 @@
 """The copy that --repair works on, and how it takes the place of the journal.
 
-Killed at any moment, there is either the old journal or the new one. The old one stays beside it, as `.damaged`.
+Killed at any moment, the next to open the directory has the old journal or the new one: see `replacing`. The old one
+stays beside it, as `.damaged`.
 """
 
 import os
@@ -11,9 +12,9 @@ from contextlib import closing
 from itertools import chain, count
 from pathlib import Path
 
-from service.journal.sqlite.acknowledged import file_beside
 from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.log_file import read_log
+from service.journal.sqlite.replacing import remove_beside, replace_with
 from service.journal.sqlite.schema import open_reader
 
 
@@ -24,24 +25,21 @@ def copy_whole(path: Path, new: Path) -> None:
         old.backup(copy)
 
 
-def fold(path: Path, into: Path, *, with_what_follows_damage: bool = False) -> None:
-    """Copy the file with the transactions of its log in it."""
+def fold(path: Path, into: Path) -> None:
+    """Copy the file with the transactions of its log in it, those behind a damaged frame, too."""
     remove(into)
     into.touch(0o600)
     shutil.copyfile(path, into)
     log = read_log(path)
+    pages = log.database_pages(len(log.frames)) if log is not None else None
+    if log is None or pages is None:
+        return
     with into.open("rb+") as file:
-        if log is not None:
-            frames = len(log.frames) if with_what_follows_damage else log.valid
-            pages = log.database_pages(frames)
-            for page, content in log.committed(frames).items():
-                if pages is not None and page <= pages:
-                    file.seek((page - 1) * log.page_bytes)
-                    file.write(content)
-            if pages is not None:
-                file.truncate(pages * log.page_bytes)
-        file.flush()
-        os.fsync(file.fileno())
+        for page, content in log.committed(len(log.frames)).items():
+            if page <= pages:
+                file.seek((page - 1) * log.page_bytes)
+                file.write(content)
+        file.truncate(pages * log.page_bytes)
 
 
 def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
@@ -49,9 +47,6 @@ def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
 
     What was given up is written beside that, for whoever comes later. A file of an earlier repair is never touched: it
     may be the only one that has what that repair could not read.
-
-    A new file must not meet the log of the old one. So that is folded into the old file first, which changes nothing
-    in it: a log that is gone through twice gives the same. Then the log can go, and then the file be replaced.
     """
     _settle(new)
     aside = _free_name(path)
@@ -61,21 +56,11 @@ def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
         aside.with_name(f"{aside.name}.txt").write_text("".join(f"{one}\n" for one in given_up))
     if log.exists():
         _keep(log, aside.with_name(f"{aside.name}-wal"))
-        sync_directory(path.parent)
-        folded = new.with_name(f"{new.name}-old")
-        fold(path, folded)
-        _own_alike(path, folded)
-        folded.replace(path)
-        sync_directory(path.parent)
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    sync_directory(path.parent)
     _own_alike(path, new)
     with new.open("rb+") as file:
         os.fsync(file.fileno())
-    new.replace(path)
     sync_directory(path.parent)
-    file_beside(path).unlink(missing_ok=True)
+    replace_with(new, path)
     return aside
 
 
@@ -90,8 +75,7 @@ def _settle(new: Path) -> None:
     """Fold the log of the copy into it: only the file itself is renamed."""
     with closing(sqlite3.connect(new)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    for suffix in ("-wal", "-shm"):
-        new.with_name(new.name + suffix).unlink(missing_ok=True)
+    remove_beside(new)
 
 
 def _free_name(path: Path) -> Path:

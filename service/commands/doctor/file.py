@@ -6,30 +6,32 @@ from pathlib import Path
 from service.commands.doctor.findings import Finding, Severity
 from service.journal.sqlite.identity import identity_beside, identity_in, why_not_its_own
 from service.journal.sqlite.permissions import unwritable, unwritable_for_owner, why_unwritable
+from service.journal.sqlite.replacing import is_replacing
 from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from service.journal.sqlite.shape import why_misshapen
 from service.journal.sqlite.soundness import why_log_damaged, why_newest_missing, why_wrong_size
 
 COMPLAINTS_MAX = 20
 BACKUP = "Restore a backup."
+END = "--repair puts the copy into its place, and so does a start of the service; the old file is beside it."
 COPY = "--repair copies all that can be read into a new file, and tells what cannot."
 
 
 def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     """Findings if this is no journal of this version, or if a page cannot be read. Then nothing else is checked."""
+    if is_replacing(path):
+        return [Finding("file", "a repair was cut off when its copy was whole", END)]
     if (why := why_log_damaged(path, "power")) is not None:
         return [Finding("file", why, COPY)]
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            return [Finding("file", "this is not a Novikoff journal")]
+            # A directory that has been used had a journal, so it may be no more than its first page.
+            remedy = COPY if identity_beside(path) is not None else ""
+            return [Finding("file", "this is not a Novikoff journal", remedy)]
         if version != SCHEMA_VERSION:
-            message = f"it has schema version {version}, and this program knows {SCHEMA_VERSION}"
-            older = (
-                "Start the service once: it brings the file up to date." if version < SCHEMA_VERSION else ""
-            )
-            return [Finding("file", message, older)]
+            return [_other_version(connection, version)]
         if (why := why_misshapen(connection)) is not None:
             return [Finding("file", why, COPY)]
         identity = identity_in(connection)
@@ -47,6 +49,15 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     if complaints == ["ok"]:
         return []
     return [Finding("file", complaint.replace("\n", " "), COPY) for complaint in complaints]
+
+
+def _other_version(connection: sqlite3.Connection, version: int) -> Finding:
+    message = f"it has schema version {version}, and this program knows {SCHEMA_VERSION}"
+    if (version ^ SCHEMA_VERSION).bit_count() == 1 and why_misshapen(connection) is None:
+        return Finding("file", f"{message}, whose tables it has: a bit of its first page has turned", COPY)
+    if version < SCHEMA_VERSION:
+        return Finding("file", message, "Start the service once: it brings the file up to date.")
+    return Finding("file", message)
 
 
 def examine_permissions(path: Path) -> list[Finding]:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from service.commands.doctor.copying import fold, remove
-from service.commands.doctor.rows import TABLES, Copied, copy_rows, insert
+from service.commands.doctor.mending import mend_events
+from service.commands.doctor.rows import PROVEN, TABLES, Copied, copy_rows, count_sound, insert
 from service.journal.sqlite.acknowledged import has_log, read_note
 from service.journal.sqlite.identity import identity_beside
 from service.journal.sqlite.migrations import LARGEST_NUMBER
+from service.journal.sqlite.replacing import remove_beside
+from service.journal.sqlite.roots import read_roots
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.sealing import SEAL_JOURNAL, journal_digest
-from service.journal.sqlite.shape import replace_first_page, why_misshapen
+from service.journal.sqlite.shape import Roots, count_pages, replace_first_page, roots_of_new, why_misshapen
 
 NAMED_MAX = 20
 WORDS = {"event": "events", "pending": "waiting predictions"}
@@ -39,16 +42,16 @@ def salvage(path: Path, new: Path) -> Salvaged:
     """
     unfolded = new.with_name(f"{new.name}-old")
     new.touch(0o600)
-    fold(path, unfolded, with_what_follows_damage=True)
+    fold(path, unfolded)
+    count_pages(unfolded)
     with closing(_open(unfolded)) as old:
         is_misshapen = why_misshapen(old) is not None
     if is_misshapen:
-        for suffix in ("-wal", "-shm"):
-            unfolded.with_name(unfolded.name + suffix).unlink(missing_ok=True)
-        replace_first_page(unfolded)
+        _find_tables(unfolded, path)
     with closing(_open(unfolded)) as old, closing(open_writer(new, "power")) as copy:
         copy.execute("BEGIN")
         copied = {table.name: copy_rows(old, copy, table) for table in TABLES}
+        mend_events(copy, copied["event"])
         _copy_identity(old, copy, path)
         salvaged = _account(copied, is_all_unknown=is_misshapen)
         _number(copy, path, salvaged)
@@ -57,6 +60,25 @@ def salvage(path: Path, new: Path) -> Salvaged:
         copy.execute("COMMIT")
     remove(unfolded)
     return salvaged
+
+
+def _find_tables(unfolded: Path, path: Path) -> None:
+    """Give the file a first page that leads to its tables: they begin where a new journal has them, or as was noted.
+
+    The note may be that of a file before this one. By the right page more rows fit their digests than by the other.
+    """
+
+    def rows_by(roots: Roots) -> int:
+        remove_beside(unfolded)
+        replace_first_page(unfolded, roots)
+        with closing(_open(unfolded)) as old:
+            return count_sound(old)
+
+    noted = read_roots(path)
+    layouts = [roots_of_new()] if noted is None else [roots_of_new(), noted]
+    best = max(layouts, key=rows_by)
+    remove_beside(unfolded)
+    replace_first_page(unfolded, best)
 
 
 def _open(file: Path) -> sqlite3.Connection:
@@ -82,7 +104,17 @@ def _account(copied: dict[str, Copied], *, is_all_unknown: bool) -> Salvaged:
     is_certain = not is_all_unknown and all(one.is_accounted_for for one in copied.values())
     if not is_certain and not copied["event"].sound and not copied["snapshot"].sound:
         salvaged.refusal = "neither an event nor a snapshot can be read"
+    if is_all_unknown and (astray := [name for name in PROVEN if _is_another(copied[name])]):
+        salvaged.refusal = (
+            f"its first page is damaged, and {', '.join(astray)} cannot be found without it:"
+            " an older version has made this journal, and no note tells where its tables begin"
+        )
     return salvaged
+
+
+def _is_another(table: Copied) -> bool:
+    """Whether what was read is not this table: there are rows, and none fits its digest."""
+    return not table.sound and bool(table.damaged or table.missing)
 
 
 def named(keys: Iterable[object]) -> str:

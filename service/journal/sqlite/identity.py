@@ -12,9 +12,11 @@ from secrets import token_hex
 
 from service.errors import DirectoryUnusable, JournalMissing
 from service.journal.sqlite.acknowledged import has_log
-from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.permissions import check_writable, keep_private
-from service.journal.sqlite.schema import open_writer
+from service.journal.sqlite.replacing import end_replacing
+from service.journal.sqlite.roots import note_roots
+from service.journal.sqlite.schema import PAGE_BYTES, open_writer
+from service.journal.sqlite.small_files import write_durably
 from service.journal.sqlite.soundness import check_log, check_soundness, fold_log
 
 
@@ -34,6 +36,7 @@ def open_directory(path: Path, durability: str) -> None:
 
 def _open_directory(path: Path, durability: str) -> None:
     check_writable(path)
+    end_replacing(path)
     check_not_lost(path)
     check_log(path, durability)
     try:
@@ -50,6 +53,7 @@ def _open_directory(path: Path, durability: str) -> None:
             "UPDATE journal SET identity = ?1, digest = journal_digest(?1, numbered) WHERE identity = ''", own
         )
         identity = identity_in(connection)
+        note_roots(connection, path)
     assert identity is not None  # or it would not be sound
     if known is None:
         _write(_file(path), identity)
@@ -102,14 +106,8 @@ def _file(path: Path) -> Path:
 
 
 def _write(file: Path, identity: str) -> None:
-    new = file.with_name("identity.new")
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
-            opened.write(f"{identity}\n")
-            opened.flush()
-            os.fsync(opened.fileno())
-        new.replace(file)
-        sync_directory(file.parent)
+        write_durably(file, f"{identity}\n".encode())
     except OSError as error:
         raise DirectoryUnusable(f"{file} cannot be written: {error.strerror}") from error
 
@@ -117,12 +115,15 @@ def _write(file: Path, identity: str) -> None:
 def _is_blank(path: Path) -> bool:
     """Whether there is no file, an empty one, or a database of one page, which has no table.
 
-    A file of one page may have all else in the log beside it, but an empty one may not.
+    A file of one page may have all else in the log beside it, but an empty one may not. One whose first page is lost
+    is damaged, and not blank: SQLite refuses to open it.
     """
     try:
         with path.open("rb") as opened:
             head = opened.read(32)
+            size = os.fstat(opened.fileno()).st_size
     except FileNotFoundError:
         return True
+    is_lost = size > PAGE_BYTES and not head.startswith(b"SQLite format 3\0")
     pages = int.from_bytes(head[28:], "big")
-    return not head or (pages <= 1 and not has_log(path))
+    return not head or (pages <= 1 and not has_log(path) and not is_lost)

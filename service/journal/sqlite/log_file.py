@@ -6,6 +6,7 @@ middle: then what comes after it was acknowledged. The format is described at sq
 """
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +104,7 @@ def _frames(content: bytes, page_bytes: int, order: str, before: Checksum, salts
     count = (len(content) - LOG_HEADER_BYTES) // frame_bytes
     rows = np.frombuffer(content, np.uint8, count * frame_bytes, LOG_HEADER_BYTES).reshape(count, frame_bytes)
     heads = np.ascontiguousarray(rows[:, :FRAME_HEADER_BYTES]).view(">u4").tolist()
-    sums = _Sums(1 + page_bytes // 8)
+    sums = _sums(1 + page_bytes // 8)
     view = memoryview(content)
     frames = []
     for i, head in enumerate(heads):
@@ -153,8 +154,14 @@ class _Sums:
         return (p * before[0] + q * before[1] + a) & _ALL, (r * before[0] + s * before[1] + b) & _ALL
 
 
+@cache
+def _sums(pairs: int) -> _Sums:
+    """There are two sizes: that of a header, and that of a page."""
+    return _Sums(pairs)
+
+
 _ALL = 0xFFFFFFFF
 
 
 def _sum(words: Words) -> Checksum:
-    return _Sums(len(words) // 2).of(words, (0, 0))
+    return _sums(len(words) // 2).of(words, (0, 0))

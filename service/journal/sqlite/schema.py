@@ -1,6 +1,8 @@
 """The SQLite file: its tables, its settings, how older versions become this one, and who may open it."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from service.errors import DirectoryUnusable, JournalDamaged, NewerSchema
@@ -66,9 +68,27 @@ SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
 """What a commit survives: a power cut, or the end of the process."""
 
 
+@contextmanager
+def legible_errors() -> Iterator[None]:
+    """Tell an error of SQLite's as one also if its message is no text: it names what a damaged schema has."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError(error.object.decode("utf-8", "replace")) from error
+
+
 def open_writer(path: Path, durability: str) -> sqlite3.Connection:
     """The one connection that writes, its file made or checked."""
     try:
+        return _open_writer(path, durability)
+    except sqlite3.Error as error:
+        if type(error) is sqlite3.DatabaseError:  # neither the disk nor the permissions: the content
+            raise damaged(path, str(error)) from error
+        raise DirectoryUnusable(f"{path} cannot be opened: {error}") from error
+
+
+def _open_writer(path: Path, durability: str) -> sqlite3.Connection:
+    with legible_errors():
         connection = _connect(path.as_uri())
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode=WAL")
@@ -80,10 +100,6 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         connection.execute("PRAGMA temp_store=MEMORY")  # what a statement may have to undo: no file for each
         _make_or_check(connection, path)
         connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
-    except sqlite3.Error as error:
-        if type(error) is sqlite3.DatabaseError:  # neither the disk nor the permissions: the content
-            raise damaged(path, str(error)) from error
-        raise DirectoryUnusable(f"{path} cannot be opened: {error}") from error
     return connection
 
 

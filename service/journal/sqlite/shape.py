@@ -8,33 +8,59 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from service.journal.sqlite.schema import PAGE_BYTES, TABLES
+from service.journal.sqlite.schema import PAGE_BYTES, TABLES, legible_errors
 from service.journal.sqlite.sealing import add_functions
 
 Shape = dict[str, list[tuple[object, ...]]]
+
+Roots = dict[str, int]
+"""The page on which each table and index begins."""
 
 
 def why_misshapen(connection: sqlite3.Connection) -> str | None:
     """In words, if a table or an index is missing or is not as this version makes it."""
     try:
-        found = _shape(connection)
+        with legible_errors():
+            found = _shape(connection)
     except sqlite3.DatabaseError as error:
         return f"its schema cannot be read: {error}"
     wrong = [name for name, columns in _ours().items() if found.get(name) != columns]
     return f"its schema is damaged: {', '.join(wrong)} is not as it was made" if wrong else None
 
 
-def replace_first_page(file: Path) -> None:
-    """Write the first page as a new journal has it, which tells where each table begins.
+def replace_first_page(file: Path, roots: Roots) -> None:
+    """Write the first page as this version makes it, for tables that begin on these pages.
 
-    That is right for journals that were made by this version of the schema. In one that has come from an older version
-    the tables begin elsewhere: then the rows that are found do not fit their digests.
+    If they are those of another journal, the rows that are found there do not fit their digests.
     """
     with closing(_sample()) as sample:
-        page = bytearray(sample.serialize()[:PAGE_BYTES])
-    page[28:32] = (file.stat().st_size // PAGE_BYTES).to_bytes(4, "big")  # how many pages there are
+        sample.execute("PRAGMA writable_schema=ON")
+        sample.executemany(
+            "UPDATE sqlite_master SET rootpage = ? WHERE name = ?",
+            [(page, name) for name, page in roots.items()],
+        )
+        page = sample.serialize()[:PAGE_BYTES]
     with file.open("rb+") as opened:
         opened.write(page)
+    count_pages(file)
+
+
+def count_pages(file: Path) -> None:
+    """Let the first page tell how many pages there are. What it says is believed: those behind cannot be read."""
+    with file.open("rb+") as opened:
+        opened.seek(28)
+        opened.write((file.stat().st_size // PAGE_BYTES).to_bytes(4, "big"))
+
+
+def roots_of(connection: sqlite3.Connection) -> Roots:
+    return dict(connection.execute("SELECT name, rootpage FROM sqlite_master ORDER BY name").fetchall())
+
+
+@cache
+def roots_of_new() -> Roots:
+    """Those of a journal that this version makes."""
+    with closing(_sample()) as sample:
+        return roots_of(sample)
 
 
 @cache
