@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from msgspec.structs import replace
 
 from service.engine.model.amendments import Amendments
@@ -221,9 +220,7 @@ class Model(ModelState):
             why = verdict.why_not_applicable(self.settings, self.origin)
             return verdict.report(Bound(None, 1.0, None), None, why)
         weights = self.classifier.weights_for(1)
-        if self.bias_is_first:
-            weights = np.append(weights[1:], weights[0])
-        return verdict.report(self.bound, weights, None)
+        return verdict.report(self.bound, weights, None, bias_is_first=self.bias_is_first)
 
     def report(self, now: int) -> dict[str, Any]:
         """The statistics that come from the fold, as of a time; see docs/statistics.md."""

@@ -17,6 +17,8 @@ from service.learning.vectors import dot
 
 # Squares outside of these have lost digits, or will.
 SMALLEST, LARGEST = 1e-280, 1e280
+BLOCK = 65_536
+"""So many squares at a time need no memory that has to be got from the system."""
 # Four times the rounding of one operation.
 ROUNDOFF = 2.0**-51
 
@@ -27,7 +29,9 @@ def norm(vector: AnyArray) -> float:
     >>> norm(np.array([3.0, 4.0])), norm(np.array([3e-200, 4e-200]))
     (5.0, 5e-200)
     """
-    squared = dot(vector, vector)
+    squared = sum(
+        [dot(part, part) for part in (vector[at : at + BLOCK] for at in range(0, len(vector), BLOCK))]
+    )
     if SMALLEST <= squared <= LARGEST or not vector.any():
         return sqrt(squared)
     largest = float(np.maximum.reduce(np.abs(vector)))

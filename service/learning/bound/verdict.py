@@ -43,8 +43,10 @@ def why_not_applicable(settings: Mapping[str, Any], origin: str | None) -> str |
     return None
 
 
-def report(bound: Bound, weights: AnyArray | None, not_applicable: str | None) -> dict[str, Any]:
-    """The bound as `/stats` shows it, for these weights (the bias last, if there is one).
+def report(
+    bound: Bound, weights: AnyArray | None, not_applicable: str | None, *, bias_is_first: bool = False
+) -> dict[str, Any]:
+    """The bound as `/stats` shows it, for these weights (the bias last, if there is one, unless it is first).
 
     `not_applicable` says why the theorem does not hold for this model, if so. What is infinite or
     undefined is None.
@@ -71,8 +73,9 @@ def report(bound: Bound, weights: AnyArray | None, not_applicable: str | None) -
         "used": None,
     }
     with np.errstate(all="ignore"):
+        direction, bias, length = _apart(bound, weights, bias_is_first)
         if weights is not None:
-            figures["weight_norm"] = finite(norm(weights))
+            figures["weight_norm"] = finite(hypot(length, bias))
         if not_applicable is not None:
             figures.update(verdict="not_applicable", why=not_applicable)
         elif not bound.knows_both:
@@ -80,8 +83,12 @@ def report(bound: Bound, weights: AnyArray | None, not_applicable: str | None) -
         elif weights is None or bound.classes & OUT_OF_RANGE or not SMALLEST <= bound.radius_z_sq <= LARGEST:
             figures.update(verdict="not_applicable", why=WHY_OUT_OF_RANGE)
         else:
-            judge = _judge_observed if bound.declared_margin is None else _judge_declared
-            figures.update(judge(bound, weights), margin_ceiling=bound.ceiling)
+            judged = (
+                _judge_observed(bound, direction, bias, length)
+                if bound.declared_margin is None
+                else _judge_declared(bound)
+            )
+            figures.update(judged, margin_ceiling=bound.ceiling)
     return figures
 
 
@@ -117,7 +124,7 @@ def finite(number: float | None) -> float | None:
     return number if number is not None and isfinite(number) else None
 
 
-def _judge_declared(bound: Bound, weights: AnyArray) -> dict[str, Any]:
+def _judge_declared(bound: Bound) -> dict[str, Any]:
     """What follows from the margin that was declared for the stream."""
     gamma, c = bound.declared_margin, bound.bias_value
     assert gamma is not None
@@ -130,14 +137,14 @@ def _judge_declared(bound: Bound, weights: AnyArray) -> dict[str, Any]:
     }
 
 
-def _judge_observed(bound: Bound, weights: AnyArray) -> dict[str, Any]:
-    """What follows from the margin that the weights have on the last reveals, and on these only."""
+def _judge_observed(bound: Bound, direction: AnyArray, bias: float, length: float) -> dict[str, Any]:
+    """What follows from the margin that the weights have on the last reveals, and on these only.
+
+    `direction` are those of the features, and `length` is their norm.
+    """
     if bound.observed is None or not bound.observed.examples:
         return {"why": "no margin is declared, and the last example is too large to observe one"}
-    c = bound.bias_value
-    direction, bias = (weights, 0.0) if c is None else (weights[:-1], float(weights[-1]))
-    length = norm(direction)
-    least = bound.observed.least(direction, bias * (c or 0.0))
+    least = bound.observed.least(direction, bias * (bound.bias_value or 0.0))
     last = f"the last {bound.observed.examples} reveals"
     if least is None or not length or not least > 0.0:
         return {"why": f"no margin is declared, and the weights do not separate {last}"}
@@ -152,6 +159,16 @@ def _judge_observed(bound: Bound, weights: AnyArray) -> dict[str, Any]:
         "gamma": gamma,
         "gamma_source": "observed",
     }
+
+
+def _apart(bound: Bound, weights: AnyArray | None, bias_is_first: bool) -> tuple[AnyArray, float, float]:
+    """The weights of the features, that of the bias, and the norm of the former."""
+    direction, bias = np.empty(0) if weights is None else weights, 0.0
+    if bound.bias_value is not None and len(direction):
+        at = 0 if bias_is_first else -1
+        bias = float(direction[at])
+        direction = direction[1:] if bias_is_first else direction[:-1]
+    return direction, bias, norm(direction)
 
 
 def _is_above_ceiling(bound: Bound, gamma: float) -> bool:
