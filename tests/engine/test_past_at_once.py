@@ -20,9 +20,9 @@ from tests.waiting import eventually_async
 
 @asynccontextmanager
 async def running(
-    directory: Path, models_loaded_max: int = 10, events_kept_max: int = 1_000
+    directory: Path, models_loaded_max: int = 10, events_kept_max: int = 1_000, **more: int
 ) -> AsyncIterator[Engine]:
-    rules = replace(RULES, models_loaded_max=models_loaded_max, snapshot_every_events=5)
+    rules = replace(RULES, models_loaded_max=models_loaded_max, snapshot_every_events=5, **more)  # type: ignore[arg-type]
     engine = Engine(sqlite_at(directory, events_kept_max=events_kept_max), rules)
     await engine.open()
     try:
@@ -40,6 +40,17 @@ async def test_a_version_that_two_ask_for_at_once_is_counted_once(tmp_path: Path
             assert [model.version for model in both] == [version, version]
         kept = engine.past._kept.values()
         assert engine.past._kept_bytes == sum(map(bytes_in_memory, kept))
+
+
+async def test_older_versions_take_a_share_of_the_room_for_loaded_models(tmp_path: Path) -> None:
+    room = 400_000
+    async with running(tmp_path, models_loaded_bytes_max=room) as engine:
+        for _ in range(12):
+            await engine.rounds.learn("m", [1.0, 2.0], 1, None)
+        for version in range(1, 11):
+            assert (await engine.past.at("m", version)).version == version
+        assert 0 < engine.past._kept_bytes <= room // 8
+        assert len(engine.past._kept) < 10
 
 
 async def test_who_waits_to_forget_finds_the_model_though_it_was_unloaded(tmp_path: Path) -> None:

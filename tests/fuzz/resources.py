@@ -36,8 +36,8 @@ WORKERS = 8
 SETTINGS: dict[str, object] = {
     "models_loaded_bytes_max": 50_000_000,
     "pending_bytes_max": 50_000_000,
-    "copies_bytes_max": 50_000_000,
-    "connections_bytes_max": 100_000_000,
+    "copies_bytes_max": 25_000_000,
+    "connections_bytes_max": 50_000_000,
     "outcomes_bytes_max": 5_000_000,
     "stream_answers_bytes_max": 50_000_000,
     "weights_max": 1_000_000,
@@ -48,7 +48,7 @@ SETTINGS: dict[str, object] = {
     "request_timeout_seconds": 5,
     "loop_pause_seconds_max": 0.25,
 }
-"""Of a service for a small machine."""
+"""Of a service for a small machine: 190 MB of budgets, 110 MB of the program itself, and the rest for a while."""
 
 NDJSON = {"content-type": "application/x-ndjson"}
 GZIP = {"content-encoding": "gzip"}

@@ -21,7 +21,7 @@ class MemoryUse:
     ) -> None:
         self.tenants = tenants or Tenants()
         self._models_max = models_max
-        self._models_bytes_max = models_bytes_max
+        self.models_bytes_max = models_bytes_max
         self.outcomes_bytes_max = outcomes_bytes_max
         self.models = Shares(self.tenants)
         self.outcomes_bytes = 0
@@ -34,7 +34,7 @@ class MemoryUse:
 
     @property
     def has_too_many_models(self) -> bool:
-        return self.models.count > self._models_max or self.models.bytes > self._models_bytes_max
+        return self.models.count > self._models_max or self.models.bytes > self.models_bytes_max
 
     def admit(self, live: Live) -> None:
         live.tenant = self.tenants.of(live.model.name)
@@ -74,7 +74,7 @@ class MemoryUse:
 
         Those of tenants with less than an equal share are not among them. Nothing may change while it is read.
         """
-        by_bytes = self.models.bytes > self._models_bytes_max
+        by_bytes = self.models.bytes > self.models_bytes_max
         for tenant in self.models.giving_way(by_bytes=by_bytes):
             yield from self._peers[tenant].values()
 

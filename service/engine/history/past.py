@@ -23,7 +23,9 @@ WAITING_MAX = 16
 
 KEPT_MAX = 16
 KEPT_BYTES_MAX = 67_108_864
-"""What was made is kept while it is likely to be asked for again, the least recently used given up first."""
+KEPT_SHARE = 8
+"""What was made is kept while it is likely to be asked for again, the least recently used given up first: so many, so
+many bytes, and the eighth part of the room for models that are loaded."""
 
 T = TypeVar("T")
 
@@ -48,6 +50,7 @@ class Past:
     def __init__(self, journal: Journal, fleet: Fleet) -> None:
         self._journal = journal
         self._fleet = fleet
+        self._bytes_max = min(KEPT_BYTES_MAX, fleet.memory.models_bytes_max // KEPT_SHARE)
         self._kept: OrderedDict[Key, Model] = OrderedDict()
         self.right: RightModel | None = None
         """Makes versions that corrections have changed since."""
@@ -139,7 +142,7 @@ class Past:
             return
         self._kept[key] = model
         self._kept_bytes += bytes_in_memory(model)
-        while len(self._kept) > KEPT_MAX or self._kept_bytes > KEPT_BYTES_MAX:
+        while len(self._kept) > KEPT_MAX or self._kept_bytes > self._bytes_max:
             _, given_up = self._kept.popitem(last=False)
             self._kept_bytes -= bytes_in_memory(given_up)
 
