@@ -1,5 +1,7 @@
 """Going back: a model becomes what it was, or another one begins as it was."""
 
+import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from service.engine.clock import Clock
@@ -22,10 +24,20 @@ class GoingBack:
         self._models = models
         self._past = past
         self._clock = clock
+        self._large_turn = asyncio.Lock()
 
     async def rollback(self, name: str, to: int) -> Live:
         """Make a model what it was at a version; waiting predictions are void. Its version rises by one."""
         live = await self._fleet.get(name)
+        async with self._turn(live):
+            return await self._roll_back(live, to)
+
+    def _turn(self, live: Live) -> AbstractAsyncContextManager[None]:
+        """Large ones go one after the other: on its way to the journal, a state is there five times for a while."""
+        return self._large_turn if is_large(live.model) else nullcontext()
+
+    async def _roll_back(self, live: Live, to: int) -> Live:
+        name = live.model.name
         while True:
             if to == live.model.version:
                 raise InvalidRequest.at("to", "the model is at this version")
@@ -48,8 +60,9 @@ class GoingBack:
 
     async def fork(self, name: str, new: str, at: int | None) -> Live:
         """Make another model that begins as this one was at a version, or is; ModelExists if there is one."""
-        then = await self._past.read(name, at, _taken)
-        return await self._models.adopt(new, then.settings, await _encoded(then), forked_from=name)
+        async with self._turn(await self._fleet.get(name)):
+            then = await self._past.read(name, at, _taken)
+            return await self._models.adopt(new, then.settings, await _encoded(then), forked_from=name)
 
 
 def _in_force(live: Live) -> int:
