@@ -12,11 +12,10 @@ With another C library nothing is changed.
 import ctypes
 import os
 
-OWN_PAGES_BYTES = 1_310_720
-"""Blocks of this size get pages of their own. An event of a stream has a little less."""
-
-KEPT_FREE_BYTES = 16_777_216
-"""What may lie free at the end of a heap."""
+OWN_PAGES_BYTES = 33_554_432
+KEPT_FREE_BYTES = 67_108_864
+"""Blocks of the one size get pages of their own, and as much as the other may lie free at the end of a heap until it is
+given back: as far as glibc goes by itself."""
 
 GIVE_BACK_SECONDS = 2.0
 """How often what is free within the heaps should be given back. For 65 MB it took 6 ms."""

@@ -21,18 +21,18 @@ SHAPES: dict[str, dict[str, Any]] = {
     "curved": {"features": {"kind": "dense", "dimension": 8, "fourier": {"features": 4096}}},
     "panel": {"features": {"kind": "dense", "dimension": 1_000}, "learner": {"algorithm": "auto"}},
     "matrix": {"features": {"kind": "dense", "dimension": 500}, "learner": {"algorithm": "arow", "covariance": "full"}},
-    "wide": {"features": {"kind": "dense", "dimension": 60_000}, "labels": list(range(16))},
+    "wide": {"features": {"kind": "dense", "dimension": 30_000}, "labels": list(range(16))},
     "averaged": {"features": {"kind": "dense", "dimension": 60_000}, "learner": {"algorithm": "averaged"}},
-    "slots": {"features": {"kind": "hashed", "bits": 18}, "learner": {"algorithm": "arow"}, "ask": "auto"},
-    "classes": {"features": {"kind": "dense", "dimension": 900}, "labels": list(range(1_000))},
-    "pairs": {"features": {"kind": "hashed", "bits": 10}, "labels": list(range(40)), "multiclass": "one_vs_one"},
+    "slots": {"features": {"kind": "hashed", "bits": 17}, "learner": {"algorithm": "arow"}, "ask": "auto"},
+    "classes": {"features": {"kind": "dense", "dimension": 450}, "labels": list(range(1_000))},
+    "pairs": {"features": {"kind": "hashed", "bits": 9}, "labels": list(range(40)), "multiclass": "one_vs_one"},
     "contest": {
-        "features": {"kind": "dense", "dimension": 20_000},
+        "features": {"kind": "dense", "dimension": 10_000},
         "labels": list(range(10)),
         "challengers": {name: {"learner": {"algorithm": name}} for name in ("pa1", "arow")},
     },
 }  # fmt: skip
-"""Near the limits of the service that is attacked: a million numbers at most."""
+"""Near the limits of the service that is attacked: half a million numbers at most."""
 
 VERSIONS = ("0", "1", "2", "3", "5", "50", str(2**62))
 ODD = ("-1", "x", "", "1e9", str(2**64))

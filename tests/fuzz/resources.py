@@ -40,7 +40,7 @@ SETTINGS: dict[str, object] = {
     "connections_bytes_max": 50_000_000,
     "outcomes_bytes_max": 5_000_000,
     "stream_answers_bytes_max": 50_000_000,
-    "weights_max": 1_000_000,
+    "weights_max": 500_000,
     "upload_bytes_max": 8_000_000,
     "fit_memory_bytes_max": 500_000_000,
     "connections_max": 200,
@@ -179,10 +179,12 @@ class Siege:
         if self.service.process.poll() is not None:
             return ["the service has ended", *self.service.log[-20:]]
         peak = peak_bytes(self.service.process.pid)
-        unforeseen = [line for line in self.service.log if "unforeseen" in line or "ASGI" in line]
+        log = self.service.log
+        places = [at for at, line in enumerate(log) if "unforeseen" in line or "ASGI" in line]
+        unforeseen = [line for at in places[:5] for line in log[at : at + 40]]  # with what follows, its traceback
         statuses = sum((attacker.statuses for attacker in self._attackers), Counter())
         return [
-            *unforeseen[:5],
+            *unforeseen,
             *([f"{statuses[500]} answers of 500"] if statuses[500] else []),
             *([f"{peak / 1e6:.0f} MB of memory"] if peak > MEMORY_BYTES_MAX else []),
         ]
