@@ -181,7 +181,9 @@ class Siege:
         peak = peak_bytes(self.service.process.pid)
         log = self.service.log
         places = [at for at, line in enumerate(log) if "unforeseen" in line or "ASGI" in line]
-        unforeseen = [line for at in places[:5] for line in log[at : at + 40]]  # with what follows, its traceback
+        unforeseen = [
+            line for at in places[:5] for line in log[at : at + 40]
+        ]  # with what follows, its traceback
         statuses = sum((attacker.statuses for attacker in self._attackers), Counter())
         return [
             *unforeseen,
