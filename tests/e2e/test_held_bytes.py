@@ -1,5 +1,6 @@
 """What is kept for clients is bounded in bytes: later requests, bodies that are not whole, answers not taken."""
 
+import json
 import re
 import select
 import socket
@@ -209,3 +210,29 @@ def test_who_leaves_the_end_of_an_answer_untaken_is_ended(start: Start) -> None:
         assert connection.recv(12) == b"HTTP/1.1 200"
         assert open_sockets(service) > before
         eventually(lambda: open_sockets(service) <= before, otherwise="the connection stays for ever")
+
+
+def test_a_short_stream_that_there_is_no_room_for_tells_what_it_has_learned(
+    start: Start, held: Connect
+) -> None:
+    """The answer of a short stream begins when all of it has come: until then it is held like other bodies."""
+    service = start(connections_bytes_max=MB)
+    for _ in range(2):
+        held(service).sendall(request("/predict", b" " * 500_000, length=900_000))
+    sent = LEARN + b"\n"
+    stream = held(service)
+    stream.sendall(
+        request("/stream", sent * 1_000, media_type="application/x-ndjson", length=20_000 * len(sent))
+    )
+    while not select.select([stream], [], [], 0.1)[0]:  # until the bytes of the others have come, too
+        stream.sendall(sent * 100)
+    answer = read_until(stream, b'"ended":true}\n')
+    head, _, lines = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    *learned, last = [json.loads(line) for line in lines.splitlines()]
+    assert last["error"]["code"] == "overloaded"
+    assert f"{len(learned)} lines were taken, and no more" in last["error"]["detail"]
+    eventually(lambda: service.get("/stats")["totals"]["models"] >= (1 if learned else 0))
+    if learned:
+        assert service.get("/stats/m")["rounds"]["revealed"] == len(learned)
+    assert not any("unforeseen" in line for line in service.log)

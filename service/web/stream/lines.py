@@ -3,12 +3,13 @@
 import asyncio
 from asyncio import Future
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from service.engine.decoding import UNDECODABLE, raise_problem
-from service.errors import MalformedJson, NovikoffError, kept
+from service.errors import MalformedJson, NovikoffError, Overloaded, kept
 from service.turns import Turns
 from service.web.http.bodies import Receive
 from service.web.http.inflating import Inflating, inflated
@@ -104,17 +105,19 @@ class Lines:
         self._reading.cancel()
         await asyncio.wait([self._reading])
         dropped, more = 0, True
-        while more and dropped < bytes_max:
-            message = await self._receive()
-            more = message["type"] == "http.request" and message.get("more_body", False)
-            dropped += len(message.get("body", b""))
+        with suppress(Overloaded):
+            while more and dropped < bytes_max:
+                message = await self._receive()
+                more = message["type"] == "http.request" and message.get("more_body", False)
+                dropped += len(message.get("body", b""))
 
     async def _read(self) -> None:
         rest = b""
         try:
             async for data in self._parts:
                 rest = await self._read_part(rest, data)
-        except HttpError as error:  # gzip that is damaged: told in its place, without the line that it was in
+        except (HttpError, Overloaded) as error:
+            # Gzip that is damaged, or no room for the rest of a short body: told in its place, without the line there.
             await self._put([error], 0)
         else:
             await self._add(rest)
