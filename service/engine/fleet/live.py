@@ -160,7 +160,7 @@ class Live:
         self.since_snapshot += len(rounds.labels)
 
     def _applied(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
-        # A block tells how many rounds the next one may have: by its CPU time, however loaded the machine is.
+        # A block tells how long the next may be, however loaded the machine is.
         clock = thread_time if isinstance(event, RoundsLearned) else perf_counter
         began = clock()
         outcome = self.model.apply(event)
@@ -278,19 +278,17 @@ class Live:
 
         The function that is returned encodes it, wherever it is called. A new log of outcomes begins.
         """
-        model, seq = self.model, self.seq
-        name, life, version = model.name, self.life, model.version
+        model, seq, life, version = self.model, self.seq, self.life, self.model.version
         needed = None if model.amended is None else model.amended.needed
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
-        self.since_snapshot = 0
-        self.unsaved_seconds = 0.0
+        self.since_snapshot, self.unsaved_seconds = 0, 0.0
 
         def encoded() -> Snapshot:
             nonlocal state
             began = perf_counter()
             whole = encode_large(state) if in_pieces else encode_state(state)
             state = {}
-            snapshot = Snapshot(name, life, seq, version, whole, outcomes.tobytes(), needed)
+            snapshot = Snapshot(model.name, life, seq, version, whole, outcomes.tobytes(), needed)
             self.snapshot_seconds = perf_counter() - began
             return snapshot
 
