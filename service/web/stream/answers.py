@@ -50,9 +50,6 @@ from service.web.stream.whole_rounds import WholeRounds, one_by_one
 BETWEEN_TURNS = 32
 """After how many lines it is seen whether it is the turn of others."""
 
-ENDS = (TooInflated, Unauthorized, Overloaded)
-"""What ends a stream where it stands in the place of a line."""
-
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
@@ -166,7 +163,7 @@ class StreamAnswers:
             if not at % BETWEEN_TURNS:
                 await turns.give()
             try:
-                if isinstance(line, ENDS):
+                if isinstance(line, (TooInflated, Unauthorized, Overloaded)):
                     await self._learn_all(runs)
                     self._refuse([at], line)
                     return
