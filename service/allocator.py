@@ -11,6 +11,7 @@ With another C library nothing is changed.
 
 import ctypes
 import os
+from pathlib import Path
 
 OWN_PAGES_BYTES = 33_554_432
 KEPT_FREE_BYTES = 67_108_864
@@ -18,7 +19,9 @@ KEPT_FREE_BYTES = 67_108_864
 given back: as far as glibc goes by itself."""
 
 GIVE_BACK_SECONDS = 2.0
-"""How often what is free within the heaps should be given back. For 65 MB it took 6 ms."""
+RESIDENT_BYTES_MIN = 268_435_456
+"""How often what is free within the heaps should be given back, once the process has so much: of less it would soon
+need it again. For 65 MB it took 6 ms."""
 
 _OPTIONS = {
     "TRIM_THRESHOLD": (-1, KEPT_FREE_BYTES),
@@ -41,8 +44,13 @@ def manage_memory() -> None:
 
 def give_free_memory_back() -> None:
     """To be called in a thread: others go on, but for some milliseconds that it may take."""
-    if hasattr(_library, "malloc_trim"):
+    if hasattr(_library, "malloc_trim") and _resident_bytes() >= RESIDENT_BYTES_MIN:
         _library.malloc_trim(0)
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def environment() -> dict[str, str]:
