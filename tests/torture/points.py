@@ -97,5 +97,7 @@ async def _check(recorded: Recorded, work: Path, point: Point) -> Verdict:
 
 def _places(all_places: range, count: int, chance: random.Random) -> list[int]:
     """Each place equally often, as far as that goes."""
+    if not all_places:  # of a repair that found nothing to do
+        return []
     again, rest = divmod(count, len(all_places))
     return [*all_places] * again + chance.sample(all_places, rest)
