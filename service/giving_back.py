@@ -1,5 +1,6 @@
 """Giving memory back bit by bit: of a hundred megabytes it takes 10 ms or more, and keeps the interpreter."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ FREED_BYTES = 4_194_304
 
 
 async def give_back(arrays: list[np.ndarray[Any, Any]]) -> None:
-    """Give the memory of arrays back, in slices. Nobody may read them meanwhile or after that."""
+    """Give the memory of arrays back, in slices. One that somebody else has, too, stays as it is."""
     turns = Turns()
     while arrays:
-        array = arrays[-1]
-        if array.nbytes > FREED_BYTES and array.flags.owndata:
-            array.resize(array.size - FREED_BYTES // array.itemsize, refcheck=False)
-        else:
-            arrays.pop()
+        array = arrays.pop()
+        with suppress(ValueError):  # numpy knows of somebody else
+            while array.nbytes > FREED_BYTES:
+                array.resize(array.size - FREED_BYTES // array.itemsize)
+                await turns.give()
         del array
         await turns.give()

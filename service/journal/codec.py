@@ -14,6 +14,9 @@ the version before to `service/engine/model/state_steps.py`."""
 ARRAY = 1
 """The MessagePack extension type of an array."""
 
+StateBytes = bytes | memoryview
+"""A large state is not copied just to be `bytes`."""
+
 _encoder = msgspec.msgpack.Encoder()
 _event_decoder = msgspec.msgpack.Decoder(AnyEvent)
 _prediction_decoder = msgspec.msgpack.Decoder(Prediction)
@@ -36,7 +39,7 @@ def encode_state(state: dict[str, Any], version: int = STATE_VERSION) -> bytes:
     return bytes([version]) + _state_encoder.encode(state)
 
 
-def decode_state(data: bytes) -> tuple[int, dict[str, Any]]:
+def decode_state(data: StateBytes) -> tuple[int, dict[str, Any]]:
     """The version of a state, this one or an older one, and its content as that version wrote it."""
     version = data[0] if data else 0
     if version > STATE_VERSION:

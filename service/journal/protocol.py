@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from service.events import AnyEvent, Prediction
+from service.journal.codec import StateBytes
 from service.journal.pieces import Pieces
 from service.timings import Timings
 
@@ -100,7 +101,7 @@ class Snapshot:
 class StoredModel:
     """What is needed to have a model in memory again: apply `tail` to `state`."""
 
-    state: bytes | None
+    state: StateBytes | None
     """Its newest snapshot; None if there is none, and then `tail` begins with the event that made the model."""
     seq: int
     """The last event that is part of `state`; 0 without one."""
@@ -120,7 +121,12 @@ class Milestone:
     life: int
     seq: int
     """The last event that is part of `state`; 0 without one, and then the event that made the model is the next."""
-    state: bytes | None
+    state: StateBytes | None
+
+    @property
+    def state_view(self) -> memoryview | None:
+        """The state as messages to other processes have it."""
+        return None if self.state is None else memoryview(self.state)
 
 
 @dataclass(frozen=True, slots=True)

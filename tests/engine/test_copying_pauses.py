@@ -90,6 +90,30 @@ async def test_the_loop_has_its_turns_while_a_large_model_is_saved(tmp_path: Pat
         assert longest < SLICE_SECONDS_MAX, "it was 20 to 200 ms, in one piece"
 
 
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "kind", sorted({*KINDS} - {"text"})
+)  # most of its weights are 0, and its state is small
+async def test_the_loop_has_its_turns_while_a_large_model_is_loaded(tmp_path: Path, kind: str) -> None:
+    async with running(tmp_path) as engine:
+        live = await make(engine, "m", **KINDS[kind])
+        await learn(engine, live, 2)
+        await engine.fleet.save(live)
+        await learn(engine, live, 1, first=10)
+        state = live.model.to_bytes()
+        del live
+
+        async def loaded(_: int) -> Turns:
+            engine.fleet._unload(engine.fleet.loaded["m"])
+            return await longest_of(lambda: engine.fleet.get("m"))
+
+        longest = await shortest_pause(loaded, SLICE_SECONDS_MAX)
+        assert engine.fleet.loaded["m"].model.to_bytes() == state
+        assert longest < SLICE_SECONDS_MAX, (
+            "it was 50 to 70 ms: the parts of the snapshot were joined in one go"
+        )
+
+
 READ: dict[str, Callable[[Model], Any]] = {
     "weights": lambda model: read_weights(model, None),
     "largest": lambda model: read_weights(model, 1_000),

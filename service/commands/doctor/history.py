@@ -18,8 +18,8 @@ from service.engine.model.model import Model, model_from
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import STATE_VERSION, decode_event
 from service.journal.protocol import Recorded
-from service.journal.sqlite.large_snapshots import whole_state
-from service.journal.sqlite.sealing import unseal_event, unseal_snapshot
+from service.journal.sqlite.large_snapshots import state_of
+from service.journal.sqlite.sealing import unseal_event
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, AssertionError, msgspec.MsgspecError)
 """What reading a damaged state, or applying a damaged event, may raise."""
@@ -106,7 +106,7 @@ def _read(connection: sqlite3.Connection, number: int, name: str) -> History:
         "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq", (number,)
     ):
         try:
-            content = unseal_snapshot(whole_state(connection, number, seq, state), number, seq)
+            content = state_of(connection, number, seq, state)
             history.snapshots[seq] = Model.from_bytes(content)
             if content[0] < STATE_VERSION:
                 history.saved_by_older.add(seq)

@@ -9,8 +9,8 @@ from service.commands.doctor.findings import Finding
 from service.engine.model.model import Model
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import decode_event, encode
-from service.journal.sqlite.large_snapshots import whole_state
-from service.journal.sqlite.sealing import unseal_event, unseal_snapshot
+from service.journal.sqlite.large_snapshots import state_of
+from service.journal.sqlite.sealing import unseal_event
 
 NOBODYS = "model NOT IN (SELECT id FROM model UNION ALL SELECT life FROM ended)"
 # What deleted models have left is removed by the service, when it has nothing else to do.
@@ -79,7 +79,7 @@ def _from_snapshot(connection: sqlite3.Connection, life: int) -> Line | None:
     select = "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq DESC"
     for seq, state in connection.execute(select, (life,)).fetchall():
         try:
-            model = Model.from_bytes(unseal_snapshot(whole_state(connection, life, seq, state), life, seq))
+            model = Model.from_bytes(state_of(connection, life, seq, state))
         except (ValueError, LookupError, TypeError):
             continue
         return Line(model.name, model.created_at, model.settings)

@@ -18,7 +18,7 @@ from service.events import AnyEvent, Prediction
 class Task(msgspec.Struct):
     """Where to begin, and where to end."""
 
-    start: bytes | None
+    start: memoryview | None
     until: int | None = None
     """A version to end at; None to go on to the newest."""
 

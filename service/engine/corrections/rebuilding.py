@@ -65,7 +65,7 @@ class Replay:
     ) -> "Replay":
         worker = await Worker.start("service.engine.corrections.rebuild_process", limits)
         try:
-            await worker.send(frame(Task(milestone.state, until)))
+            await worker.send(frame(Task(milestone.state_view, until)))
         except BaseException:  # cancelled, say: nobody else knows of the process yet
             await worker.end()
             raise

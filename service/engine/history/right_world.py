@@ -35,7 +35,7 @@ from service.events import (
     TagForgotten,
     prediction_in,
 )
-from service.journal.codec import encode_state
+from service.journal.codec import StateBytes, encode_state
 
 Labels = dict[str, Label | None]
 """The labels that rounds should have had, by their ids; None for one that does not count."""
@@ -78,7 +78,7 @@ class Outdated(Exception):
 class RightWorld:
     """Played in pieces. The corrections have to be in the first one; those that come later are left out."""
 
-    def __init__(self, start: bytes | None) -> None:
+    def __init__(self, start: StateBytes | None) -> None:
         """`start`: the model as it was before the oldest round that was corrected; None if that is its birth."""
         self._start = start
         self._labels: Labels | None = None

@@ -29,7 +29,7 @@ class Replaying:
         milestone = await self._journal.milestone(job.model, None)
         if milestone is None or milestone.life != running.life:
             raise InvalidRequest("there is no history to replay")
-        task.start = milestone.state
+        task.start = milestone.state_view
         running.worker = worker = await Worker.start("service.engine.jobs.what_if_process", self._limits)
         await worker.send(frame(task))
         after, turn = milestone.seq, 0

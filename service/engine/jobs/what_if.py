@@ -26,7 +26,7 @@ from service.events import (
     RoundRevealed,
     RoundsLearned,
 )
-from service.journal.codec import encode_state
+from service.journal.codec import StateBytes, encode_state
 from service.learning.certainty.duel import Duel, Record
 
 CURVE_POINTS = 100
@@ -39,7 +39,7 @@ Report = Callable[[float], None]
 class Past:
     """What happened to a model, from the oldest place that is kept: what it was there, and the events since."""
 
-    start: bytes | None
+    start: StateBytes | None
     """Its state there; None if that is its birth, and then the first event made it."""
     events: list[AnyEvent]
     """`add` adds those that come later."""

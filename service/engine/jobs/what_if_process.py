@@ -21,7 +21,7 @@ REPORT_SECONDS = 0.1
 class Task(msgspec.Struct):
     """Which settings to try, from where."""
 
-    start: bytes | None
+    start: memoryview | None
     settings: list[dict[str, Any]]
     confidence: float
     keep: Literal["model", "learner"] | None

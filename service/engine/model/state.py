@@ -15,7 +15,7 @@ from service.engine.model.served import NO_STANDING, Seen, Served
 from service.engine.model.state_steps import ADDED_SETTINGS, read_state
 from service.engine.model.votes import learn_vote, new_classifier, serve_vote
 from service.events import Certainty, Label, ModelCreated
-from service.journal.codec import STATE_VERSION, encode_state
+from service.journal.codec import STATE_VERSION, StateBytes, encode_state
 from service.learning import saved
 from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.verdict import why_not_applicable
@@ -301,7 +301,7 @@ class ModelState:
         return encode_state(self.state())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: StateBytes) -> Self:
         return cls.from_state(read_state(data))
 
     @classmethod

@@ -7,7 +7,7 @@ program has written is migrated right after it is decoded.
 from collections.abc import Callable
 from typing import Any
 
-from service.journal.codec import STATE_VERSION, decode_state
+from service.journal.codec import STATE_VERSION, StateBytes, decode_state
 from service.learning import saved
 from service.learning.certainty.record_curve import with_curve_begun
 from service.learning.statistics import Statistics
@@ -98,7 +98,7 @@ def step_up(version: int, state: State) -> State:
     return state
 
 
-def read_state(data: bytes) -> State:
+def read_state(data: StateBytes) -> State:
     """The state of a snapshot or an import."""
     return step_up(*decode_state(data))
 

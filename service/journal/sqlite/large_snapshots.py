@@ -11,12 +11,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from service.background import run_once
 from service.errors import NovikoffError, UnknownModel
+from service.journal.codec import StateBytes
 from service.journal.pieces import Pieces, cut, parts_of
 from service.journal.protocol import Appended, Snapshot
+from service.journal.seals import Damaged
 from service.journal.sqlite.records import PartRecord, Record, SnapshotRecord
-from service.journal.sqlite.sealing import seal_of_snapshot, seal_outcomes, seal_snapshot
+from service.journal.sqlite.sealing import (
+    seal_of_snapshot,
+    seal_outcomes,
+    seal_snapshot,
+    unseal_large_snapshot,
+    unseal_snapshot,
+)
 
 PART_BYTES = 262_144
 
@@ -31,14 +41,22 @@ def sealed(snapshot: Snapshot, *, is_in_parts: bool = False) -> SnapshotRecord:
     return SnapshotRecord(s.life, s.seq, s.version, state, outcomes, s.needed)
 
 
-def whole_state(connection: sqlite3.Connection, life: int, seq: int, state: bytes) -> bytes:
-    """The sealed state of a snapshot, whose row says `state`."""
-    if state:
-        return state
-    parts = connection.execute(
-        "SELECT body FROM snapshot_part WHERE model = ? AND seq = ? ORDER BY part", (life, seq)
-    )
-    return b"".join([body for (body,) in parts])
+def state_of(connection: sqlite3.Connection, life: int, seq: int, sealed: bytes) -> StateBytes:
+    """The state of a snapshot, whose row says `sealed`; Damaged if it is not what was saved.
+
+    What is in parts is put together part by part: in one go, it would keep the interpreter for too long.
+    """
+    if sealed:
+        return unseal_snapshot(sealed, life, seq)
+    of_snapshot = "FROM snapshot_part WHERE model = ? AND seq = ?"
+    (size,) = connection.execute(f"SELECT total(length(body)) {of_snapshot}", (life, seq)).fetchone()
+    whole, end = np.empty(int(size), np.uint8).data, 0
+    for (body,) in connection.execute(f"SELECT CAST(body AS BLOB) {of_snapshot} ORDER BY part", (life, seq)):
+        if not isinstance(body, bytes) or end + len(body) > len(whole):
+            raise Damaged(f"the snapshot after event {seq} is damaged: a part of it is not what was saved")
+        whole[end : end + len(body)] = body
+        end += len(body)
+    return unseal_large_snapshot(whole, life, seq)
 
 
 class LargeSnapshots:

@@ -4,9 +4,8 @@ import sqlite3
 
 from service.journal.protocol import Milestone, Recorded
 from service.journal.seals import Damaged
-from service.journal.sqlite.large_snapshots import whole_state
+from service.journal.sqlite.large_snapshots import state_of
 from service.journal.sqlite.reading import chained_events, model_row
-from service.journal.sqlite.sealing import unseal_snapshot
 
 
 def milestone(connection: sqlite3.Connection, model: str, version: int | None) -> Milestone | None:
@@ -34,7 +33,7 @@ def _milestone(connection: sqlite3.Connection, life: int, version: int | None) -
         if not _is_followed(connection, life, seq):
             continue
         try:
-            state = unseal_snapshot(whole_state(connection, life, seq, sealed), life, seq)
+            state = state_of(connection, life, seq, sealed)
         except Damaged:  # a load tells of it
             continue
         return Milestone(life, seq, state)

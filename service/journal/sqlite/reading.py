@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from service.events import Prediction
-from service.journal.codec import decode_event, decode_prediction
+from service.journal.codec import StateBytes, decode_event, decode_prediction
 from service.journal.protocol import (
     Overdue,
     Recorded,
@@ -15,14 +15,13 @@ from service.journal.protocol import (
     WaitingPrediction,
 )
 from service.journal.seals import Damaged
-from service.journal.sqlite.large_snapshots import whole_state
+from service.journal.sqlite.large_snapshots import state_of
 from service.journal.sqlite.sealing import (
     MODEL_COLUMNS,
     check_model,
     unseal_event,
     unseal_outcomes,
     unseal_pending,
-    unseal_snapshot,
 )
 
 log = logging.getLogger(__name__)
@@ -158,14 +157,14 @@ def load(connection: sqlite3.Connection, model: str) -> StoredModel | None:
 
 def _state_and_tail(
     connection: sqlite3.Connection, number: int, model: str
-) -> tuple[int, bytes | None, list[Recorded]]:
+) -> tuple[int, StateBytes | None, list[Recorded]]:
     """The newest snapshot that is what was saved, and all events after it; 0 and None for no snapshot."""
     is_damaged = False
     for seq, sealed in connection.execute(
         "SELECT seq, state FROM snapshot WHERE model = ? ORDER BY seq DESC", (number,)
     ):
         try:
-            state = unseal_snapshot(whole_state(connection, number, seq, sealed), number, seq)
+            state = state_of(connection, number, seq, sealed)
         except Damaged as error:
             fields = {"model": model, "seq": seq}
             log.error("the snapshot of %s after event %d is damaged: %s", model, seq, error, extra=fields)

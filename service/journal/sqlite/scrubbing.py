@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 from service.background import end, keep_running
 from service.errors import JournalUnavailable
 from service.journal.seals import Damaged
-from service.journal.sqlite.large_snapshots import whole_state
+from service.journal.sqlite.large_snapshots import state_of
 from service.journal.sqlite.sealing import (
     MODEL_COLUMNS,
     check_model,
     unseal_event,
     unseal_outcomes,
     unseal_pending,
-    unseal_snapshot,
 )
 
 SLICE_ROWS = 100
@@ -124,7 +123,7 @@ def _check_model(connection: sqlite3.Connection, row: Row) -> None:
 
 def _check_snapshot(connection: sqlite3.Connection, row: Row) -> None:
     _, state, life, seq = row
-    unseal_snapshot(whole_state(connection, life, seq, state), life, seq)
+    state_of(connection, life, seq, state)
 
 
 def _check_outcomes(connection: sqlite3.Connection, row: Row) -> None:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from service.journal.seals import Damaged, digest, digest_of_parts, seal, unseal
+from service.journal.seals import SEAL_BYTES, Damaged, digest, digest_of_parts, seal, unseal
 
 
 def seal_event(body: bytes, seq: int, life: int, prediction_id: str | None, previous: int) -> bytes:
@@ -42,6 +42,14 @@ def seal_of_snapshot(state: Iterable[bytes | memoryview], life: int, seq: int) -
 
 def unseal_snapshot(sealed: bytes, life: int, seq: int) -> bytes:
     return _unseal(f"the snapshot after event {seq}", sealed, f"snapshot {life} {seq}")
+
+
+def unseal_large_snapshot(sealed: memoryview, life: int, seq: int) -> memoryview:
+    """The same without a copy."""
+    content, end = sealed[:-SEAL_BYTES], bytes(sealed[-SEAL_BYTES:])
+    if end != seal_of_snapshot([content], life, seq):
+        raise Damaged(f"the snapshot after event {seq} is damaged: its digest does not fit")
+    return content
 
 
 def seal_outcomes(body: bytes, life: int, through: int, version: int) -> bytes:

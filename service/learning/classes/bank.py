@@ -39,7 +39,7 @@ class Bank:
             return False
         idle = self.learners[0].idle_margin
         if not isinf(idle):
-            can_change = labels * z.dots(self._room[rows, : self.size]) <= idle
+            can_change = labels * z.dots(self._room[:, : self.size], rows) <= idle
             rows, labels = rows[can_change], labels[can_change]
         changed = False
         for row, label in zip(rows.tolist(), labels.tolist(), strict=True):

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import pytest
+
 from service.events import AnyEvent, ModelCreated, ModelDeleted, PredictionsExpired
 from service.journal.protocol import Snapshot
 from service.journal.sqlite.journal import SqliteJournal
@@ -98,14 +100,25 @@ async def test_parts_without_an_end_do_not_count_and_go_with_the_next_snapshot(t
         await eventually_async(lambda: count(tmp_path, "snapshot_part") == 0)
 
 
-async def test_a_snapshot_that_lacks_a_part_is_passed_over(tmp_path: Path) -> None:
+DAMAGES = {
+    "a part is lost": "DELETE FROM snapshot_part WHERE seq = 3 AND part = 7",
+    "all are lost": "DELETE FROM snapshot_part WHERE seq = 3",
+    "one is longer": "UPDATE snapshot_part SET body = CAST(body || body AS BLOB) WHERE seq = 3 AND part = 7",
+    "one is text": "UPDATE snapshot_part SET body = 'text' WHERE seq = 3 AND part = 7",
+    "one is a number": "UPDATE snapshot_part SET body = 7 WHERE seq = 3 AND part = 7",
+    "one is shorter": "UPDATE snapshot_part SET body = substr(body, 2) WHERE seq = 3 AND part = 20",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_snapshot_with_a_damaged_part_is_passed_over(tmp_path: Path, damage: str) -> None:
     async with journal_at(tmp_path) as journal:
         for seq in (2, 3):
             await journal.append(event(), LIFE)
             journal.save_snapshot(snapshot(seq))
         await journal.settle()
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as file:
-        file.execute("DELETE FROM snapshot_part WHERE seq = 3 AND part = 7")
+        file.execute(DAMAGES[damage])
         file.commit()
     async with journal_at(tmp_path) as journal:
         stored = await journal.load("m")
