@@ -42,15 +42,17 @@ def manage_memory() -> None:
             _library.mallopt(number, value)
 
 
+def may_have_too_much() -> bool:
+    """Whether this process is so large that what is free of its memory should be given back now and then."""
+    if not hasattr(_library, "malloc_trim"):
+        return False
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") >= RESIDENT_BYTES_MIN
+
+
 def give_free_memory_back() -> None:
     """To be called in a thread: others go on, but for some milliseconds that it may take."""
-    if hasattr(_library, "malloc_trim") and _resident_bytes() >= RESIDENT_BYTES_MIN:
-        _library.malloc_trim(0)
-
-
-def _resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    _library.malloc_trim(0)
 
 
 def environment() -> dict[str, str]:

@@ -17,7 +17,7 @@ import typer
 import uvicorn
 
 from service import logs
-from service.allocator import GIVE_BACK_SECONDS, give_free_memory_back, manage_memory
+from service.allocator import GIVE_BACK_SECONDS, give_free_memory_back, manage_memory, may_have_too_much
 from service.app import create_app
 from service.listening import is_for_this_machine, listen
 from service.settings import Settings, load_settings
@@ -110,7 +110,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % round(SWEEP_SECONDS / TICK_SECONDS) == 0:
             self._slow_clients.sweep()
-        if counter % round(GIVE_BACK_SECONDS / TICK_SECONDS) == 0:
+        if counter % round(GIVE_BACK_SECONDS / TICK_SECONDS) == 0 and may_have_too_much():
             asyncio.get_running_loop().run_in_executor(None, give_free_memory_back)
         return await super().on_tick(counter)
 

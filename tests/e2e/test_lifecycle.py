@@ -185,10 +185,21 @@ def test_a_stop_leaves_one_file_that_can_be_copied(start: Callable[..., Service]
 def test_long_products_keep_no_other_core_busy(tmp_path: Path) -> None:
     service = Service(tmp_path).start(cold=True)
     try:
-        threads = Path(f"/proc/{service.process.pid}/task")
-        before = len(list(threads.iterdir()))
-        for label in (1, -1, 1):
-            service.learn("m", [1.0] * 60_000, label)
-        assert len(list(threads.iterdir())) == before
+        before = ticks_of_threads(service.process.pid)
+        for at in range(40):
+            service.learn("m", [1.0] * 60_000, (1, -1)[at % 2])
+        after = ticks_of_threads(service.process.pid)
+        used = {thread: ticks - before.get(thread, 0) for thread, ticks in after.items()}
+        own = used.pop(service.process.pid)
+        assert sum(used.values()) < own / 2, "threads of BLAS go on spinning, and use three times as much"
     finally:
         service.close()
+
+
+def ticks_of_threads(pid: int) -> dict[int, int]:
+    """How much of the processor each thread has used."""
+    ticks = {}
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        fields = (thread / "stat").read_text().rpartition(")")[2].split()
+        ticks[int(thread.name)] = int(fields[11]) + int(fields[12])
+    return ticks
