@@ -53,8 +53,9 @@ class FaultyProxy:
                     self.close_connection = True
                 else:
                     headers = {"content-type": self.headers["content-type"]} if body else {}
+                    # A busy machine may take longer than httpx waits by itself, which would be a fault of its own.
                     passed = httpx.request(
-                        self.command, service.url + self.path, content=body, headers=headers
+                        self.command, service.url + self.path, content=body, headers=headers, timeout=60
                     )
                     if fault == "lost":
                         self.close_connection = True
