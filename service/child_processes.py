@@ -1,6 +1,9 @@
 """Processes of our own: the writer of the journal, fits, and readers of large imports."""
 
+import asyncio
 import sys
+from asyncio.subprocess import Process
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = str(Path(__file__).parent.parent)
@@ -23,3 +26,21 @@ def command_of(module: str, *, can_wait: bool = False) -> list[str]:
     if can_wait:
         code = f"import os; os.nice({NICENESS}); {code}"
     return [sys.executable, "-P", "-c", code, ROOT, module]
+
+
+async def kill(process: Process) -> None:
+    """End a process, if it has not ended, and wait for that, however often the caller is cancelled meanwhile: it ends
+    soon, and nobody else would see to it."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.kill()
+    ended = asyncio.create_task(process.wait())
+    is_cancelled = False
+    while not ended.done():
+        try:
+            await asyncio.wait([ended])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if is_cancelled:
+        raise asyncio.CancelledError

@@ -85,3 +85,13 @@ async def test_a_job_that_is_cancelled_while_its_process_ends_leaves_its_place(t
         await asyncio.wait([running.work])
         assert (await jobs.cancel(running.job.id)).state == "done"
         jobs.check_room("m")
+
+
+async def test_a_process_is_waited_for_however_often_that_is_cancelled() -> None:
+    """A stop cancels what takes long again and again, and nobody else waits for the process."""
+    worker = await Worker.start("service.engine.jobs.fit_process", LIMITS)
+    ending = asyncio.create_task(worker.end())
+    while not ending.done():
+        await asyncio.sleep(0)
+        ending.cancel()
+    assert ending.cancelled() and worker._process.returncode is not None

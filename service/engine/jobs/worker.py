@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from service.child_processes import command_of
+from service.child_processes import command_of, kill
 from service.errors import InvalidRequest
 
 Message = TypeVar("Message")
@@ -71,10 +71,7 @@ class Worker:
             raise InvalidRequest("the process of the job ended before it was done") from None
 
     async def end(self) -> None:
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+        await kill(self._process)
 
 
 # The other end

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from service.child_processes import command_of
+from service.child_processes import command_of, kill
 from service.engine.clock import Clock
 from service.engine.decoding import UNDECODABLE, raise_problem
 from service.engine.model.settings import ModelLimits
@@ -96,9 +96,7 @@ async def _read_elsewhere(task: Task) -> Report:
     except msgspec.MsgspecError:  # it ended without a word: killed, by the system perhaps
         return _refused("it takes more memory than an export of its size does")
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await kill(process)
 
 
 def _limit_memory(body_bytes: int) -> None:
