@@ -2,13 +2,14 @@
 
 import argparse
 import gc
+import itertools
 import os
 import sqlite3
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
-from math import ceil
 from pathlib import Path
 
 from service.journal.sqlite.shape import roots_of_new, why_misshapen
@@ -49,7 +50,7 @@ def main() -> None:
     in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # nobody waits for a real disk then
     with tempfile.TemporaryDirectory(prefix="novikoff-torture-", dir=in_memory) as directory:
         if chosen.mutants:
-            is_well = find_mutants(Path(directory), min(chosen.points, MUTANT_POINTS_MAX))
+            is_well = find_mutants(Path(directory), min(chosen.points, MUTANT_POINTS_MAX), chosen.seed)
         else:
             is_well = torture(Path(directory), chosen.scenario or [*SCENARIOS, FAULTS], ways, chosen)
     sys.exit(0 if is_well else 1)
@@ -67,12 +68,14 @@ def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argp
             about = ", ".join(f"{number} rounds {what}" for what, number in told.items())
         else:
             account, about = Account(), ""
-            for number, seed in enumerate(seeds := _seeds(name, count, chosen.seed)):
+            for seed, most in _recordings(name, count, chosen.seed):
                 recorded = record(name, directory, seed, chosen.steps)
                 gc.freeze()
-                share = count * (number + 1) // len(seeds) - count * number // len(seeds)
+                share = min(most, count - account.points)
                 account += try_points(recorded, directory / "work", ways, share, seed, first=chosen.first)
                 about = f"{len(recorded.log)} operations"
+                if account.points >= count or (chosen.first and account.wrongs):
+                    break
         seconds = time.monotonic() - began
         print(f"{name}: {about}; {account.points} points, {seconds:.0f} s")
         print(*account.lines(), sep="\n", flush=True)
@@ -80,11 +83,11 @@ def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argp
     return is_well
 
 
-def _seeds(name: str, count: int, seed: str) -> list[str]:
-    """One for each recording: of repairs there are several, each of another damage."""
+def _recordings(name: str, count: int, seed: str) -> Iterator[tuple[str, int]]:
+    """The seed of each recording, and how many points it has: of repairs there are many, each of another damage."""
     if name not in REPAIRS:
-        return [seed]
-    return [f"{seed}.{number}" for number in range(ceil(count / POINTS_OF_A_REPAIR))]
+        return iter([(seed, count)])
+    return ((f"{seed}.{number}", POINTS_OF_A_REPAIR) for number in itertools.count())
 
 
 def warm_up() -> None:

@@ -42,8 +42,10 @@ def damage_schema(directory: Path, chance: Random) -> None:
 def damage_log(directory: Path, chance: Random) -> None:
     """Turn a bit of a checksum in the log: SQLite drops what comes after it, and each row is there still."""
     log = read_log(directory / JOURNAL)
-    assert log is not None and log.valid > 1
-    at = LOG_HEADER_BYTES + chance.randrange(log.valid - 1) * (FRAME_HEADER_BYTES + PAGE_BYTES) + 20
+    frames = log.frames_followed() if log is not None else 0
+    if not frames:  # it was just begun anew
+        return
+    at = LOG_HEADER_BYTES + chance.randrange(frames) * (FRAME_HEADER_BYTES + PAGE_BYTES) + 20
     content = (directory / f"{JOURNAL}-wal").read_bytes()
     _overwrite(directory / f"{JOURNAL}-wal", at, bytes([content[at] ^ 1]))
 
