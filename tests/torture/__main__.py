@@ -14,7 +14,7 @@ from pathlib import Path
 
 from service.journal.sqlite.shape import roots_of_new, why_misshapen
 from tests.torture.cuts import CUTS, DAMAGES
-from tests.torture.faults import try_faults
+from tests.torture.faults import CALLS_THAT_FAIL, try_faults
 from tests.torture.mutants import find_mutants
 from tests.torture.points import Account, try_points
 from tests.torture.recorded import SCENARIOS, record
@@ -40,6 +40,9 @@ def main() -> None:
     options.add_argument(
         "--way", choices=list(CUTS | DAMAGES), action="append", help="instead of all of them"
     )
+    options.add_argument(
+        "--call", choices=CALLS_THAT_FAIL, action="append", help="that fails, instead of all of them"
+    )
     options.add_argument("--sound", action="store_true", help="only what a sound disk may do")
     options.add_argument("--first", action="store_true", help="stop at the first that ends wrong")
     options.add_argument(
@@ -64,7 +67,8 @@ def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argp
         gc.freeze()  # so that forked processes share what is there
         count = chosen.points // len(scenarios)
         if name == FAULTS:
-            account, told = try_faults(directory / name, count, chosen.seed, first=chosen.first)
+            calls = chosen.call or CALLS_THAT_FAIL
+            account, told = try_faults(directory / name, count, chosen.seed, calls, first=chosen.first)
             about = ", ".join(f"{number} rounds {what}" for what, number in told.items())
         else:
             account, about = Account(), ""

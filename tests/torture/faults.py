@@ -9,6 +9,7 @@ import fcntl
 import random
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,8 +117,8 @@ class Told:
 
 async def check_told(directory: Path, told: Told) -> Verdict:
     """Open what is left; whatever the client was told has to be true, and what it sends again counts once."""
-    journal = journal_at(directory, PLAN)
     try:
+        journal = journal_at(directory, PLAN)
         engine = engine_over(journal, PLAN)
         await engine.open()
     except StartError as error:
@@ -160,13 +161,15 @@ async def _is_there(engine: Engine, model: str) -> bool:
     return True
 
 
-def try_faults(where: Path, points: int, seed: str, *, first: bool = False) -> tuple[Account, Counter[str]]:
+def try_faults(
+    where: Path, points: int, seed: str, kinds: Sequence[str] = CALLS_THAT_FAIL, *, first: bool = False
+) -> tuple[Account, Counter[str]]:
     """Let chosen calls fail, and cut each recording off at some places; also what the client was told."""
     chance = random.Random(seed)
     account, told = Account(), Counter[str]()
     calls = _calls(record_with_fault(where / "sound", None))
     for number in range(points // CUTS_EACH):
-        call = chance.choice([call for call in CALLS_THAT_FAIL if calls.get(call)])
+        call = chance.choice([call for call in kinds if calls.get(call)])
         fault = Fault(
             call,
             chance.randint(1, calls[call]),

@@ -50,7 +50,7 @@ MUTANTS = [
         f"{SQLITE}/doubt.py",
         "raise InDoubt(str(error)) from error",
         "raise",
-        ("--scenario", "faults"),
+        ("--scenario", "faults", "--call", "sync"),
     ),
     Mutant(
         "rows are checked by their digests",
@@ -99,7 +99,7 @@ MUTANTS = [
         f"{SQLITE}/committing.py",
         "        self._cut_off_leavings()\n",
         "",
-        ("--scenario", "faults"),
+        ("--scenario", "faults", "--call", "sync"),
     ),
     Mutant(
         "a migration is one transaction",

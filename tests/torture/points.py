@@ -47,7 +47,7 @@ class Account:
         ways = sorted({way for way, _ in self.ends})
         for way in ways:
             ends = {end: self.ends[way, end] for end in ("whole", "refused", "wrong") if self.ends[way, end]}
-            yield f"  {way:12}" + ", ".join(f"{count} {end}" for end, count in ends.items())
+            yield f"  {way:14}" + ", ".join(f"{count} {end}" for end, count in ends.items())
         yield from self.wrongs
 
 
