@@ -80,7 +80,7 @@ async def check_repair(directory: Path, plan: Plan, truth: Truth, at: int, chanc
     """Half of the directories are opened as they are; the others are repaired once more, and have to be whole then."""
     if chance.random() < 0.5:
         verdict = await check_directory(directory, plan, truth, at, chance)
-        missing = [why for why in verdict.refusals if "missing" in why]
+        missing = [why for why in verdict.refusals if "is missing or empty" in why]
         demand(not missing, f"there is no journal: {missing}")
         return verdict
     ended = novikoff("doctor", "--data", directory, "--repair")
