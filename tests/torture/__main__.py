@@ -2,18 +2,19 @@
 
 import argparse
 import gc
+import itertools
 import os
 import sqlite3
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
-from math import ceil
 from pathlib import Path
 
 from service.journal.sqlite.shape import roots_of_new, why_misshapen
 from tests.torture.cuts import CUTS, DAMAGES
-from tests.torture.faults import try_faults
+from tests.torture.faults import CALLS_THAT_FAIL, try_faults
 from tests.torture.mutants import find_mutants
 from tests.torture.points import Account, try_points
 from tests.torture.recorded import SCENARIOS, record
@@ -39,6 +40,9 @@ def main() -> None:
     options.add_argument(
         "--way", choices=list(CUTS | DAMAGES), action="append", help="instead of all of them"
     )
+    options.add_argument(
+        "--call", choices=CALLS_THAT_FAIL, action="append", help="that fails, instead of all of them"
+    )
     options.add_argument("--sound", action="store_true", help="only what a sound disk may do")
     options.add_argument("--first", action="store_true", help="stop at the first that ends wrong")
     options.add_argument(
@@ -49,7 +53,7 @@ def main() -> None:
     in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # nobody waits for a real disk then
     with tempfile.TemporaryDirectory(prefix="novikoff-torture-", dir=in_memory) as directory:
         if chosen.mutants:
-            is_well = find_mutants(Path(directory), min(chosen.points, MUTANT_POINTS_MAX))
+            is_well = find_mutants(Path(directory), min(chosen.points, MUTANT_POINTS_MAX), chosen.seed)
         else:
             is_well = torture(Path(directory), chosen.scenario or [*SCENARIOS, FAULTS], ways, chosen)
     sys.exit(0 if is_well else 1)
@@ -63,16 +67,19 @@ def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argp
         gc.freeze()  # so that forked processes share what is there
         count = chosen.points // len(scenarios)
         if name == FAULTS:
-            account, told = try_faults(directory / name, count, chosen.seed, first=chosen.first)
+            calls = chosen.call or CALLS_THAT_FAIL
+            account, told = try_faults(directory / name, count, chosen.seed, calls, first=chosen.first)
             about = ", ".join(f"{number} rounds {what}" for what, number in told.items())
         else:
             account, about = Account(), ""
-            for number, seed in enumerate(seeds := _seeds(name, count, chosen.seed)):
+            for seed, most in _recordings(name, count, chosen.seed):
                 recorded = record(name, directory, seed, chosen.steps)
                 gc.freeze()
-                share = count * (number + 1) // len(seeds) - count * number // len(seeds)
+                share = min(most, count - account.points)
                 account += try_points(recorded, directory / "work", ways, share, seed, first=chosen.first)
                 about = f"{len(recorded.log)} operations"
+                if account.points >= count or (chosen.first and account.wrongs):
+                    break
         seconds = time.monotonic() - began
         print(f"{name}: {about}; {account.points} points, {seconds:.0f} s")
         print(*account.lines(), sep="\n", flush=True)
@@ -80,11 +87,11 @@ def torture(directory: Path, scenarios: list[str], ways: list[str], chosen: argp
     return is_well
 
 
-def _seeds(name: str, count: int, seed: str) -> list[str]:
-    """One for each recording: of repairs there are several, each of another damage."""
+def _recordings(name: str, count: int, seed: str) -> Iterator[tuple[str, int]]:
+    """The seed of each recording, and how many points it has: of repairs there are many, each of another damage."""
     if name not in REPAIRS:
-        return [seed]
-    return [f"{seed}.{number}" for number in range(ceil(count / POINTS_OF_A_REPAIR))]
+        return iter([(seed, count)])
+    return ((f"{seed}.{number}", POINTS_OF_A_REPAIR) for number in itertools.count())
 
 
 def warm_up() -> None:

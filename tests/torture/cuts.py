@@ -3,9 +3,12 @@
 import random
 from collections.abc import Callable
 
+from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
+from service.journal.sqlite.log_file import log_in
 from tests.torture.disk import SECTOR_BYTES, Disk, Image
 
 PAGE_BYTES = 8192
+LOG = "journal.sqlite-wal"
 
 Cut = Callable[[Disk, random.Random], Image]
 
@@ -41,6 +44,20 @@ def turned_bit(disk: Disk, chance: random.Random) -> Image:
         content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
 
     return _damaged(disk, chance, turn)
+
+
+def turned_in_log(disk: Disk, chance: random.Random) -> Image:
+    """The power goes, so that the note of what was acknowledged is old or gone, and one bit of the log is not what was
+    written: before the frame that ends the last commit but one. What comes later may pass for one that was cut off."""
+    image = torn(disk, chance)
+    log = log_in(image.get(LOG, b""))
+    frames = log.frames_followed() if log is not None else 0
+    if frames:
+        content = bytearray(image[LOG])
+        end = LOG_HEADER_BYTES + (frames - 1) * (FRAME_HEADER_BYTES + PAGE_BYTES)
+        content[chance.randrange(end)] ^= 1 << chance.randrange(8)
+        image[LOG] = bytes(content)
+    return image
 
 
 def turned_head(disk: Disk, chance: random.Random) -> Image:
@@ -97,6 +114,6 @@ def _damaged(
 
 
 DAMAGES: dict[str, Cut] = {
-    one.__name__: one for one in (turned_bit, turned_head, lost_sector, lost_write, lost_file)
+    one.__name__: one for one in (turned_bit, turned_in_log, turned_head, lost_sector, lost_write, lost_file)
 }
 """What no sound disk does: here the service may refuse."""

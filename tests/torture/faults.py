@@ -4,11 +4,11 @@ A client sends rounds, one after the other, while the n-th write, sync or trunca
 perhaps some more. Whatever it was told has to be true of the directory that is left, after a kill or a power cut.
 """
 
-import asyncio
 import fcntl
 import random
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,9 @@ from tests.torture.truth import APPLIED
 PLAN = Plan(events_kept_max=10_000, pending_max=100)
 ROUNDS = 16
 MODELS = ("m", "n")
+BLOCKS = (0, 0, 100, 40)
+"""How many rounds are learned in one block before each round, by turns. If both blocks fail, the log has two commits of
+which the first is the longer, and those that come next overwrite but a part of either."""
 ANSWERED, REFUSED, DOUBTED = "answered", "refused", "doubted"
 """What the client was told of a round: it is learned; nothing was learned; nobody knows."""
 
@@ -61,9 +64,9 @@ async def _send_rounds(engine: Engine) -> None:
 
 async def _send(engine: Engine, model: str, identity: str, number: int) -> bool:
     """Whether it was learned before."""
-    features, label = [1.0, float(number % 5), -1.0], 1 if number % 3 else -1
-    if number % 8 == 5:  # commits of different sizes
-        await asyncio.gather(*(engine.rounds.predict(model, features, None) for _ in range(20)))
+    features, label = [1.0, float(number % 5), -1.0] * 33, 1 if number % 3 else -1
+    if block := BLOCKS[number % len(BLOCKS)]:
+        await engine.blocks.learn(model, [features] * block, [label] * block)
     if number % 4 < 2:
         return (await engine.rounds.learn(model, features, label, identity)).replayed
     await engine.rounds.predict(model, features, identity)
@@ -116,8 +119,8 @@ class Told:
 
 async def check_told(directory: Path, told: Told) -> Verdict:
     """Open what is left; whatever the client was told has to be true, and what it sends again counts once."""
-    journal = journal_at(directory, PLAN)
     try:
+        journal = journal_at(directory, PLAN)
         engine = engine_over(journal, PLAN)
         await engine.open()
     except StartError as error:
@@ -160,13 +163,15 @@ async def _is_there(engine: Engine, model: str) -> bool:
     return True
 
 
-def try_faults(where: Path, points: int, seed: str, *, first: bool = False) -> tuple[Account, Counter[str]]:
+def try_faults(
+    where: Path, points: int, seed: str, kinds: Sequence[str] = CALLS_THAT_FAIL, *, first: bool = False
+) -> tuple[Account, Counter[str]]:
     """Let chosen calls fail, and cut each recording off at some places; also what the client was told."""
     chance = random.Random(seed)
     account, told = Account(), Counter[str]()
     calls = _calls(record_with_fault(where / "sound", None))
     for number in range(points // CUTS_EACH):
-        call = chance.choice([call for call in CALLS_THAT_FAIL if calls.get(call)])
+        call = chance.choice([call for call in kinds if calls.get(call)])
         fault = Fault(
             call,
             chance.randint(1, calls[call]),
@@ -197,8 +202,11 @@ def _try_cuts(log: list[AnyOperation], fault: Fault, work: Path, chance: Random,
 
 
 def _places(log: list[AnyOperation], chance: Random) -> list[int]:
-    """Half of them right after the client was told that something has failed, if it was."""
-    told = [at for at, one in enumerate(log, 1) if isinstance(one, Note) and one.kind in (REFUSED, DOUBTED)]
+    """Half of them right after the client was told that something has failed, or that the next has not."""
+    kinds = (ANSWERED, REFUSED, DOUBTED)
+    notes = [(at, one.kind) for at, one in enumerate(log, 1) if isinstance(one, Note) and one.kind in kinds]
+    failed = [kind != ANSWERED for _, kind in notes]
+    told = [at for (at, _), *near in zip(notes, failed, [False, *failed], strict=False) if any(near)]
     half = CUTS_EACH // 2
     anywhere = range(1, len(log) + 1)
     return sorted([*chance.choices(told or anywhere, k=half), *chance.choices(anywhere, k=CUTS_EACH - half)])

@@ -50,7 +50,7 @@ MUTANTS = [
         f"{SQLITE}/doubt.py",
         "raise InDoubt(str(error)) from error",
         "raise",
-        ("--scenario", "faults"),
+        ("--scenario", "faults", "--call", "sync"),
     ),
     Mutant(
         "rows are checked by their digests",
@@ -64,7 +64,7 @@ MUTANTS = [
         f"{SQLITE}/identity.py",
         "    check_log(path, durability)\n",
         "",
-        ("--scenario", "all-kept", "--way", "turned_bit"),
+        ("--scenario", "all-kept", "--way", "turned_in_log"),
     ),
     Mutant(
         "it is noted up to where the journal was acknowledged",
@@ -99,7 +99,7 @@ MUTANTS = [
         f"{SQLITE}/committing.py",
         "        self._cut_off_leavings()\n",
         "",
-        ("--scenario", "faults", "--seed", "1"),
+        ("--scenario", "faults", "--call", "sync"),
     ),
     Mutant(
         "a migration is one transaction",
@@ -111,22 +111,24 @@ MUTANTS = [
 ]
 
 
-def find_mutants(directory: Path, points: int) -> bool:
+def find_mutants(directory: Path, points: int, seed: str) -> bool:
     """Try every mutant; whether all were found."""
-    are_found = [_find(mutant, directory / str(number), points) for number, mutant in enumerate(MUTANTS)]
+    are_found = [
+        _find(mutant, directory / str(number), points, seed) for number, mutant in enumerate(MUTANTS)
+    ]
     print(f"{sum(are_found)} of {len(MUTANTS)} mechanisms are missed when they are switched off")
     return all(are_found)
 
 
-def _find(mutant: Mutant, directory: Path, points: int) -> bool:
+def _find(mutant: Mutant, directory: Path, points: int, seed: str) -> bool:
     for folder in ("service", "tests"):
         shutil.copytree(ROOT / folder, directory / folder, ignore=shutil.ignore_patterns("__pycache__"))
     file = directory / mutant.file
     before = file.read_text()
     assert before.count(mutant.text) == 1, f"{mutant.file} has changed: {mutant.text}"
     file.write_text(before.replace(mutant.text, mutant.instead))
-    command = [sys.executable, "-m", "tests.torture", "--points", str(points), "--first", *mutant.arguments]
-    tried = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tests.torture", "--points", str(points), "--seed", seed, "--first"]
+    tried = subprocess.run([*command, *mutant.arguments], cwd=directory, capture_output=True, text=True)
     shutil.rmtree(directory)
     wrong = next((line for line in tried.stdout.splitlines() if line.startswith("WRONG")), None)
     print(

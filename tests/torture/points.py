@@ -47,7 +47,7 @@ class Account:
         ways = sorted({way for way, _ in self.ends})
         for way in ways:
             ends = {end: self.ends[way, end] for end in ("whole", "refused", "wrong") if self.ends[way, end]}
-            yield f"  {way:12}" + ", ".join(f"{count} {end}" for end, count in ends.items())
+            yield f"  {way:14}" + ", ".join(f"{count} {end}" for end, count in ends.items())
         yield from self.wrongs
 
 
@@ -60,7 +60,7 @@ def try_points(
     while some := list(islice(points, POINTS_OF_A_PROCESS)):
         checks = [partial(_check, recorded, work, point) for point in some]
         for point, ended in zip(some, run_each_forked(checks), strict=True):
-            may_refuse = recorded.may_refuse or point.way in DAMAGES
+            may_refuse = point.at < recorded.sound_from or point.way in DAMAGES
             account.add(f"{recorded.name} {seed} at {point.at}", point.way, ended, may_refuse=may_refuse)
         if first and account.wrongs:
             break
@@ -81,7 +81,7 @@ class Point:
 def _points(recorded: Recorded, ways: list[str], count: int, seed: str) -> Iterator[Point]:
     chance = random.Random(seed)
     disk, done = Disk(), 0
-    for at in sorted(_places(range(recorded.begins_at, len(recorded.log) + 1), count, chance)):
+    for at in sorted(_places(recorded, count, chance)):
         while done < at:
             disk.follow(recorded.log[done])
             done += 1
@@ -95,9 +95,18 @@ async def _check(recorded: Recorded, work: Path, point: Point) -> Verdict:
     return await recorded.check(work, point.at, point.chance)
 
 
-def _places(all_places: range, count: int, chance: random.Random) -> list[int]:
-    """Each place equally often, as far as that goes."""
-    if not all_places:  # of a repair that found nothing to do
+def _places(recorded: Recorded, count: int, chance: random.Random) -> list[int]:
+    """Each place equally often; but half of those of a repair are amid its last steps, since these are few."""
+    end = len(recorded.log) + 1
+    last_steps = count // 2 if recorded.sound_from else 0
+    return [
+        *_evenly(range(recorded.begins_at, end), count - last_steps, chance),
+        *_evenly(range(recorded.sound_from, end), last_steps, chance),
+    ]
+
+
+def _evenly(places: range, count: int, chance: random.Random) -> list[int]:
+    if not places:  # of a repair that found nothing to do
         return []
-    again, rest = divmod(count, len(all_places))
-    return [*all_places] * again + chance.sample(all_places, rest)
+    again, rest = divmod(count, len(places))
+    return [*places] * again + chance.sample(places, rest)

@@ -16,7 +16,7 @@ from tests.torture.checking import Verdict, check_directory, demand
 from tests.torture.disk import Disk, Image
 from tests.torture.forked import run_forked, write_image
 from tests.torture.found import truth_about
-from tests.torture.operations import AnyOperation, Present, read_log
+from tests.torture.operations import AnyOperation, Present, Rename, SyncDirectory, read_log
 from tests.torture.recording import UNRECORDED, take_stock
 from tests.torture.repairing import REPAIRS, check_repair
 from tests.torture.truth import Truth
@@ -43,8 +43,8 @@ class Recorded:
     begins_at: int
     """The first place of the log at which it can be cut off: what was there before is durable."""
     check: Check
-    may_refuse: bool = False
-    """Whether the directory was damaged before anything was recorded."""
+    sound_from: int = 0
+    """The directory was damaged, and is sound from this place of the log on: nobody may refuse it then."""
     sound_only: bool = False
     """Whether nothing more is damaged: what 0.1.0 has left, or a damaged directory, cannot tell."""
 
@@ -108,7 +108,14 @@ def _repair(name: str, where: Path, seed: str, steps: int) -> Recorded:
     async def check(cut_off: Path, _: int, chance: Random) -> Verdict:
         return await check_repair(cut_off, WORKLOADS[ALL_KEPT].plan, truth, at, chance)
 
-    return Recorded(name, log, 1 + _present(log), check, may_refuse=True, sound_only=True)
+    return Recorded(name, log, 1 + _present(log), check, _repaired_at(log), sound_only=True)
+
+
+def _repaired_at(log: list[AnyOperation]) -> int:
+    """The place from which on the copy that a repair has made is the journal, whoever cuts it off."""
+    renamed = [at for at, one in enumerate(log) if isinstance(one, Rename) and one.to.endswith(".repaired")]
+    synced = (at for at, one in enumerate(log) if isinstance(one, SyncDirectory) and at > renamed[0])
+    return next(synced) + 1 if renamed else len(log) + 1
 
 
 def run_recorded(run: Callable[[], Coroutine[Any, Any, None]], directory: Path) -> list[AnyOperation]:

@@ -42,8 +42,10 @@ def damage_schema(directory: Path, chance: Random) -> None:
 def damage_log(directory: Path, chance: Random) -> None:
     """Turn a bit of a checksum in the log: SQLite drops what comes after it, and each row is there still."""
     log = read_log(directory / JOURNAL)
-    assert log is not None and log.valid > 1
-    at = LOG_HEADER_BYTES + chance.randrange(log.valid - 1) * (FRAME_HEADER_BYTES + PAGE_BYTES) + 20
+    frames = log.frames_followed() if log is not None else 0
+    if not frames:  # it was just begun anew
+        return
+    at = LOG_HEADER_BYTES + chance.randrange(frames) * (FRAME_HEADER_BYTES + PAGE_BYTES) + 20
     content = (directory / f"{JOURNAL}-wal").read_bytes()
     _overwrite(directory / f"{JOURNAL}-wal", at, bytes([content[at] ^ 1]))
 
@@ -78,7 +80,7 @@ async def check_repair(directory: Path, plan: Plan, truth: Truth, at: int, chanc
     """Half of the directories are opened as they are; the others are repaired once more, and have to be whole then."""
     if chance.random() < 0.5:
         verdict = await check_directory(directory, plan, truth, at, chance)
-        missing = [why for why in verdict.refusals if "missing" in why]
+        missing = [why for why in verdict.refusals if "is missing or empty" in why]
         demand(not missing, f"there is no journal: {missing}")
         return verdict
     ended = novikoff("doctor", "--data", directory, "--repair")

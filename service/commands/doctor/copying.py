@@ -12,6 +12,7 @@ from contextlib import closing
 from itertools import chain, count
 from pathlib import Path
 
+from service.journal.sqlite.acknowledged import read_note
 from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.log_file import read_log
 from service.journal.sqlite.replacing import remove_beside, replace_with
@@ -26,16 +27,22 @@ def copy_whole(path: Path, new: Path) -> None:
 
 
 def fold(path: Path, into: Path) -> None:
-    """Copy the file with the transactions of its log in it, those behind a damaged frame, too."""
+    """Copy the file with the transactions of its log in it, those behind a damaged frame, too.
+
+    But not one that was cut off amid its writes: pages that it has not come to are those of an older log.
+    """
     remove(into)
     into.touch(0o600)
     shutil.copyfile(path, into)
-    log = read_log(path)
-    pages = log.database_pages(len(log.frames)) if log is not None else None
-    if log is None or pages is None:
+    log, note = read_log(path), read_note(path)
+    if log is None:
+        return
+    frames = log.frames_ended(note.frames if note is not None and note.salts == log.salts else 0)
+    pages = log.database_pages(frames)
+    if pages is None:
         return
     with into.open("rb+") as file:
-        for page, content in log.committed(len(log.frames)).items():
+        for page, content in log.committed(frames).items():
             if page <= pages:
                 file.seek((page - 1) * log.page_bytes)
                 file.write(content)

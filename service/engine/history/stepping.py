@@ -1,11 +1,13 @@
 """A model's events one by one from a milestone on, up to any version."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
 from service.engine.fleet.waiting import features_bytes
 from service.engine.model.block_fold import first_rounds
 from service.engine.model.model import Model, model_from
+from service.engine.model.outcomes import Outcome
 from service.events import (
     AnyEvent,
     ChallengerAdded,
@@ -72,6 +74,24 @@ async def made_by(event: AnyEvent) -> Model:
     """The model that its first event makes."""
     assert isinstance(event, ModelCreated | ModelImported)
     return await beside_the_loop(model_from, event) if is_large_import(event) else model_from(event)
+
+
+async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
+    """What came of a round, by a replay from the oldest milestone; None if it is not after that, or no longer kept."""
+    milestone = await journal.milestone(name, None)
+    if milestone is None:
+        return None
+    model = await model_at(milestone)
+    with suppress(Trimmed):
+        async for page in pages(journal, milestone):
+            for recorded in page:
+                if model is None:
+                    model = await made_by(recorded.event)
+                    continue
+                done = await beside_the_loop(model.apply, recorded.event)
+                if recorded.seq >= seq:
+                    return done if recorded.seq == seq and isinstance(done, Outcome) else None
+    return None
 
 
 def step(model: Model, event: AnyEvent, version: int) -> bool:

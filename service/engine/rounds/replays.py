@@ -6,7 +6,8 @@ from msgspec import UNSET, UnsetType
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import restore_live
+from service.engine.fleet.restoring import as_damaged, restore_live
+from service.engine.history.stepping import outcome_of
 from service.engine.model.labels import same
 from service.engine.model.model import Model
 from service.engine.model.outcomes import Outcome, OutcomeLog, Round
@@ -91,6 +92,9 @@ class Replays:
         # Its snapshot was not saved (the disk was full, say), so its event is replayed by a load.
         stored = await self._journal.load(name)
         replayed = (await restore_live(name, stored)).outcomes.find(seq) if stored is not None else None
+        if replayed is None:  # a later snapshot was saved, without what the one that failed had
+            with as_damaged(name):
+                replayed = await outcome_of(self._journal, name, seq)
         if replayed is None:
             assert event.prediction_id is not None
             await self.recorded(

@@ -7,6 +7,7 @@ middle: then what comes after it was acknowledged. The format is described at sq
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,13 @@ class Frame:
     page: int
     database_pages: int
     """How many pages the file has after the transaction that this frame ends; 0 if it ends none."""
+    has_salts: bool
+    """Whether it says that it was written since the log was last begun anew, and not before."""
     is_of_this_log: bool
-    """Whether it was written since the log was last begun anew, and not before."""
+    """Whether it was: it says so, or it follows one that was, and a bit of what it says has turned."""
     checksum: Checksum
     follows: bool
-    """Whether its checksum fits what is in it and the checksum of the frame before."""
+    """Whether its checksum fits what is in it and the checksum of the frame before, as that is or as it ought to be."""
     content: memoryview
 
 
@@ -49,7 +52,7 @@ class Log:
         """How many frames SQLite goes through."""
         if not self.is_header_valid:
             return 0
-        bad = (i for i, frame in enumerate(self.frames) if not (frame.is_of_this_log and frame.follows))
+        bad = (i for i, frame in enumerate(self.frames) if not (frame.has_salts and frame.follows))
         return next(bad, len(self.frames))
 
     def frames_followed(self) -> int:
@@ -60,6 +63,15 @@ class Log:
         last = max((i for i, frame in enumerate(self.frames) if frame.is_of_this_log), default=-1)
         ends = (i + 1 for i, frame in enumerate(self.frames[: max(last, 0)]) if _ends_transaction(frame))
         return max(ends, default=0)
+
+    def frames_ended(self, acknowledged: int) -> int:
+        """How many frames belong to transactions that were ended, as far as can be told; so many were acknowledged.
+
+        Of the last one a kill may leave the head of a frame, which says that the transaction ends, and not its page.
+        """
+        known = max(self.frames_followed(), min(acknowledged, len(self.frames)))
+        whole = takewhile(lambda frame: frame.is_of_this_log and frame.follows, self.frames[known:])
+        return known + len(list(whole))
 
     def committed(self, frames: int) -> dict[int, memoryview]:
         """The pages that the first so many frames leave, those of a transaction without an end left out."""
@@ -81,9 +93,12 @@ def _ends_transaction(frame: Frame) -> bool:
 def read_log(path: Path) -> Log | None:
     """The log beside a SQLite file; None if there is none, or nothing in it."""
     try:
-        content = path.with_name(f"{path.name}-wal").read_bytes()
+        return log_in(path.with_name(f"{path.name}-wal").read_bytes())
     except FileNotFoundError:
         return None
+
+
+def log_in(content: bytes) -> Log | None:
     if len(content) < LOG_HEADER_BYTES:
         return None
     header = np.frombuffer(content[:LOG_HEADER_BYTES], ">u4").tolist()
@@ -94,9 +109,10 @@ def read_log(path: Path) -> Log | None:
         page_bytes = 8192  # ours: frames can be told by themselves
     is_valid = is_valid and _sum(np.frombuffer(content[:24], order)) == (header[6], header[7])
     salts = content[16:24] if is_valid else content[LOG_HEADER_BYTES + 8 : LOG_HEADER_BYTES + 16]
-    return Log(
-        page_bytes, salts, is_valid, _frames(content, page_bytes, order, (header[6], header[7]), salts)
-    )
+    # The order may be what is damaged: then the frames tell it.
+    tried = [_frames(content, page_bytes, one, (header[6], header[7]), salts)
+             for one in ([order] if is_valid else ("<u4", ">u4"))]  # fmt: skip
+    return Log(page_bytes, salts, is_valid, max(tried, key=lambda frames: sum(one.follows for one in frames)))
 
 
 def _frames(content: bytes, page_bytes: int, order: str, before: Checksum, salts: bytes) -> list[Frame]:
@@ -106,26 +122,29 @@ def _frames(content: bytes, page_bytes: int, order: str, before: Checksum, salts
     heads = np.ascontiguousarray(rows[:, :FRAME_HEADER_BYTES]).view(">u4").tolist()
     sums = _sums(1 + page_bytes // 8)
     view = memoryview(content)
-    frames = []
+    frames: list[Frame] = []
+    ought = before  # what the checksum of the frame before ought to be, by what is in it
     for i, head in enumerate(heads):
         start = LOG_HEADER_BYTES + i * frame_bytes
         words = np.frombuffer(
             content[start : start + 8] + content[start + FRAME_HEADER_BYTES : start + frame_bytes], order
         )
         checksum = (head[4], head[5])
-        is_ours = content[start + 8 : start + 16] == salts
-        follows = sums.of(words, before) == checksum
+        has_salts = content[start + 8 : start + 16] == salts
+        fitting = sums.of(words, before)
+        follows = fitting == checksum or (ought != before and sums.of(words, ought) == checksum)
         frames.append(
             Frame(
                 head[0],
                 head[1],
-                is_ours,
+                has_salts,
+                has_salts or (follows and (not frames or frames[-1].is_of_this_log)),
                 checksum,
                 follows,
                 view[start + FRAME_HEADER_BYTES : start + frame_bytes],
             )
         )
-        before = checksum
+        before, ought = checksum, fitting
     return frames
 
 

@@ -1,0 +1,98 @@
+"""Damage to SQLite's log is told from what a kill leaves of a commit, and repaired accordingly."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from service.commands.doctor.copying import fold
+from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
+from service.journal.sqlite.log_file import Log, read_log
+from service.journal.sqlite.soundness import why_log_damaged
+
+PAGE_BYTES = 8192
+COMMITS = 6
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    """A file with commits in its log, each with a row of a page or so; nobody has noted what was acknowledged."""
+    open_file, copy = tmp_path / "open.sqlite", tmp_path / "journal.sqlite"
+    with closing(sqlite3.connect(open_file, isolation_level=None)) as connection:
+        connection.executescript(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL;")
+        connection.execute("CREATE TABLE t (content)")
+        for number in range(1, COMMITS):
+            connection.execute("INSERT INTO t VALUES (?)", (bytes([number]) * 6_000,))
+        shutil.copyfile(open_file, copy)
+        shutil.copyfile(f"{open_file}-wal", f"{copy}-wal")
+    yield copy
+
+
+def log_of(path: Path) -> Log:
+    log = read_log(path)
+    assert log is not None
+    return log
+
+
+def overwrite(path: Path, at: int, content: bytes) -> None:
+    with path.with_name(f"{path.name}-wal").open("rb+") as file:
+        file.seek(at)
+        file.write(content)
+
+
+def turn(path: Path, at: int, bit: int = 1) -> None:
+    overwrite(path, at, bytes([path.with_name(f"{path.name}-wal").read_bytes()[at] ^ bit]))
+
+
+def start_of(frame: int) -> int:
+    """Where a frame begins; they are counted from 0."""
+    return LOG_HEADER_BYTES + frame * (FRAME_HEADER_BYTES + PAGE_BYTES)
+
+
+def rows(path: Path) -> list[int]:
+    into = path.with_name("folded")
+    fold(path, into)
+    with closing(sqlite3.connect(into)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return [content[0] for (content,) in connection.execute("SELECT content FROM t ORDER BY rowid")]
+
+
+def ends(log: Log) -> list[int]:
+    return [number for number, frame in enumerate(log.frames) if frame.database_pages]
+
+
+def test_a_log_without_damage_is_folded_whole(path: Path) -> None:
+    assert why_log_damaged(path, "power") is None
+    assert rows(path) == [*range(1, COMMITS)]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_commit_that_was_cut_off_before_its_last_page_is_not_folded_in(
+    path: Path, is_damaged: bool
+) -> None:
+    """Its head says that the commit ends there, and the page is what an older log has left at that place."""
+    last = len(log_of(path).frames) - 1
+    overwrite(path, start_of(last) + FRAME_HEADER_BYTES, b"\xee" * PAGE_BYTES)
+    if is_damaged:
+        turn(path, start_of(2) + 20)
+    assert (why_log_damaged(path, "power") is not None) == is_damaged
+    assert rows(path) == [*range(1, COMMITS - 1)]
+
+
+@pytest.mark.parametrize("at", [8, 16, 20], ids=["salt", "checksum", "other half"])
+def test_a_bit_in_the_head_of_the_last_commit_but_one_is_told_and_no_row_is_lost(path: Path, at: int) -> None:
+    turn(path, start_of(ends(log_of(path))[-2]) + at)
+    assert "frames were acknowledged" in str(why_log_damaged(path, "power"))
+    assert rows(path) == [*range(1, COMMITS)]
+
+
+@pytest.mark.parametrize("at", range(LOG_HEADER_BYTES))
+def test_a_bit_in_the_head_of_the_log_is_told_and_no_row_is_lost(path: Path, at: int) -> None:
+    for bit in (1 << number for number in range(8)):
+        turn(path, at, bit)
+        assert "of its log is damaged" in str(why_log_damaged(path, "power")), bit
+        assert rows(path) == [*range(1, COMMITS)]
+        turn(path, at, bit)
