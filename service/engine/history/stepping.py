@@ -84,13 +84,21 @@ async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
     model = await model_at(milestone)
     with suppress(Trimmed):
         async for page in pages(journal, milestone):
-            for recorded in page:
-                if model is None:
-                    model = await made_by(recorded.event)
-                    continue
-                done = await beside_the_loop(model.apply, recorded.event)
-                if recorded.seq >= seq:
-                    return done if recorded.seq == seq and isinstance(done, Outcome) else None
+            played = 0
+            if model is None:
+                model, played = await made_by(page[0].event), 1
+            done = await beside_the_loop(_play, model, page[played:], seq)
+            if page[-1].seq >= seq:
+                return done if isinstance(done, Outcome) else None
+    return None
+
+
+def _play(model: Model, page: list[Recorded], seq: int) -> object:
+    """Apply events up to one; what came of that one, if it is there."""
+    for recorded in page:
+        done = model.apply(recorded.event)
+        if recorded.seq >= seq:
+            return done if recorded.seq == seq else None
     return None
 
 

@@ -1,5 +1,6 @@
 """Retries: a round that was finished before gets its first answer again; and what was found out about it since."""
 
+from asyncio import Lock
 from itertools import count
 
 from msgspec import UNSET, UnsetType
@@ -28,6 +29,8 @@ class Replays:
     def __init__(self, journal: Journal, fleet: Fleet) -> None:
         self._journal = journal
         self._fleet = fleet
+        self._replaying = Lock()
+        """One at a time: a history may be long."""
 
     async def recorded(self, prediction_id: str) -> Recorded:
         """The event of an id whose append was not new."""
@@ -93,8 +96,9 @@ class Replays:
         stored = await self._journal.load(name)
         replayed = (await restore_live(name, stored)).outcomes.find(seq) if stored is not None else None
         if replayed is None:  # a later snapshot was saved, without what the one that failed had
-            with as_damaged(name):
-                replayed = await outcome_of(self._journal, name, seq)
+            async with self._replaying:
+                with as_damaged(name):
+                    replayed = await outcome_of(self._journal, name, seq)
         if replayed is None:
             assert event.prediction_id is not None
             await self.recorded(
