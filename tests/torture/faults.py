@@ -19,7 +19,6 @@ from service.engine.fleet.live import Live, model_from
 from service.errors import OutcomeUnknown, StartError, Unavailable, UnknownModel
 from service.events import AnyEvent, RoundLearned, RoundRevealed
 from service.journal.codec import decode_event, encode
-from tests.commands.running import novikoff
 from tests.torture import recording
 from tests.torture.checking import Verdict, demand
 from tests.torture.cuts import CUTS
@@ -118,17 +117,6 @@ class Told:
                 self.rounds[identity] = kind
 
 
-async def check_or_repair(directory: Path, told: Told) -> Verdict:
-    """What is refused has to be whole after a repair."""
-    verdict = await check_told(directory, told)
-    if verdict.refusals:
-        ended = novikoff("doctor", "--data", directory, "--repair")
-        demand(ended.status == 0, f"{verdict.refusals}, and a repair fails: {ended.out}{ended.err}")
-        again = await check_told(directory, told)
-        demand(not again.refusals, f"{verdict.refusals}, and after a repair {again.refusals}")
-    return verdict
-
-
 async def check_told(directory: Path, told: Told) -> Verdict:
     """Open what is left; whatever the client was told has to be true, and what it sends again counts once."""
     try:
@@ -208,10 +196,8 @@ def _try_cuts(log: list[AnyOperation], fault: Fault, work: Path, chance: Random,
         way = chance.choice(list(CUTS))
         shutil.rmtree(work, ignore_errors=True)
         write_image(work, CUTS[way](disk, chance))
-        # Of several commits whose syncs have failed the power may leave any parts, which look like damage.
-        may_refuse = fault.call == "sync" and fault.count > 1 and way != "killed"
-        ended = run_forked(lambda: check_or_repair(work, told))
-        account.add(f"{fault} at {at}", way, ended, may_refuse=may_refuse)
+        ended = run_forked(lambda: check_told(work, told))
+        account.add(f"{fault} at {at}", way, ended, may_refuse=False)
     return told
 
 

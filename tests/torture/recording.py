@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import EIO, ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ UNRECORDED = ("-shm", "lock")
 """Endings of files that a power cut may do anything to: SQLite makes the one anew, and nobody reads the other."""
 
 
+ERRORS = {"io": EIO, "full": ENOSPC}
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """From the `first` call of this kind on, `count` calls fail in the process that writes the journal."""
@@ -40,7 +44,7 @@ class Fault:
     first: int
     count: int
     error: str
-    """`io` or `full`."""
+    """One of ERRORS."""
 
 
 def take_stock(directory: Path, log: Path) -> None:
@@ -128,20 +132,23 @@ class Recorder:
         mmap.mmap = Mapped  # type: ignore[misc]
         sys.addaudithook(self._opened)
         atexit.register(self.catch_up)
-        self._wrap("fsync", self._synced_by_python)
+        self._wrap("fsync", self._synced_by_python, self._fail_to_sync)
         for name in ("pwrite", "ftruncate"):
             self._wrap(name, lambda *_: self.catch_up())
-        self._wrap("truncate", lambda path, size: self.truncated(os.fspath(path), size))
+        self._wrap("truncate", lambda path, size: self.truncated(path, size), self._fail_to_truncate)
         for name in ("rename", "replace"):
             self._wrap(name, self._renamed)
         for name in ("unlink", "remove"):
             self._wrap(name, self._deleted_by_python)
 
-    def _wrap(self, function: str, done: Callable[..., None]) -> None:
+    def _wrap(
+        self, function: str, done: Callable[..., None], before: Callable[..., None] = lambda *_: None
+    ) -> None:
         real = getattr(os, function)
 
         def wrapped(*args: Any, **more: Any) -> Any:
             self.catch_up()
+            before(*args)
             result = real(*args, **more)
             done(*args)
             return result
@@ -154,8 +161,18 @@ class Recorder:
             if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and (name := self._name(os.fspath(path))):
                 self._by_python.setdefault(name, _content(str(path)))
 
+    def _fail_to_sync(self, descriptor: int) -> None:
+        path = _path_of(descriptor)
+        if (failure := self.failure_of("sync", path)) is not None:
+            self.synced(path, failed=True)
+            raise OSError(ERRORS[failure], "made to fail")
+
+    def _fail_to_truncate(self, path: str, size: int) -> None:
+        if (failure := self.failure_of("truncate", path)) is not None:
+            raise OSError(ERRORS[failure], "made to fail")
+
     def _synced_by_python(self, descriptor: int) -> None:
-        path = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+        path = _path_of(descriptor)
         self.synced(path)
         self.directory_synced(path)
 
@@ -189,6 +206,10 @@ class Recorder:
         """The name of a file that is recorded."""
         folder, _, name = os.path.abspath(path).rpartition("/")  # noqa: PTH100
         return name if folder == self._directory and not name.endswith(UNRECORDED) else None
+
+
+def _path_of(descriptor: int) -> str:
+    return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
 
 
 def _content(path: str) -> bytes | None:

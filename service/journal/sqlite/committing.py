@@ -5,8 +5,8 @@ there. What SQLite's log has of such a commit stands behind all commits before i
 connection sees it, and the next commit overwrites it, but a start after a crash takes it for good if it is whole. So
 
 - nothing more is written through a connection that has failed: it is closed, and the next commit opens the file anew;
-- the group is written again, at once. That overwrites all of the first attempt, so if it succeeds, the group is
-  there, and once;
+- what it has left is cut off, and that is synced before anything else is written;
+- the group is written again, at once: if that succeeds, it is there, and once;
 - if that fails, too, the group is in doubt until another commit has succeeded, and whoever waits for it is told so.
 """
 
@@ -40,6 +40,8 @@ class Committer:
         self._log = f"{opening.path}-wal"
         self._failures = 0
         self._log_failure: str | None = None
+        self._is_cut_in_doubt = False
+        """Whether the log was cut off, and not synced since."""
         self._fold_at = 0.0
         self._connection: sqlite3.Connection | None = None
         self._note: Note | None = None
@@ -62,14 +64,17 @@ class Committer:
         """Cut off what is in the log behind the last commit that counts.
 
         Commits whose sync has failed leave it there. The next one overwrites it, but only as far as it is long itself,
-        and what remains would look at a start like commits that were acknowledged, with damage before them.
+        and what remains would look at a start like commits that were acknowledged, with damage before them. So it would
+        after a power cut, if both were there in parts: nothing is written before it is durable that this one is gone.
         """
         connection, note = self._connection, self._note
         assert connection is not None and note is not None
         connection.execute("BEGIN IMMEDIATE")  # after which SQLite knows where the last commit ends
         try:
-            if os.stat(self._log).st_size > note.log_bytes:  # noqa: PTH116
-                os.truncate(self._log, note.log_bytes)
+            if self._is_cut_in_doubt or os.stat(self._log).st_size > note.log_bytes:  # noqa: PTH116
+                self._is_cut_in_doubt = True
+                cut_off_durably(self._log, note.log_bytes)
+                self._is_cut_in_doubt = False
         except OSError as error:
             raise sqlite3.OperationalError(f"{self._log} cannot be cut off: {error.strerror}") from error
         finally:
@@ -179,3 +184,14 @@ class Committer:
         except sqlite3.Error as error:
             self._log_failure = str(error)
             self.close()
+
+
+def cut_off_durably(log: str, size: int) -> None:
+    """Cut a file off. Of one that was cut off before, what a sync that failed was for is done again."""
+    os.truncate(log, size + 1)
+    os.truncate(log, size)
+    file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
