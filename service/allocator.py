@@ -44,10 +44,11 @@ def manage_memory() -> None:
 
 def may_have_too_much() -> bool:
     """Whether this process is so large that what is free of its memory should be given back now and then."""
-    if not hasattr(_library, "malloc_trim"):
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # there is no /proc, or no file can be opened just now
         return False
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") >= RESIDENT_BYTES_MIN
+    return hasattr(_library, "malloc_trim") and pages * os.sysconf("SC_PAGE_SIZE") >= RESIDENT_BYTES_MIN
 
 
 def give_free_memory_back() -> None:

@@ -37,7 +37,10 @@ def fold(path: Path, into: Path) -> None:
     log, note = read_log(path), read_note(path)
     if log is None:
         return
-    frames = log.frames_ended(note.frames if note is not None and note.salts == log.salts else 0)
+    if note is None or note.is_reliable:
+        frames = log.frames_ended(note.frames if note is not None and note.salts == log.salts else 0)
+    else:  # a power cut has left any parts of a log that was not synced
+        frames = log.valid
     pages = log.database_pages(frames)
     if pages is None:
         return

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
+from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
 from service.engine.fleet.waiting import features_bytes
 from service.engine.model.block_fold import first_rounds
 from service.engine.model.model import Model, model_from
@@ -24,6 +24,7 @@ from service.events import (
     RoundsLearned,
 )
 from service.journal.protocol import Journal, Milestone, Recorded
+from service.turns import Turns
 
 EVENTS_AT_ONCE = 400
 PAGE_BYTES = 4_194_304
@@ -77,29 +78,33 @@ async def made_by(event: AnyEvent) -> Model:
 
 
 async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
-    """What came of a round, by a replay from the oldest milestone; None if it is not after that, or no longer kept."""
+    """What came of a round, by a replay from the oldest milestone; None if it is not after that, or cannot be told."""
     milestone = await journal.milestone(name, None)
-    if milestone is None:
+    if milestone is None or milestone.seq >= seq:
         return None
-    model = await model_at(milestone)
+    model, turns, is_astray = await model_at(milestone), Turns(), False
     with suppress(Trimmed):
         async for page in pages(journal, milestone):
-            played = 0
-            if model is None:
-                model, played = await made_by(page[0].event), 1
-            done = await beside_the_loop(_play, model, page[played:], seq)
-            if page[-1].seq >= seq:
-                return done if isinstance(done, Outcome) else None
+            for recorded in page:
+                event = recorded.event
+                if model is None:
+                    model = await made_by(event)
+                    continue
+                is_astray = _is_astray(model, event, is_astray)
+                done = await beside_the_loop(model.apply, event) if is_large(model) else model.apply(event)
+                if recorded.seq >= seq:
+                    is_there = recorded.seq == seq and not is_astray
+                    return done if is_there and isinstance(done, Outcome) else None
+                await turns.give()
     return None
 
 
-def _play(model: Model, page: list[Recorded], seq: int) -> object:
-    """Apply events up to one; what came of that one, if it is there."""
-    for recorded in page:
-        done = model.apply(recorded.event)
-        if recorded.seq >= seq:
-            return done if recorded.seq == seq else None
-    return None
+def _is_astray(model: Model, event: AnyEvent, was_astray: bool) -> bool:
+    """Whether a replay is from this event on not what the model was: rounds were forgotten, and the rebuild for that,
+    which says what it became without them, comes later."""
+    if isinstance(event, RoundErased) and event.rounds:
+        return True
+    return was_astray and not (isinstance(event, ModelRebuilt) and model.takes_rebuilt(event))
 
 
 def step(model: Model, event: AnyEvent, version: int) -> bool:

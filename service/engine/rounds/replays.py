@@ -19,7 +19,7 @@ from service.errors import (
     PredictionVoid,
     UnknownPrediction,
 )
-from service.events import Label, PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed
+from service.events import Label, PredictionVoided, RoundCorrected, RoundErased, RoundLearned, RoundRevealed
 from service.journal.protocol import Journal, Recorded
 
 
@@ -92,13 +92,8 @@ class Replays:
         saved = OutcomeLog(await self._journal.outcomes(name, seq) or b"").find(seq)
         if saved is not None:
             return saved
-        # Its snapshot was not saved (the disk was full, say), so its event is replayed by a load.
-        stored = await self._journal.load(name)
-        replayed = (await restore_live(name, stored)).outcomes.find(seq) if stored is not None else None
-        if replayed is None:  # a later snapshot was saved, without what the one that failed had
-            async with self._replaying:
-                with as_damaged(name):
-                    replayed = await outcome_of(self._journal, name, seq)
+        async with self._replaying:
+            replayed = await self._replayed(name, seq)
         if replayed is None:
             assert event.prediction_id is not None
             await self.recorded(
@@ -106,6 +101,16 @@ class Replays:
             )  # its model may have been deleted meanwhile, and made again
             raise JournalUnavailable("what came of this round cannot be told just now")
         return replayed
+
+    async def _replayed(self, name: str, seq: int) -> Outcome | None:
+        """What came of a round whose snapshot was not saved: the disk was full, say."""
+        stored = await self._journal.load(name)
+        if stored is None:
+            return None
+        if stored.seq < seq and not any(isinstance(one.event, RoundErased) for one in stored.tail):
+            return (await restore_live(name, stored)).outcomes.find(seq)
+        with as_damaged(name):  # a later snapshot was saved, without what the one that failed had
+            return await outcome_of(self._journal, name, seq)
 
 
 def label_served(model: Model, event: RoundRevealed | RoundLearned, outcome: Outcome) -> Label | None:

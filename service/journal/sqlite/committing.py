@@ -71,9 +71,10 @@ class Committer:
         assert connection is not None and note is not None
         connection.execute("BEGIN IMMEDIATE")  # after which SQLite knows where the last commit ends
         try:
-            if self._is_cut_in_doubt or os.stat(self._log).st_size > note.log_bytes:  # noqa: PTH116
+            size = os.stat(self._log).st_size  # noqa: PTH116
+            if self._is_cut_in_doubt or size > note.log_bytes:
                 self._is_cut_in_doubt = True
-                cut_off_durably(self._log, note.log_bytes)
+                cut_off_durably(self._log, min(size, note.log_bytes))
                 self._is_cut_in_doubt = False
         except OSError as error:
             raise sqlite3.OperationalError(f"{self._log} cannot be cut off: {error.strerror}") from error
@@ -158,16 +159,20 @@ class Committer:
 
     def _write_anew(self) -> Result:
         """Whether nothing is left of what was erased: NEW, or REPEATED if it has to be tried again."""
-        assert self._connection is not None
         try:
+            if self._connection is None:
+                self._open()
+            assert self._connection is not None
             write_anew(self._connection, Path(self._opening.path).parent)
-        except sqlite3.Error:  # the group is written all the same
+        except (sqlite3.Error, StartError):  # the group is written all the same
+            self.close()
             return REPEATED, 0
         return NEW, 0
 
     def _fold(self) -> None:
         """See to it that a log which has grown too long is folded into the file; remember it if that fails."""
-        assert self._connection is not None
+        if self._connection is None:  # what was erased could not be written anew
+            return
         try:
             log_bytes = os.stat(self._log).st_size  # noqa: PTH116  (with every commit: a Path takes twice as long)
         except FileNotFoundError:  # the next commit looks for it, too, and tells

@@ -78,7 +78,8 @@ class Log:
         whole = frames
         while whole and not _ends_transaction(self.frames[whole - 1]):
             whole -= 1
-        return {frame.page: frame.content for frame in self.frames[:whole] if frame.page}
+        ours = (frame for frame in self.frames[:whole] if frame.page and frame.is_of_this_log)
+        return {frame.page: frame.content for frame in ours}
 
     def database_pages(self, frames: int) -> int | None:
         """How many pages the file has after the first so many frames; None if they end no transaction."""

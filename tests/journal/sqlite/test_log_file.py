@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from service.commands.doctor.copying import fold
-from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
+from service.journal.seals import seal
+from service.journal.sqlite.acknowledged import (
+    _LAYOUT,
+    FRAME_HEADER_BYTES,
+    LOG_HEADER_BYTES,
+    Acknowledged,
+    file_beside,
+    read_note,
+)
 from service.journal.sqlite.log_file import Log, read_log
 from service.journal.sqlite.soundness import why_log_damaged
 
@@ -96,3 +104,18 @@ def test_a_bit_in_the_head_of_the_log_is_told_and_no_row_is_lost(path: Path, at:
         assert "of its log is damaged" in str(why_log_damaged(path, "power")), bit
         assert rows(path) == [*range(1, COMMITS)]
         turn(path, at, bit)
+
+
+def test_of_a_log_that_was_never_synced_a_power_cut_leaves_what_comes_before_the_first_gap(
+    path: Path,
+) -> None:
+    """Where parts were not written, those of an older log are there still."""
+    gap = ends(log_of(path))[2]
+    salts = log_of(path).salts
+    overwrite(path, start_of(gap) + 8, bytes(8) + b"\xff" * (FRAME_HEADER_BYTES - 16 + PAGE_BYTES))
+    unsynced = Acknowledged(salts, len(log_of(path).frames), (0, 0), 9, False, b"another start".ljust(36))
+    head, checksum, rest = unsynced[:2], unsynced[2], unsynced[3:]
+    file_beside(path).write_bytes(seal(_LAYOUT.pack(*head, *checksum, *rest)))
+    note = read_note(path)
+    assert note is not None and not note.is_reliable
+    assert log_of(path).valid == gap and rows(path) == [1]
