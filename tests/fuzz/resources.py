@@ -62,10 +62,12 @@ class Attacker(Sender):
     def __init__(self, url: str, seed: int) -> None:
         super().__init__(url, seed)
         self.sent: Counter[str] = Counter()
+        self.doing = ""
 
     def attack(self) -> None:
         kind = self.random.choice(KINDS)
-        self.sent[kind.__name__.strip("_")] += 1
+        self.doing = kind.__name__.strip("_")
+        self.sent[self.doing] += 1
         with suppress(httpx.HTTPError, OSError):
             kind(self)
 
@@ -157,6 +159,8 @@ class Siege:
         self.service = service
         self.watcher = Watcher(service.url)
         self._attackers = [Attacker(service.url, seed + at) for at in range(WORKERS)]
+        self._peaks: list[tuple[int, list[str]]] = [(0, [])]
+        """How high the memory had come, and what was done when it was seen."""
 
     def run(self, until: Callable[[int], bool]) -> None:
         """`until`: whether so many attacks of an attacker are enough."""
@@ -164,6 +168,7 @@ class Siege:
         def attack(attacker: Attacker) -> None:
             while not until(attacker.sent.total()) and self.service.process.poll() is None:
                 attacker.attack()
+                self._look_at_memory()
 
         threads = [threading.Thread(target=attack, args=(attacker,)) for attacker in self._attackers]
         for thread in threads:
@@ -173,6 +178,12 @@ class Siege:
         self.watcher.stop()
         for attacker in self._attackers:
             attacker.close()
+
+    def _look_at_memory(self) -> None:
+        with suppress(OSError, AssertionError):  # it has ended
+            peak = peak_bytes(self.service.process.pid)
+            if peak > self._peaks[-1][0]:
+                self._peaks.append((peak, [attacker.doing for attacker in self._attackers]))
 
     def wrong(self) -> list[str]:
         """What must not be, whatever was sent."""
@@ -201,6 +212,7 @@ class Siege:
             (
                 f"{sent.total()} attacks:", *lines, f"answers: {answers}",
                 f"memory at its peak: {peak / 1e6:.0f} MB",
+                *(f"  {at / 1e6:.0f} MB with {', '.join(sorted(doing))}" for at, doing in self._peaks[-3:]),
                 f"/livez: asked {self.watcher.asked} times, at most {self.watcher.longest_seconds:.3f} s",
             )
         )  # fmt: skip

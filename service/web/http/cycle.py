@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from service.errors import Overloaded
 from service.web.http.bodies import WHOLE_ANSWER, WHOLE_BODY, Header
+from service.web.http.breaking_off import BREAK_OFF
 from service.web.http.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ class Cycle(RequestResponseCycle):
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
+            return
+        if message["type"] == BREAK_OFF:
+            self._flush()
+            self.transport.close()  # without the end of the body, so that nobody takes what was sent for all of it
+            self.disconnected = True
             return
         wanted = "http.response.body" if self.response_started else "http.response.start"
         if message["type"] != wanted or self.response_complete:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from service.engine.history.record import PastRound, Wanted
 from service.errors import InvalidRequest
@@ -16,6 +15,7 @@ from service.web.access.keys import Role
 from service.web.access.tenant_history import TenantHistory
 from service.web.http.answers import timestamp
 from service.web.http.bodies import NDJSON
+from service.web.http.breaking_off import BreakingOff
 from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.history_columns import MEDIA_TYPES, columnar
 from service.web.routes.models import ModelName
@@ -63,7 +63,7 @@ def router(history: TenantHistory) -> APIRouter:
         )
         if request.method == "HEAD":
             return Response(media_type=media_type)
-        return StreamingResponse(parts, media_type=media_type)
+        return await BreakingOff.of(parts, media_type)
 
     return routes
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -147,3 +148,29 @@ def test_those_who_go_away_give_their_places_back(filled: Service) -> None:
     for answer in answers:
         answer.close()
     eventually(lambda: filled.client.get("/models/wide/history?to_version=1").status_code == 200)
+
+
+@pytest.mark.parametrize("form", ["ndjson", "arrow"])
+def test_a_history_whose_model_is_deleted_meanwhile_breaks_off(start: Start, name: str, form: str) -> None:
+    """Its client must not take what it got for all of it, and nobody is told of an error that none foresaw."""
+    service = start()
+    line = json.dumps({"features": [0.123456789] * 500, "label": 1})
+    for _ in range(4):
+        service.client.post(
+            f"/stream?model={name}&answers=summary",
+            content=f"{line}\n" * 1_000,
+            headers={"content-type": "application/x-ndjson"},
+        )
+    began = len(service.log)
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        service.client.stream("GET", f"/models/{name}/history?format={form}") as answer,
+    ):
+        assert answer.status_code == 200
+        parts = answer.iter_raw()
+        next(parts)
+        assert service.client.delete(f"/models/{name}").status_code == 204
+        for _ in parts:
+            pass
+    eventually(lambda: any("an answer was broken off" in line for line in service.log[began:]))
+    assert not any("unforeseen" in line or "ASGI" in line for line in service.log[began:])
