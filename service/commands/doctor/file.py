@@ -9,7 +9,12 @@ from service.journal.sqlite.permissions import unwritable, unwritable_for_owner,
 from service.journal.sqlite.replacing import is_replacing
 from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from service.journal.sqlite.shape import why_misshapen
-from service.journal.sqlite.soundness import why_log_damaged, why_newest_missing, why_wrong_size
+from service.journal.sqlite.soundness import (
+    why_log_damaged,
+    why_newest_missing,
+    why_read_only,
+    why_wrong_size,
+)
 
 COMPLAINTS_MAX = 20
 BACKUP = "Restore a backup."
@@ -39,7 +44,7 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
             return [Finding("file", "it does not say which journal it is", COPY)]
         if identity and identity_beside(path) not in (None, identity):
             return [Finding("file", why_not_its_own(path))]
-        if (why := why_wrong_size(connection, path)) is not None:
+        if (why := why_wrong_size(connection, path) or why_read_only(path)) is not None:
             return [Finding("file", why, COPY)]
         if (why := why_newest_missing(connection, path)) is not None:
             return [Finding("file", why, COPY)]

@@ -46,19 +46,28 @@ def _open_directory(path: Path, durability: str) -> None:
     open_writer(path, durability).close()
     check_soundness(path)
     known = identity_beside(path)
-    with closing(open_writer(path, "power")) as connection:
-        fold_log(connection, path)
-        own = (known or token_hex(16),)
-        connection.execute(
-            "UPDATE journal SET identity = ?1, digest = journal_digest(?1, numbered) WHERE identity = ''", own
-        )
-        identity = identity_in(connection)
-        note_roots(connection, path)
-    assert identity is not None  # or it would not be sound
+    try:
+        identity = _identified(path, known or token_hex(16))
+    except sqlite3.Error as error:
+        raise DirectoryUnusable(f"{path} cannot be written: {error}") from error
     if known is None:
         _write(_file(path), identity)
     elif known != identity:
         raise JournalMissing(why_not_its_own(path))
+
+
+def _identified(path: Path, own: str) -> str:
+    """The identity in the journal, which takes this one if it has none. What a crash has left is folded in."""
+    with closing(open_writer(path, "power")) as connection:
+        fold_log(connection, path)
+        connection.execute(
+            "UPDATE journal SET identity = ?1, digest = journal_digest(?1, numbered) WHERE identity = ''",
+            (own,),
+        )
+        identity = identity_in(connection)
+        note_roots(connection, path)
+    assert identity is not None  # or it would not be sound
+    return identity
 
 
 def check_not_lost(path: Path) -> None:

@@ -129,6 +129,8 @@ def _make_or_check(connection: sqlite3.Connection, path: Path) -> None:
         )
     elif application != APPLICATION_ID:
         raise DirectoryUnusable(f"{path} is not a Novikoff journal")
+    elif version < 0:
+        raise damaged(path, f"it has schema version {version}")
     elif version > SCHEMA_VERSION:
         raise NewerSchema(
             f"{path} has schema version {version}, and this program knows {SCHEMA_VERSION}:"

@@ -26,6 +26,9 @@ ENDS = {
 """Each table and index by its order: both ends of each are looked at, however large it is."""
 
 
+FORMAT = 2
+"""Of a SQLite file with a log. With a later one SQLite reads a file and does not write it."""
+
 CHECKED_WHOLE_BYTES_MAX = 4_000_000
 """A file up to this size is checked whole at the start, which takes some milliseconds. A larger one is checked while
 the service runs."""
@@ -84,6 +87,16 @@ def why_wrong_size(connection: sqlite3.Connection, path: Path) -> str | None:
     return f"it has {path.stat().st_size} bytes and ought to have {pages * page_bytes}"
 
 
+def why_read_only(path: Path) -> str | None:
+    """In words, if the first page says that a later SQLite is needed to write the file. While there is a log, that may
+    have another first page."""
+    with path.open("rb") as file:
+        head = file.read(19)
+    if has_log(path) or head[18:] <= bytes([FORMAT]):
+        return None
+    return f"its first page says that it must not be written: format {head[18]}, and there is none after {FORMAT}"
+
+
 def why_numbering_damaged(connection: sqlite3.Connection) -> str | None:
     row = connection.execute("SELECT identity, numbered, digest FROM journal").fetchone()
     if row is None:
@@ -101,6 +114,7 @@ def check_soundness(path: Path) -> None:
             for why in (
                 why_misshapen(connection),
                 why_wrong_size(connection, path),
+                why_read_only(path),
                 why_numbering_damaged(connection),
                 why_newest_missing(connection, path),
             ):
