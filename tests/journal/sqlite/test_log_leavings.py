@@ -5,6 +5,9 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from service.journal.sqlite import erasing
 from service.journal.sqlite.committing import Committer
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.log_file import read_log
@@ -59,19 +62,22 @@ def test_a_directory_is_sound_after_commits_that_failed_and_one_that_did_not(tmp
     check_log(path, "power")
 
 
-def test_a_file_that_could_not_be_written_anew_is_opened_again(tmp_path: Path) -> None:
+def test_a_file_that_could_not_be_written_anew_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A sync may be what has failed: then what it has left in the log is cut off before anything else is written."""
+    monkeypatch.setattr(erasing, "CUT_OFF_TRIES", 2)  # which takes ten seconds otherwise
     path = tmp_path / "journal.sqlite"
     open_directory(path, "power")
     committer = Committer(Opening(str(path), "power", 1000, 1000, [opened_file(path)]))
     assert committer.commit(Group(0, [BirthRecord("m", 1, b"", b"birth")])).failure is None
     connection = committer._connection
-    erasing = Group(0, [EraseRecord(1, [], [], (1, 1), [], is_whole=True)])
+    group = Group(0, [EraseRecord(1, [], [], (1, 1), [], is_whole=True)])
     with closing(open_reader(path)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event").fetchall()  # so that the log cannot be emptied
-        assert committer.commit(erasing).results == [(REPEATED, 0)]
+        assert committer.commit(group).results == [(REPEATED, 0)]
     assert committer._connection is None
-    assert committer.commit(erasing).results == [(NEW, 0)]
+    assert committer.commit(group).results == [(NEW, 0)]
     assert committer._connection not in (None, connection)
     committer.stop()
