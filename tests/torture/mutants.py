@@ -78,7 +78,7 @@ MUTANTS = [
         f"{SQLITE}/identity.py",
         "    check_not_lost(path)\n",
         "",
-        ("--scenario", "rounds", "--way", "lost_file"),
+        ("--scenario", "at-rest", "--way", "lost_file"),
     ),
     Mutant(
         "a repair removes the old log before its copy takes the place of the old file",
