@@ -1,7 +1,10 @@
 """How memory that was freed is kept for what needs it next, or goes back to the system.
 
+All threads share one heap: each with its own would keep what is free in it, up to 80 MB of one, and a thread that is
+started later takes the next of them in turn.
+
 By itself glibc gives large blocks pages of their own until the first of them is freed, and from then on takes blocks of
-that size from its heaps, of which each thread may have one. There small things that stay keep what is free around them.
+that size from its heap. There small things that stay keep what is free around them.
 After requests for exports, forks and older versions of large models by several clients at once, up to 180 MB were free
 and still with the process. But what every event of a stream needs is better kept: to get its pages anew each time took
 up to 270 page faults for a thousand rounds here, and 350 in the process that writes the journal.
@@ -9,9 +12,11 @@ up to 270 page faults for a thousand rounds here, and 350 in the process that wr
 With another C library nothing is changed.
 """
 
+import asyncio
 import ctypes
 import os
 from pathlib import Path
+from time import monotonic
 
 OWN_PAGES_BYTES = 33_554_432
 KEPT_FREE_BYTES = 67_108_864
@@ -19,9 +24,10 @@ KEPT_FREE_BYTES = 67_108_864
 given back: as far as glibc goes by itself."""
 
 GIVE_BACK_SECONDS = 2.0
+GROWTH_BYTES = 33_554_432
 RESIDENT_BYTES_MIN = 268_435_456
-"""How often what is free within the heaps should be given back, once the process has so much: of less it would soon
-need it again. For 65 MB it took 6 ms."""
+"""What is free within the heap is given back so often, and earlier if the process has grown by so much; but only by one
+that has the last of these: of less it would soon need it again. For 65 MB it took 6 ms."""
 
 _OPTIONS = {
     "TRIM_THRESHOLD": (-1, KEPT_FREE_BYTES),
@@ -34,7 +40,7 @@ _library = ctypes.CDLL(None)
 
 
 def manage_memory() -> None:
-    """From now on, in this process."""
+    """From now on, in this process: to be called before it has threads, which would already have heaps of their own."""
     # Its own allocator would keep as much as it once needed.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if hasattr(_library, "mallopt"):
@@ -42,18 +48,42 @@ def manage_memory() -> None:
             _library.mallopt(number, value)
 
 
-def may_have_too_much() -> bool:
-    """Whether this process is so large that what is free of its memory should be given back now and then."""
+class FreeMemory:
+    """Gives that of this process back to the system when it may be much."""
+
+    def __init__(self) -> None:
+        self._bytes_left = 0
+        """What the process had when it was done last."""
+        self._next = 0.0
+        """When it is to be done again at the latest."""
+        self._is_under_way = False
+
+    def look(self) -> None:
+        """To be called on the event loop, now and then."""
+        if not self._is_under_way and self._is_due():
+            self._is_under_way = True
+            asyncio.get_running_loop().run_in_executor(None, self._give_back)
+
+    def _is_due(self) -> bool:
+        resident = _resident_bytes()
+        if resident < RESIDENT_BYTES_MIN:
+            return False
+        return resident >= self._bytes_left + GROWTH_BYTES or monotonic() >= self._next
+
+    def _give_back(self) -> None:
+        """In a thread: others go on, but for some milliseconds that it may take."""
+        _library.malloc_trim(0)
+        self._bytes_left, self._next = _resident_bytes(), monotonic() + GIVE_BACK_SECONDS
+        self._is_under_way = False
+
+
+def _resident_bytes() -> int:
+    """What the system counts as this process's; 0 if it cannot be told, or nothing could be done about it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:  # there is no /proc, or no file can be opened just now
-        return False
-    return hasattr(_library, "malloc_trim") and pages * os.sysconf("SC_PAGE_SIZE") >= RESIDENT_BYTES_MIN
-
-
-def give_free_memory_back() -> None:
-    """To be called in a thread: others go on, but for some milliseconds that it may take."""
-    _library.malloc_trim(0)
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") if hasattr(_library, "malloc_trim") else 0
 
 
 def environment() -> dict[str, str]:

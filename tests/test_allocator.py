@@ -1,18 +1,66 @@
-"""Memory that is given back: the service looks every two seconds, whatever else is wrong with the machine."""
+"""What the service does about its memory: one heap for all its threads, and no library that it does not need."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.running import Service
+
+HEAP_BYTES = 67_108_864
+"""Where glibc gives a thread a heap of its own, its address is a multiple of this."""
 
 WITHOUT_FILES = """
 import resource
-from service.allocator import may_have_too_much
+from service.allocator import FreeMemory
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-print(may_have_too_much())
+FreeMemory().look()
+print("looked")
 """
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Iterator[Service]:
+    """One with an interpreter of its own, and nothing in it but what it has loaded itself."""
+    service = Service(tmp_path / "data").start(cold=True)
+    yield service
+    service.close()
 
 
 def test_a_process_that_can_open_no_file_goes_on() -> None:
     ended = subprocess.run([sys.executable, "-c", WITHOUT_FILES], capture_output=True, text=True)
-    assert (ended.stdout, ended.stderr) == ("False\n", ""), (
+    assert (ended.stdout, ended.stderr) == ("looked\n", ""), (
         "on the loop of the server, an exception would end it"
     )
+
+
+def test_threads_share_one_heap(cold: Service) -> None:
+    """Each of their own would keep what it once needed, at times 80 MB."""
+    _ask_for_much(cold)
+    begins = re.findall(r"^([0-9a-f]+)-\S+ rw-p 00000000 00:00 0 *$", _maps(cold), re.MULTILINE)
+    assert [begin for begin in begins if int(begin, 16) % HEAP_BYTES == 0] == []
+
+
+def test_pandas_is_not_loaded_though_it_is_installed(cold: Service) -> None:
+    """pyarrow would, to see whether it is given a series: half a second, and 54 MB for good."""
+    _ask_for_much(cold)
+    assert "/pyarrow/" in _maps(cold)
+    assert "/pandas/" not in _maps(cold)
+
+
+def _maps(service: Service) -> str:
+    return Path(f"/proc/{service.process.pid}/maps").read_text()
+
+
+def _ask_for_much(service: Service) -> None:
+    """Several at once, so that several threads work."""
+    for _ in range(20):
+        service.learn("m", [1.0] * 1_000, 1)
+    paths = [f"/models/m/{what}" for what in ("history?format=arrow", "history?format=parquet", "export")] * 8
+    with ThreadPoolExecutor(3) as pool:
+        statuses = set(pool.map(lambda path: service.client.get(path).status_code, paths))
+    assert statuses == {200}

@@ -1,6 +1,5 @@
 """`novikoff serve`: the service itself."""
 
-import asyncio
 import gc
 import logging
 import resource
@@ -17,8 +16,9 @@ import typer
 import uvicorn
 
 from service import logs
-from service.allocator import GIVE_BACK_SECONDS, give_free_memory_back, manage_memory, may_have_too_much
+from service.allocator import FreeMemory, manage_memory
 from service.app import create_app
+from service.imports import do_without_unused
 from service.listening import is_for_this_machine, listen
 from service.settings import Settings, load_settings
 from service.turns import favour_the_loop
@@ -47,6 +47,8 @@ def serve(
     ] = None,
 ) -> None:
     """Run the service. Other settings are environment variables: docs/settings.md."""
+    manage_memory()
+    do_without_unused()
     settings = load_settings(host=host, port=port, data=data, allow_anonymous=allow_anonymous)
     logs.configure(settings.log_format, settings.log_level, features=settings.log_features)
     connections_max = min(settings.connections_max, _connections_possible())
@@ -106,12 +108,12 @@ class Server(uvicorn.Server):
             stream_idle_seconds=settings.stream_idle_seconds,
             keep_alive_seconds=self.config.timeout_keep_alive,
         )
+        self._free_memory = FreeMemory()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % round(SWEEP_SECONDS / TICK_SECONDS) == 0:
             self._slow_clients.sweep()
-        if counter % round(GIVE_BACK_SECONDS / TICK_SECONDS) == 0 and may_have_too_much():
-            asyncio.get_running_loop().run_in_executor(None, give_free_memory_back)
+        self._free_memory.look()
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
@@ -126,7 +128,6 @@ class Server(uvicorn.Server):
             return
         _spare_the_collector()
         favour_the_loop()
-        manage_memory()
         self._started_at = monotonic()
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         fields = {

@@ -85,6 +85,7 @@ class Engine:
                 models_bytes_max=rules.models_loaded_bytes_max,
                 outcomes_bytes_max=rules.outcomes_bytes_max,
             ),
+            pending_bytes_max=rules.pending_bytes_max,
             snapshot_every_events=rules.snapshot_every_events,
         )
         self.models = Models(
@@ -120,7 +121,6 @@ class Engine:
             pending_ttl_seconds=rules.pending_ttl_seconds,
             pending_max=rules.pending_max,
             pending_total_max=rules.pending_total_max,
-            pending_bytes_max=rules.pending_bytes_max,
             wait_for_predictions=rules.wait_for_predictions,
             weight_max=rules.weight_max,
         )

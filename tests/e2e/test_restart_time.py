@@ -23,6 +23,7 @@ async def write_history(directory: Path, events: int) -> None:
         journal,
         Clock(),
         memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
+        pending_bytes_max=10**9,
         snapshot_every_events=1000,
     )
     await journal.open(fleet.apply)

@@ -34,6 +34,7 @@ async def fleet_over(make_journal: Callable[[], Journal]) -> AsyncIterator[tuple
         journal,
         Clock(),
         memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
+        pending_bytes_max=10**9,
         snapshot_every_events=1000,
     )
     await journal.open(fleet.apply)

@@ -30,6 +30,7 @@ async def fleet_at(path: Path, before: Before | None = None) -> AsyncIterator[Fl
         journal,
         Clock(),
         memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
+        pending_bytes_max=10**9,
         snapshot_every_events=1000,
     )
 

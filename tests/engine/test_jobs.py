@@ -26,7 +26,7 @@ Ends = Callable[[Running], Awaitable[None]]
 async def jobs_at(path: Path) -> AsyncIterator[tuple[Jobs, Fleet]]:
     journal, clock = sqlite_at(path), Clock()
     memory = MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9)
-    fleet = Fleet(journal, clock, memory=memory, snapshot_every_events=1000)
+    fleet = Fleet(journal, clock, memory=memory, pending_bytes_max=10**9, snapshot_every_events=1000)
     await journal.open(fleet.apply)
     await fleet.create(ModelCreated("m", clock.now(), SETTINGS))
     try:

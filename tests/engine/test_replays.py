@@ -27,7 +27,7 @@ def make_journal(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[],
 async def test_a_round_of_an_ended_life_is_unknown(make_journal: Callable[[], Journal]) -> None:
     journal = make_journal()
     memory = MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9)
-    fleet = Fleet(journal, Clock(), memory=memory, snapshot_every_events=1000)
+    fleet = Fleet(journal, Clock(), memory=memory, pending_bytes_max=10**9, snapshot_every_events=1000)
     await journal.open(fleet.apply)
     try:
         await fleet.create(ModelCreated("m", 1, SETTINGS))

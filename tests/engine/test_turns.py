@@ -114,6 +114,7 @@ async def fleet_at(path: Path, *, snapshot_every_events: int = 10**6) -> AsyncIt
         journal,
         Clock(),
         memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
+        pending_bytes_max=10**9,
         snapshot_every_events=snapshot_every_events,
     )
     await journal.open(fleet.apply)

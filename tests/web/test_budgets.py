@@ -39,6 +39,21 @@ def test_predictions_that_wait_stay_within_their_bytes(start: Start, kind: str) 
     assert rounds["predicted"] == 401 and 0 < rounds["pending"] < 200
 
 
+def test_predictions_of_models_that_are_loaded_again_stay_within_their_bytes(start: Start) -> None:
+    """Each of them may have as many as fit; all of them together do not, and none of these predictions is given up."""
+    service = start(pending_bytes_max=1 * MB)
+    ids = {}
+    for at in range(5):
+        ids[at] = [service.predict(f"m{at}", [1.5] * 1_000)["prediction_id"] for _ in range(90)]
+        service.restart()
+    for at in range(5):
+        assert service.client.get(f"/models/m{at}/weights").status_code == 200
+        assert gauge(service, "novikoff_budget_bytes", "pending") <= 1 * MB
+    for at in range(5):
+        assert service.reveal(ids[at][0], 1)["rounds"] == 1
+        assert service.stats(f"m{at}")["rounds"]["pending"] == 89
+
+
 def test_a_small_prediction_that_waits_is_not_pushed_out_below_the_limit(start: Start) -> None:
     service = start(pending_bytes_max=1 * MB)
     ids = [service.predict("m", [1.0])["prediction_id"] for _ in range(900)]

@@ -68,6 +68,7 @@ class Fleet:
         clock: Clock,
         *,
         memory: MemoryUse,
+        pending_bytes_max: int,
         snapshot_every_events: int,
     ) -> None:
         self._journal = journal
@@ -98,7 +99,7 @@ class Fleet:
         """Called with the name of a loaded model that has corrections which are not in force."""
         self.set_aside = SetAside()
         self.loaded: dict[str, Live] = {}
-        self.waiting = Waiting(self.tenants)
+        self.waiting = Waiting(self.tenants, pending_bytes_max)
         """The predictions of loaded models that wait."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
@@ -413,22 +414,33 @@ class Fleet:
 
     def _unload_excess(self, wanted: Live) -> None:
         """Unload those that have to give way, but not what is in use, until those that are left fit."""
-        while self.memory.has_too_many_models:
+        while self._has_too_much:
             finished = self._journal.finished
             if finished == self._none_idle_at:  # they are many, and all are still waiting for the disk
                 return
-            idle = (old for old in self.memory.giving_way() if old is not wanted and old.is_idle(finished))
+            idle = (old for old in self._giving_way() if old is not wanted and old.is_idle(finished))
             some = list(islice(idle, UNLOADED_AT_ONCE))
             if not some:
                 self._none_idle_at = finished
                 return
             for old in some:
-                if not self.memory.has_too_many_models:
+                if not self._has_too_much:
                     return
                 try:
                     self._unload(old)
                 except Overloaded:  # then they stay a little longer
                     return
+
+    @property
+    def _has_too_much(self) -> bool:
+        return self.memory.has_too_many_models or self.waiting.are_past_their_limit
+
+    def _giving_way(self) -> Iterator[Live]:
+        """Models to be unloaded, in this order: whichever have to, or those whose predictions take too much."""
+        if self.memory.has_too_many_models:
+            return self.memory.giving_way()
+        tenants = self.waiting.shares.giving_way(by_bytes=True)
+        return (live for live in self.memory.of(tenants) if live.pending)
 
     def _unload(self, live: Live) -> None:
         name = live.model.name

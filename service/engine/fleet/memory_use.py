@@ -1,7 +1,7 @@
 """What the models in memory take, by estimate, kept as they are loaded, grow and go; and which of them give way."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares, Tenants
@@ -75,7 +75,11 @@ class MemoryUse:
         Those of tenants with less than an equal share are not among them. Nothing may change while it is read.
         """
         by_bytes = self.models.bytes > self.models_bytes_max
-        for tenant in self.models.giving_way(by_bytes=by_bytes):
+        yield from self.of(self.models.giving_way(by_bytes=by_bytes))
+
+    def of(self, tenants: Iterable[str]) -> Iterator[Live]:
+        """The models in memory of these tenants in turn, the least recently used of each first."""
+        for tenant in tenants:
             yield from self._peers[tenant].values()
 
     def by_outcomes(self) -> list[Live]:

@@ -43,8 +43,9 @@ def features_bytes(features: Any) -> int:
 class Waiting:
     """Finds the model of a waiting prediction, and keeps what all of them take, for each tenant."""
 
-    def __init__(self, tenants: Tenants) -> None:
+    def __init__(self, tenants: Tenants, bytes_max: int) -> None:
         self._tenants = tenants
+        self._bytes_max = bytes_max
         self._owner: dict[str, Live] = {}
         self.shares = Shares(tenants)
         """What they take, and whose they are."""
@@ -55,6 +56,16 @@ class Waiting:
     @property
     def bytes(self) -> int:
         return self.shares.bytes
+
+    @property
+    def are_at_their_limit(self) -> bool:
+        """Whether they leave no room in memory for another one."""
+        return self.bytes >= self._bytes_max
+
+    @property
+    def are_past_their_limit(self) -> bool:
+        """Whether those of a model that was loaded did not fit beside the others."""
+        return self.bytes > self._bytes_max
 
     def __len__(self) -> int:
         return len(self._owner)

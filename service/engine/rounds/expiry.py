@@ -28,7 +28,7 @@ more. (On a cluster, too: `service/journals.py`.)"""
 class Expiry:
     """Gives up predictions older than `ttl_seconds` and the oldest of a model that has more than `pending_max`.
 
-    If all models have `pending_total_max` together, or those in memory take `pending_bytes_max`, it gives up some of
+    If all models have `pending_total_max` together, or those in memory leave no room there, it gives up some of
     whoever has most: so a tenant that floods the service pushes out its own.
 
     Those of a loaded model are given up at once, and the next sweep records all of them with one event, so that a
@@ -47,7 +47,6 @@ class Expiry:
         ttl_seconds: float,
         pending_max: int,
         pending_total_max: int,
-        pending_bytes_max: int,
     ) -> None:
         """`in_use`: ids that a request is busy with, which are never given up. `labels`: learns those that are too
         old, of models that want it."""
@@ -59,7 +58,6 @@ class Expiry:
         self._ttl_us = round(ttl_seconds * 1e6)
         self._pending_max = pending_max
         self._pending_total_max = pending_total_max
-        self._pending_bytes_max = pending_bytes_max
         self._swept_through = 0  # all predictions made up to this time have been given up
         self._making_room: Task[int] | None = None
 
@@ -78,10 +76,7 @@ class Expiry:
     @property
     def is_full(self) -> bool:
         waiting = self._fleet.waiting
-        return (
-            len(waiting) + waiting.unloaded >= self._pending_total_max
-            or waiting.bytes >= self._pending_bytes_max
-        )
+        return len(waiting) + waiting.unloaded >= self._pending_total_max or waiting.are_at_their_limit
 
     async def make_room(self, live: Live) -> None:
         """Give up predictions of the tenant that has most; TooManyPending if there are none.
@@ -89,7 +84,7 @@ class Expiry:
         If that is the model's own, the model's oldest goes first. Without tenants, the oldest of all go next.
         """
         waiting = self._fleet.waiting
-        by_bytes = waiting.bytes >= self._pending_bytes_max
+        by_bytes = waiting.are_at_their_limit
         heaviest = waiting.heaviest(by_bytes=by_bytes)
         if heaviest == live.tenant and self._drop_oldest(live):
             return

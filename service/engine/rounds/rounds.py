@@ -49,7 +49,6 @@ class Rounds:
         pending_ttl_seconds: float,
         pending_max: int,
         pending_total_max: int,
-        pending_bytes_max: int,
         wait_for_predictions: bool,
         weight_max: float,
     ) -> None:
@@ -73,7 +72,6 @@ class Rounds:
             ttl_seconds=pending_ttl_seconds,
             pending_max=pending_max,
             pending_total_max=pending_total_max,
-            pending_bytes_max=pending_bytes_max,
         )
 
     async def predict(

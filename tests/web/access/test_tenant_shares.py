@@ -142,7 +142,7 @@ async def test_finished_fits(tmp_path: Path) -> None:
     clock = Clock()
     jobs = Jobs(
         journal,
-        Fleet(journal, clock, memory=memory, snapshot_every_events=10),
+        Fleet(journal, clock, memory=memory, pending_bytes_max=10**9, snapshot_every_events=10),
         clock,
         running_max=2,
         limits=JobLimits(),
