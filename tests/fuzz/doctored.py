@@ -77,8 +77,8 @@ class Tally:
             imported = import_model(sent, LIMITS, LATER)
         except InvalidExport as error:
             self.count["refused"] += 1
-            if not error.fields and "not one that this version writes" not in error.detail:
-                self.count["refused without a place"] += 1
+            if not error.fields:
+                self.wrong.append(f"{kind}: {changes}: refused without a place: {error.detail}")
             if "does not hold together" in error.detail:
                 self.wrong.append(f"{kind}: {changes}: refused by chance: {error.detail}: {error.__cause__}")
             return

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from service.engine.model.state_steps import step_up
 from service.engine.names import NAME_RULE, is_name
 from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned
-from service.journal.codec import STATE_VERSION
+from service.journal.codec import STATE_VERSION, encode_part
 from service.journal.pieces import Pieces
 from service.learning import saved
 from service.learning.learners.covariance import check_positive
@@ -70,7 +71,7 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
         version = _version(export.get("format") if isinstance(export, dict) else None)
         state = _restored({key: value for key, value in export.items() if key not in AROUND})
         if _digest(state, version) != export.get("digest"):
-            raise InvalidExport("the digest does not fit the rest: the export is damaged")
+            raise _invalid("digest", "does not fit the rest: the export is damaged")
         saved.check(isinstance(state.get("bound", 0), dict | None), "bound", "must be null or an object")
         check_plain(state.get("settings"), "settings")
         state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
@@ -101,8 +102,7 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
                 _check_contest(model, model.contest, state["contest"])
         _check_times(model, now)
         _check_limits(model)
-        if _digest(_sorted(model.state()), STATE_VERSION) != _digest(_sorted(state), STATE_VERSION):
-            raise InvalidExport("the state is not one that this version writes")
+        _check_as_written(model.state(), state)
         _try_out(model)
     except saved.BadState as error:
         raise _invalid(error.field, error.message) from None
@@ -172,9 +172,34 @@ def _version(form: object) -> int:
     known = {f"{FORMAT}{version}": version for version in range(1, STATE_VERSION + 1)}
     if isinstance(form, str) and form in known:
         return known[form]
-    raise InvalidExport(
-        f"the field `format` must be one of {', '.join(known)}: this is no export, or one of a newer Novikoff"
+    raise _invalid(
+        "format", f"must be one of {', '.join(known)}: this is no export, or one of a newer Novikoff"
     )
+
+
+def _check_as_written(written: dict[str, Any], read: dict[str, Any]) -> None:
+    """BadState if what was read is not what this version writes of the model that was made of it."""
+    if _digest(_sorted(written), STATE_VERSION) != _digest(_sorted(read), STATE_VERSION):
+        place = next(_differences(written, read), "format")
+        raise saved.BadState(place, "is not what this version writes")
+
+
+def _differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
+    """Where two parts of states differ.
+
+    >>> list(_differences({"a": 1, "b": [1, 2], "c": 0}, {"b": [1, 3], "a": 1.0}))
+    ['c', 'a', 'b[1]']
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        within = f"{place}." if place else ""
+        yield from (f"{within}{key}" for key in sorted(one.keys() ^ other.keys()))
+        for key in sorted(one.keys() & other.keys()):
+            yield from _differences(one[key], other[key], f"{within}{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for at, parts in enumerate(zip(one, other, strict=True)):
+            yield from _differences(*parts, f"{place}[{at}]")
+    elif encode_part(one) != encode_part(other):
+        yield place
 
 
 def _try_out(model: Model) -> None:
