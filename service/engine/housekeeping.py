@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import count
 from time import monotonic, time_ns
 
-from service.background import keep_running
+from service.background import end, keep_running
 from service.engine.fleet.fleet import Fleet
 from service.engine.rounds.expiry import Expiry
 from service.errors import NovikoffError, UnknownModel
@@ -42,8 +42,7 @@ class Housekeeping:
 
     async def stop(self) -> None:
         """Expire and summarise once more, so that the next start finds summaries up to date."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await end([self._task])
         await self._tidy(self._fleet.summarise_loaded)
 
     async def _run(self) -> None:

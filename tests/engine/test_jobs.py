@@ -23,14 +23,14 @@ Ends = Callable[[Running], Awaitable[None]]
 
 
 @asynccontextmanager
-async def jobs_at(path: Path) -> AsyncIterator[tuple[Jobs, Fleet]]:
+async def jobs_at(path: Path, limits: JobLimits = LIMITS) -> AsyncIterator[tuple[Jobs, Fleet]]:
     journal, clock = sqlite_at(path), Clock()
     memory = MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9)
     fleet = Fleet(journal, clock, memory=memory, pending_bytes_max=10**9, snapshot_every_events=1000)
     await journal.open(fleet.apply)
     await fleet.create(ModelCreated("m", clock.now(), SETTINGS))
     try:
-        yield Jobs(journal, fleet, clock, running_max=1, limits=LIMITS), fleet
+        yield Jobs(journal, fleet, clock, running_max=1, limits=limits), fleet
     finally:
         await journal.close()
 

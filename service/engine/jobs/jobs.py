@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from service.background import end
 from service.engine.clock import Clock, make_job_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
@@ -125,7 +126,7 @@ class Jobs:
     async def _cancel(self, job_id: str) -> Job | None:
         running = self._running.get(job_id)
         if running is not None:
-            running.work.cancel()
+            await end([running.work])
             await asyncio.wait([running.end])
         return self._jobs.get(job_id)
 

@@ -16,7 +16,7 @@ import msgspec
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from service.background import keep_running
+from service.background import end, keep_running
 from service.errors import JournalFull, JournalUnavailable, OutcomeUnknown
 from service.journal.jetstream.link.connecting import Link
 from service.logs import Seldom
@@ -108,9 +108,7 @@ class Publisher:
         ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.wait(self._tasks)
+        await end(self._tasks)
         for outgoing in [*self._queue, *self._later, *self._under_way.values()]:
             self._fail(outgoing, "the service stops")
 
