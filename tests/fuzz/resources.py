@@ -213,9 +213,20 @@ class Siege:
                 f"{sent.total()} attacks:", *lines, f"answers: {answers}",
                 f"memory at its peak: {peak / 1e6:.0f} MB",
                 *(f"  {at / 1e6:.0f} MB with {', '.join(sorted(doing))}" for at, doing in self._peaks[-3:]),
-                f"/livez: asked {self.watcher.asked} times, at most {self.watcher.longest_seconds:.3f} s",
+                f"/livez: asked {self.watcher.asked} times, at most {self.watcher.longest_seconds:.3f} s"
+                f" (at {self.watcher.longest_at})",
             )
         )  # fmt: skip
+
+
+def _longest_pauses(log: str) -> list[str]:
+    """What the service has told of the times when its event loop was held, the longest first.
+
+    >>> _longest_pauses("3Z held for 0.3 seconds seconds=0.26 others=0\\n4Z held for 4.1 seconds seconds=4.1\\n")
+    ['4Z held for 4.1 seconds seconds=4.1', '3Z held for 0.3 seconds seconds=0.26 others=0']
+    """
+    told = re.finditer(r"^.*held for .* seconds=([\d.]+).*$", log, re.MULTILINE)
+    return [line for _, line in sorted(((float(one[1]), one[0]) for one in told), reverse=True)][:10]
 
 
 def main() -> None:
@@ -233,8 +244,7 @@ def main() -> None:
         if siege.watcher.longest_seconds > LIVEZ_SECONDS_MAX:
             wrong.append(f"/livez took {siege.watcher.longest_seconds:.2f} seconds")
         print(f"seed {arguments.seed}\n{siege.account()}")
-        pauses = re.findall(r"the event loop was held for .*", "".join(service.log))
-        print("\n".join(pauses[:10]))
+        print("\n".join(_longest_pauses("".join(service.log))))
         service.close()
     if wrong:
         sys.exit("\n".join(["wrong:", *wrong]))

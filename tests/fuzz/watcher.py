@@ -1,7 +1,7 @@
 """Asks for /livez again and again, in a process of its own: one that shares it with attackers would wait for them.
 
-python -m tests.fuzz.watcher HOST PORT asks until its input ends, then tells the seconds of the longest answer and how
-many there were.
+python -m tests.fuzz.watcher HOST PORT asks until its input ends, then tells the seconds of the longest answer, how
+many there were, and when the longest came.
 """
 
 import select
@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 PAUSE_SECONDS = 0.05
@@ -23,6 +24,7 @@ class Watcher:
         address = urlsplit(url)
         self.longest_seconds = 0.0
         self.asked = 0
+        self.longest_at = ""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.watcher", str(address.hostname), str(address.port)],
             stdin=subprocess.PIPE,
@@ -32,7 +34,8 @@ class Watcher:
 
     def stop(self) -> None:
         said, _ = self._process.communicate()
-        self.longest_seconds, self.asked = float(said.split()[0]), int(said.split()[1])
+        longest, asked, self.longest_at = said.split()
+        self.longest_seconds, self.asked = float(longest), int(asked)
 
 
 def answer_seconds(host: str, port: int) -> float:
@@ -50,11 +53,12 @@ def answer_seconds(host: str, port: int) -> float:
 
 def main() -> None:
     host, port = sys.argv[1], int(sys.argv[2])
-    longest, asked = 0.0, 0
+    longest, asked = (0.0, ""), 0
     while not select.select([sys.stdin], [], [], PAUSE_SECONDS)[0]:
-        longest = max(longest, answer_seconds(host, port))
+        took = answer_seconds(host, port)
+        longest = max(longest, (took, datetime.now(UTC).strftime("%H:%M:%S")))
         asked += 1
-    print(longest, asked)
+    print(longest[0], asked, longest[1] or "never")
 
 
 if __name__ == "__main__":
