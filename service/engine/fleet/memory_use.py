@@ -80,7 +80,7 @@ class MemoryUse:
     def of(self, tenants: Iterable[str]) -> Iterator[Live]:
         """The models in memory of these tenants in turn, the least recently used of each first."""
         for tenant in tenants:
-            yield from self._peers[tenant].values()
+            yield from self._peers.get(tenant, {}).values()
 
     def by_outcomes(self) -> list[Live]:
         """Models with outcomes, those of the tenant that has most of them first, then those that have most.
