@@ -126,6 +126,7 @@ def test_deleting_and_making_again_is_the_same_everywhere(replicas: list[Service
     a, b, c = replicas
     for i in range(5):
         waiting = a.learn("reborn", [1.0, 1.0], 1, id="the-first") and a.predict("reborn", [1.0, 2.0])
+        eventually(lambda: b.client.get("/models/reborn").status_code == 200)
         assert b.client.delete("/models/reborn").status_code == 204
         eventually(lambda: all(one.client.get("/models/reborn").status_code == 404 for one in replicas))
         gone = c.client.post("/feedback", json={"prediction_id": waiting["prediction_id"], "label": 1})
