@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test together check audit fuzz torture soak bench constraints requirements manifests examples image-test clean
+.PHONY: help serve quick test test-all test-rest pytest check lint audit fuzz torture soak bench constraints requirements manifests examples image-test clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,28 +25,40 @@ help: ## list the targets
 serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, with its data in ./data
 	@exec $(BIN)/novikoff serve
 
-# The checks are made beside the tests; those tests that measure themselves come when all else is over.
-test: ## install what the tests need, then run all checks and tests; ARGS='-k …' goes to pytest
-	@$(MAKE) --no-print-directory -j3 $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator
-	@$(MAKE) --no-print-directory -j2 check together
-	@$(BIN)/python -m pytest -q -m alone $(or $(ARGS),$(ALONE)) || [ $$? = 5 ]  # 5: ARGS have chosen none of these
+# Three tiers of tests: tests/support/tiers.py says which test is in which.
+quick: $(VENV)/.installed-dev ## a first answer in 90 s: ruff, mypy, import-linter and the tests that start no processes
+	@$(MAKE) --no-print-directory -j2 lint pytest TIER=quick
 
-together: $(VENV)/.installed-dev $(VENV)/.programs $(VENV)/.generator $(VENV)/.compiled
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not alone' $(ARGS) || [ $$? = 5 ]
+test: ## what a contributor runs: installs what it needs, then all checks and most tests; ARGS='-k …' goes to pytest
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed-dev $(VENV)/.programs
+	@$(MAKE) --no-print-directory -j2 check pytest TIER=test
 
-check: $(VENV)/.installed-dev ## the static checks alone
+test-all: test test-rest ## everything that is promised: make test, then the tests that take long or need more programs
+
+test-rest: ## the tests of test-all that are not in test
+	@$(MAKE) --no-print-directory -j3 $(VENV)/.installed-dev-all $(VENV)/.programs-all $(VENV)/.generator
+	@$(MAKE) --no-print-directory pytest TIER='all --rest-of test'
+
+# Tests that measure their own process run when all others are over. Status 5: none was chosen.
+pytest: $(VENV)/.installed-dev $(VENV)/.compiled
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not alone' --tier $(TIER) $(ARGS) || [ $$? = 5 ]
+	@$(BIN)/python -m pytest -q -m alone --tier $(TIER) $(or $(ARGS),$(ALONE)) || [ $$? = 5 ]
+
+check: lint ## the static checks alone
+	$(call run,hadolint,$(BIN)/hadolint Dockerfile)
+	$(call run,compose schema,$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml)
+
+lint: $(VENV)/.installed-dev
 	$(call run,ruff check,$(BIN)/ruff check .)
 	$(call run,ruff format,$(BIN)/ruff format --check .)
 	$(call run,mypy,$(BIN)/mypy --strict)
 	$(call run,import-linter,$(BIN)/lint-imports --no-logo)
-	$(call run,hadolint,$(BIN)/hadolint Dockerfile)
-	$(call run,compose schema,$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml)
 
 # Not part of `check`: it asks a database of known vulnerabilities on the network.
 audit: $(VENV)/.installed-audit ## compare the pinned versions with known vulnerabilities; needs the network
 	@$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
-fuzz: $(VENV)/.installed-dev ## made-up requests and flipped bits, TIMES=20 times as many as make test; then hostile ones for MINUTES=10
+fuzz: $(VENV)/.installed-dev-all ## made-up requests and flipped bits, TIMES=20 times as many as make test; then hostile ones for MINUTES=10
 	@FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 0 \
 	    tests/fuzz tests/journal/sqlite/test_flips.py $(ARGS)
 	@$(BIN)/python -m tests.fuzz.resources --minutes $(MINUTES)
@@ -65,20 +77,20 @@ constraints: ## pin the newest versions of everything in constraints.txt; needs 
 	@$(PYTHON) -c 'import sys; sys.exit("pins are made with Python 3.11: make constraints PYTHON=python3.11" \
 	    if sys.version_info[:2] != (3, 11) else 0)'
 	@clean=$$(mktemp -d) && trap 'rm -rf "$$clean"' EXIT && $(PYTHON) -m venv "$$clean" && \
-	    "$$clean"/bin/python -m pip --disable-pip-version-check --quiet install '.[dev]' && \
+	    "$$clean"/bin/python -m pip --disable-pip-version-check --quiet install '.[dev-all]' && \
 	    "$$clean"/bin/python -m pip freeze --exclude novikoff > "$$clean"/pins && \
 	    { echo '# What the tests were run with. Made by `make constraints`.'; cat "$$clean"/pins; } > constraints.txt
 
 requirements: $(VENV)/.made ## pin what the image installs with hashes, in deploy/requirements.txt; after constraints
 	@$(BIN)/python deploy/make_requirements.py
 
-manifests: $(VENV)/.installed-dev ## render the chart of deploy/helm into the plain manifests of deploy/kubernetes
+manifests: $(VENV)/.installed-dev-all ## render the chart of deploy/helm into the plain manifests of deploy/kubernetes
 	@deploy/kubernetes/manifests.sh "$(CURDIR)/$(BIN)/helm"
 
 examples: $(VENV)/.installed-dev ## record what the service answers to the example requests of its OpenAPI document
 	@$(BIN)/python -m tests.web.routes.recorded_examples
 
-image-test: $(VENV)/.installed-dev ## build the image and run it, and every profile of the compose file; as root, with podman
+image-test: $(VENV)/.installed-dev-all ## build the image and run it, and every profile of the compose file; as root, with podman
 	@$(BIN)/python -m tests.image.prepare
 	@$(BIN)/python -m pytest -q -rP --timeout 900 $(ARGS) tests/image
 
@@ -105,6 +117,11 @@ $(VENV)/.installed-dev: $(VENV)/.made pyproject.toml constraints.txt
 	@$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
+$(VENV)/.installed-dev-all: $(VENV)/.installed-dev
+	@echo "installing, with what the rest of the tests need ..."
+	@$(PIP) install --no-compile -c constraints.txt -e '.[dev-all]'
+	@touch $@
+
 $(VENV)/.installed-bench: $(VENV)/.installed-dev bench/requirements.txt
 	@echo "installing, with what the benchmarks compare with ..."
 	@$(PIP) install -c constraints.txt -r bench/requirements.txt
@@ -118,7 +135,7 @@ $(VENV)/.installed-audit: $(VENV)/.made
 
 # All tests are imported once: else every worker would compile them for itself, all at the same time.
 $(VENV)/.compiled: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true  # what is wrong with them is told by the run
+	@$(BIN)/python -m pytest -q --collect-only --tier test >/dev/null 2>&1 || true  # the run shows what is wrong
 	@touch $@
 
 # It wants an older typer than we do, so it lives in an environment of its own.
@@ -128,19 +145,23 @@ $(VENV)/.generator: $(VENV)/.made tests/web/routes/generator.txt
 	@$(VENV)/generator/bin/python -m pip --disable-pip-version-check --quiet install --no-compile -r tests/web/routes/generator.txt
 	@touch $@
 
-# The page is tested in a real browser, the alerts by a real Prometheus, and syncs are let fail by a little C: a machine
-# without one of them is told, and its tests are skipped, or fail with CI=true.
+# Programs that the tests use, as command=packages. Where one cannot be installed, this says so, and the tests that need
+# it are skipped, or fail with CI=true.
 $(VENV)/.programs: $(VENV)/.made
-	@for program in chromium prometheus cc haproxy nginx caddy; do \
-	    command -v $$program >/dev/null && continue; \
-	    case $$program in cc) packages="gcc libc6-dev" ;; nginx) packages=nginx-light ;; *) packages=$$program ;; esac; \
-	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	        echo "installing $$packages ..."; apt-get update -qq >/dev/null 2>&1; \
-	        apt-get install -y -qq --no-install-recommends $$packages >/dev/null 2>&1 || true; \
-	    fi; \
-	    command -v $$program >/dev/null || echo "no $$program: install it with: apt-get install $$packages"; \
-	done
+	$(call programs,chromium=chromium cc=gcc+libc6-dev)
 	@touch $@
+
+$(VENV)/.programs-all: $(VENV)/.programs
+	$(call programs,prometheus=prometheus haproxy=haproxy nginx=nginx-light caddy=caddy)
+	@touch $@
+
+missing = $$(for program in $(1); do command -v $${program%=*} >/dev/null || echo $${program\#*=} | tr + ' '; done)
+programs = @packages="$(missing)"; \
+    if [ "$$packages" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+        echo "installing" $$packages "..."; apt-get update -qq >/dev/null 2>&1; \
+        apt-get install -y -qq --no-install-recommends $$packages >/dev/null 2>&1 || true; packages="$(missing)"; \
+    fi; \
+    [ -z "$$packages" ] || echo "programs are missing: apt-get install" $$packages
 
 # run: one line a check, and its output only if it fails.
 run = @if out=$$($(2) 2>&1); then printf '  %-16sok\n' '$(1)'; \

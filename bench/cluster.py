@@ -19,7 +19,7 @@ from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Summary
-from tests.nats_servers import NatsCluster, NatsServer
+from tests.support.nats_servers import NatsCluster, NatsServer
 
 MODELS = 200
 IN_FLIGHT = 200

@@ -19,7 +19,7 @@ from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Journal
 from service.journal.sqlite.journal import SqliteJournal
-from tests.nats_servers import NatsCluster
+from tests.support.nats_servers import NatsCluster
 
 FLIGHTS = {1: 1_000, 50: 10_000, 500: 20_000}
 """How many are under way at a time, and how many appends that is measured with."""

@@ -36,6 +36,9 @@ BATCH = 20
 LIVES = [50, 25, None]
 """After how many messages each consumer dies, in the middle of a batch; the last one lives on."""
 
+LOG_SECONDS = 60.0
+"""How long the log may take for an answer. A consumer that gives up earlier dies of a busy machine."""
+
 SETTINGS = ConsumerConfig(
     ack_wait=1.0,  # seconds until a message that nobody has acknowledged is delivered again
     max_ack_pending=BATCH,  # nothing more until then: so the order is kept
@@ -104,11 +107,12 @@ async def main() -> None:
     parser.add_argument("--dies-after", type=int, help="how many messages; a consumer lives on without it")
     options = parser.parse_args()
     connection = await nats.connect(options.nats)
+    log = connection.jetstream(timeout=LOG_SECONDS)
     try:
         if options.consume:
-            await consume(options.url, connection.jetstream(), options.dies_after)
+            await consume(options.url, log, options.dies_after)
         else:
-            await show(options.url, options.nats, connection.jetstream())
+            await show(options.url, options.nats, log)
     finally:
         await connection.close()
 

@@ -10,7 +10,7 @@ def _end(number: int, _: object) -> None:
     os._exit(0 if sys.argv[1:2] == ["serve"] else 128 + number)
 
 
-# Before anything else is imported, which takes a second: to the first process of a container, a signal without a
+# Before anything else is imported, which takes a while: to the first process of a container, a signal without a
 # handler does not count. The server takes over once it runs.
 signal.signal(signal.SIGTERM, _end)
 

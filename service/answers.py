@@ -1,4 +1,3 @@
-# long: every shape of /stats in one place
 """What the service answers about models: their settings and their statistics.
 
 Each shape is declared here once. The routes answer with these fields, the OpenAPI document describes them, the

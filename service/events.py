@@ -1,4 +1,3 @@
-# long: everything that can happen to a model
 """What can happen to a model. A model's state is a fold over these, in the journal's order.
 
 Every event carries all that applying it needs, so that a replay needs nothing else. Times are

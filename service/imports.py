@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
-UNUSED = frozenset({"pandas"})
-"""pyarrow loads it, where it is installed, to see whether it was given a series: 54 MB, and half a second during which
-the event loop waits for the interpreter."""
+UNUSED = frozenset({"pandas", "pydantic.v1"})
+"""pyarrow loads pandas, where it is installed, to see whether it was given a series: 54 MB, and half a second during
+which the event loop waits for the interpreter. FastAPI loads pydantic.v1 to see whether a route takes a model of it."""
 
 
 class _Without(MetaPathFinder):

@@ -1,4 +1,3 @@
-# long: every setting there is
 """Every setting, declared once: its name, its default, its range and what it is for.
 
 The environment variable of a setting is its name in capitals with `NOVIKOFF_` before it.

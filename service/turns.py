@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Coroutine, Sequence
@@ -33,9 +34,10 @@ def favour_the_loop() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
-class _Line:
+class _Line(threading.local):
     """Tasks that have had their slices and want more. In each turn of the loop one of them goes on, however many there
-    are: all together they hold the loop no longer than one alone would."""
+    are: all together they hold the loop no longer than one alone would. Loops run in threads of their own, so each has
+    a line of its own."""
 
     def __init__(self) -> None:
         self._loop: AbstractEventLoop | None = None

@@ -1,14 +1,48 @@
 import os
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
+import hypothesis
 import pytest
 
-from tests.nats_servers import NatsServer
-from tests.running import Service
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service
+from tests.support.service_thread import ServiceThread
+from tests.support.tiers import Tier, forbid_processes, tier_of, tier_of_file
+from tests.support.waiting import PATIENCE_SECONDS
+
+# No example is too slow, and none is too hard to draw, on a machine that has other things to do.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 _numbers = count()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=[tier.name for tier in Tier], default="all", help="which tests to run")
+    parser.addoption("--rest-of", choices=[tier.name for tier in Tier], help="without the tests of this tier")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.option.tier == "quick":
+        forbid_processes()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if tier_of_file(collection_path) > Tier[config.option.tier] else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    last, before = Tier[config.option.tier], config.option.rest_of
+    first = Tier[before] + 1 if before else Tier.quick
+    left_out = [item for item in items if not first <= tier_of(item) <= last]
+    if left_out:
+        items[:] = [item for item in items if first <= tier_of(item) <= last]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -43,8 +77,8 @@ def start(tmp_path: Path, journal: str, request: pytest.FixtureRequest) -> Itera
 
 
 @pytest.fixture(scope="session")
-def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    service = Service(tmp_path_factory.mktemp("shared") / "data").start()
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
+    service = ServiceThread(tmp_path_factory.mktemp("shared") / "data").start()
     yield service
     service.close()
 
@@ -52,8 +86,9 @@ def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service
 @pytest.fixture(scope="session")
 def shared_service_on_cluster(
     tmp_path_factory: pytest.TempPathFactory, nats_server: NatsServer
-) -> Iterator[Service]:
-    service = Service(tmp_path_factory.mktemp("shared") / "data", **nats_server.settings("shared")).start()
+) -> Iterator[ServiceThread]:
+    data = tmp_path_factory.mktemp("shared") / "data"
+    service = ServiceThread(data, **nats_server.settings("shared")).start()
     yield service
     service.close()
 
@@ -62,9 +97,17 @@ def shared_service_on_cluster(
 def service(journal: str, request: pytest.FixtureRequest) -> Service:
     """A running service with the default settings, shared with other tests: use models of your own."""
     fixture = "shared_service" if journal == "sqlite" else "shared_service_on_cluster"
-    shared_service: Service = request.getfixturevalue(fixture)
-    assert shared_service.process.poll() is None, "".join(shared_service.log)
+    shared_service: ServiceThread = request.getfixturevalue(fixture)
+    assert shared_service.is_running, "".join(shared_service.log)
     return shared_service
+
+
+@pytest.fixture(scope="session")
+def service_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The same in a process of its own, for tests that measure it."""
+    service = Service(tmp_path_factory.mktemp("process") / "data").start()
+    yield service
+    service.close()
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +117,15 @@ def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer
     server.wait_until_healthy()
     yield server
     server.kill()
+
+
+@pytest.fixture
+def only_this_thread() -> Iterator[None]:
+    """No other thread of this process, such as that of a shared service, allocates memory while a test measures it."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(PATIENCE_SECONDS)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.slow
 
 HEAP_BYTES = 67_108_864
 """Where glibc gives a thread a heap of its own, its address is a multiple of this."""

@@ -9,7 +9,7 @@ import pytest
 from service.app import create_app
 from service.background import ended_tasks, keep_running, run_once
 from service.settings import Settings
-from tests.running import problem_of
+from tests.support.service_process import problem_of
 
 
 async def fails() -> None:

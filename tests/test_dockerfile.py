@@ -15,8 +15,10 @@ from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 from service.settings import Settings
-from tests.running import Service
-from tests.test_tidy import BIN, PROJECT, ROOT, declared, pins
+from tests.support.service_process import Service
+from tests.test_tidy import PROJECT, ROOT, declared, pins
+
+pytestmark = pytest.mark.slow
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -38,15 +40,6 @@ def last(word: str) -> str:
 def compose() -> dict[str, Any]:
     document: dict[str, Any] = YAML(typ="safe").load(ROOT / "docker-compose.yml")
     return document
-
-
-def test_hadolint_finds_nothing() -> None:
-    subprocess.run([BIN / "hadolint", "Dockerfile"], cwd=ROOT, check=True)
-
-
-def test_the_compose_file_fits_its_schema() -> None:
-    command = [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]
-    subprocess.run(command, cwd=ROOT, check=True)
 
 
 def test_the_image_is_built_in_stages_from_a_slim_python_that_we_support() -> None:

@@ -22,8 +22,8 @@ from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.advice import ADVICE
 from service.web.routes.model_settings import ModelSettings
-from tests.pages import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
-from tests.running import Service
+from tests.support.markdown import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
+from tests.support.service_process import Service
 
 SETTING_PAGE, MODEL_PAGE, PROBLEM_PAGE = DOCS["settings.md"], DOCS["models.md"], DOCS["problems.md"]
 
@@ -84,6 +84,7 @@ def test_the_documented_defaults_are_what_the_environment_would_be_read_as() -> 
     assert read.model_dump() == {name: field.default for name, field in Settings.model_fields.items()}
 
 
+@pytest.mark.slow
 def test_the_page_of_models_lists_every_setting_with_its_default(service: Service, name: str) -> None:
     settings = service.create(name)["settings"]
     rows = rows_of(section("Settings", MODEL_PAGE))
@@ -201,6 +202,7 @@ def test_the_table_of_speed_has_the_figures_of_the_last_measurement() -> None:
     assert len(figures) > 5 and figures <= {row[1].split()[0] for row in rows_of(results)}
 
 
+@pytest.mark.slow
 def test_our_learners_err_as_often_as_the_table_of_accuracy_says() -> None:
     table = section("Learner by learner", DOCS["accuracy.md"])
     head = next(line for line in table.splitlines() if line.startswith("|"))

@@ -1,5 +1,6 @@
 """The examples in the README and docs/ are run, and answer what the documents say."""
 
+import io
 import json
 import os
 import re
@@ -8,13 +9,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.pages import PAGES, README, ROOT, Block, blocks_of
-from tests.running import Service
-from tests.waiting import PATIENCE_SECONDS
+import pytest
+
+from tests.support.markdown import PAGES, README, ROOT, Block, blocks_of
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
+
+pytestmark = pytest.mark.slow
 
 ANYTHING = "…"
 
@@ -57,39 +63,55 @@ def is_run(block: Block) -> bool:
 def stand_in(folder: Path) -> Path:
     """A folder with a curl of our own, for a machine that has none."""
     script = folder / "curl"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT / "tests" / "curl.py"}" "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT / "tests" / "support" / "curl.py"}" "$@"\n')
     script.chmod(0o755)
     return folder
 
 
-def test_the_examples_do_what_the_documents_say(tmp_path: Path, start: Callable[..., Service]) -> None:
-    service = start(jobs_max=2)  # a reader would wait for the first
+def run_python(text: str) -> str:
+    """What a program prints; in this process, which has imported most of what they need."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        exec(compile(text, "the example", "exec"), {"__name__": "__main__"})
+    return said.getvalue()
+
+
+def run_shell(text: str) -> str:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_examples_do_what_the_documents_say(
+    tmp_path: Path, start: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A reader would wait for the first job, and is ready though the machine had something else to do for a while.
+    service = start(jobs_max=16, loop_pause_seconds_max=PATIENCE_SECONDS)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # novikoff, and a Python that has it
     if shutil.which("curl") is None:
         path = f"{stand_in(tmp_path)}:{path}"
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.chdir(tmp_path)  # where the service has its `data`
     answered = 0
     for page in PAGES:
         for block, after in pairwise([*blocks_of(page.read_text()), Block("", "", 0)]):
             if not is_run(block):
                 continue
-            shell = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
             text = re.sub(r"(?<=localhost|127\.0\.0\.1):8000", f":{service.client.base_url.port}", block.text)
-            done = subprocess.run(
-                [*shell, text],
-                cwd=tmp_path,  # where the service has its `data`
-                env=os.environ | {"PATH": path},
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_SECONDS,
-            )
-            where = f"{page.name}:{block.line}\n{text}\n{done.stdout}{done.stderr}"
-            assert done.returncode == 0, where
+            where = f"{page.name}:{block.line}\n{text}"
+            try:
+                said = (run_shell if block.language == "sh" else run_python)(text)
+            except Exception as error:
+                error.add_note(where)
+                raise
             if after.language == "json":
-                as_documented = fits(last_document(done.stdout), json.loads(after.text))
-                assert as_documented, f"{where}\nis not\n{after.text}"
+                as_documented = fits(last_document(said), json.loads(after.text))
+                assert as_documented, f"{where}\n{said}\nis not\n{after.text}"
                 answered += 1
             elif after.language == "text":
-                assert done.stdout.rstrip() == after.text, where
+                assert said.rstrip() == after.text, f"{where}\n{said}"
                 answered += 1
     assert answered >= 5
     assert service.stop() == 0
@@ -107,27 +129,23 @@ def test_the_services_that_the_documents_start_start_and_stop(tmp_path: Path) ->
         text = re.sub(r"--port \d+", "--port 0", block.text).replace(
             ".venv/bin/", f"{Path(sys.executable).parent}/"
         )
-        environment = os.environ | {"NOVIKOFF_DATA": str(tmp_path / "data")}
+        start_and_stop(text, f"{page.name}:{block.line}", tmp_path)
+
+
+def start_and_stop(command: str, where: str, folder: Path) -> None:
+    environment = os.environ | {"NOVIKOFF_DATA": str(folder / "data")}
+    log = folder / "log"
+    with log.open("w") as written:
         service = subprocess.Popen(
-            ["bash", "-c", text],
-            cwd=tmp_path,
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            ["bash", "-c", command], cwd=folder, env=environment, stderr=written, start_new_session=True
         )
-        try:
-            assert service.stderr is not None
-            log = ""
-            for line in service.stderr:
-                log += line
-                if "running on" in line:
-                    break
-            assert "running on" in log, f"{page.name}:{block.line}\n{log}"
-        finally:
-            os.killpg(service.pid, signal.SIGTERM)
-            service.communicate(timeout=PATIENCE_SECONDS)
-        assert service.returncode == 0
+    try:
+        eventually(lambda: "running on" in log.read_text() or service.poll() is not None, otherwise=log)
+        assert service.poll() is None, f"{where}\n{log.read_text()}"
+    finally:
+        os.killpg(service.pid, signal.SIGTERM)
+        service.wait(PATIENCE_SECONDS)
+    assert service.returncode == 0
 
 
 def test_the_make_targets_that_the_documents_name_exist() -> None:

@@ -10,7 +10,7 @@ import pytest
 from service.app import create_app
 from service.loop_pauses import LATELY_SECONDS, UNREADY_SECONDS, LoopPauses
 from service.settings import Settings
-from tests.running import problem_of
+from tests.support.service_process import problem_of
 
 
 class Time:
@@ -45,6 +45,7 @@ async def test_a_pause_is_as_long_as_a_turn_is_late() -> None:
     assert pauses.longest_seconds == pytest.approx(0.3)
 
 
+@pytest.mark.slow
 async def test_the_longest_pause_is_forgotten_after_a_while_and_not_before() -> None:
     clock = Time()
     pauses = LoopPauses(seconds_max=1.0, clock=clock)

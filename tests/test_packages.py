@@ -11,8 +11,10 @@ import pytest
 
 import novikoff
 import service.client
-from tests.pages import ROOT
-from tests.running import Service
+from tests.support.markdown import ROOT
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import asyncio

@@ -1,11 +1,11 @@
-"""The meter of `tests/pauses.py` sees all work that is done in one piece, wherever it is."""
+"""The meter of `tests/support/loop_pauses.py` sees all work that is done in one piece, wherever it is."""
 
 import asyncio
 from time import thread_time
 
 import pytest
 
-from tests.pauses import watched
+from tests.support.loop_pauses import watched
 
 SECONDS = 0.02
 

@@ -6,7 +6,7 @@ from msgspec import inspect
 
 from service.answers import Stats
 from service.learning.statistics import STATISTICS, Statistics
-from tests.pages import ROOT, rows_of, section
+from tests.support.markdown import ROOT, rows_of, section
 
 
 def fields_of(kind: inspect.Type) -> set[str]:

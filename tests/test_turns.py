@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from service.turns import Turns
 
 TASKS = 30
@@ -18,6 +20,7 @@ async def works(name: int, done: list[int]) -> None:
         await turns.give()
 
 
+@pytest.mark.slow
 async def test_in_each_turn_of_the_loop_one_of_many_tasks_goes_on_and_all_have_theirs() -> None:
     done: list[int] = []
     working = [asyncio.create_task(works(name, done)) for name in range(TASKS)]

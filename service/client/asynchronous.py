@@ -1,4 +1,3 @@
-# long: every call of the API in one place, as in sync.py
 """The asynchronous client. `Client` in sync.py documents each call."""
 
 import asyncio

@@ -1,4 +1,3 @@
-# long: every call of the API, with what it promises, in one place
 """The synchronous client, whose calls block until the answer comes."""
 
 import time

@@ -1,4 +1,3 @@
-# long: the whole contract of a journal in one place
 """The contract of every journal: what the engine hands over, what it gets back, and what it may rely on.
 
 Two journals implement it, `sqlite/journal.py` and `jetstream/journal.py`. `tests/journal/test_journal_laws.py` runs

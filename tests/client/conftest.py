@@ -5,12 +5,16 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from service.client import AsyncClient, Client
-from tests.running import Service
+from tests.support.service_process import KEPT_OPEN_SECONDS, NO_TLS, Service
+from tests.support.waiting import PATIENCE_SECONDS
 
 Connect = Callable[..., Any]
+PATIENT = {"timeout_seconds": PATIENCE_SECONDS, "retry_seconds": PATIENCE_SECONDS}
+"""A slow machine is no reason for a retry or for giving up: tests say what is."""
 
 
 class Awaited:
@@ -40,11 +44,18 @@ async def _all(items: Any) -> list[Any]:
 
 @pytest.fixture(params=["waiting", "awaited"])
 def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Makes clients of either kind."""
-    clients: list[Any] = []
+    """Makes clients of either kind, which have much time unless the test says otherwise.
 
-    def connect_one(*args: Any, **options: Any) -> Any:
-        clients.append((Client if request.param == "waiting" else Awaited)(*args, **options))
+    `kept_open_seconds`: how long they use a connection again that had no request.
+    """
+    clients: list[Any] = []
+    kind, transport = (
+        (Client, httpx.HTTPTransport) if request.param == "waiting" else (Awaited, httpx.AsyncHTTPTransport)
+    )
+
+    def connect_one(*args: Any, kept_open_seconds: float | None = KEPT_OPEN_SECONDS, **options: Any) -> Any:
+        through = transport(verify=NO_TLS, limits=httpx.Limits(keepalive_expiry=kept_open_seconds))
+        clients.append(kind(*args, transport=through, **PATIENT | options))
         return clients[-1]
 
     yield connect_one

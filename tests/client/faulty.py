@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import httpx
 
-from tests.running import Service
+from tests.support.service_process import ANSWER_SECONDS, NO_TLS, Service
 
 
 class FaultyProxy:
     """Passes requests on. Each fault of `faults` befalls one request, in turn:
 
+    - `none`: it is passed on, and so are all requests after the last fault
     - `lost`: the service gets the request, the client never gets the answer
     - `refused`: the connection breaks before the service gets it
     - `cut short`: a whole answer by the rules of HTTP, but with three lines only
@@ -55,7 +56,12 @@ class FaultyProxy:
                     headers = {"content-type": self.headers["content-type"]} if body else {}
                     # A busy machine may take longer than httpx waits by itself, which would be a fault of its own.
                     passed = httpx.request(
-                        self.command, service.url + self.path, content=body, headers=headers, timeout=60
+                        self.command,
+                        service.url + self.path,
+                        content=body,
+                        headers=headers,
+                        timeout=ANSWER_SECONDS,
+                        verify=NO_TLS,
                     )
                     if fault == "lost":
                         self.close_connection = True

@@ -12,7 +12,7 @@ from service.answers import Stats, StatsLine, StatsPage
 from service.client import answers
 from service.web.routes.rounds import Contribution, FeedbackAnswer, LearnAnswer, PredictAnswer
 from service.web.routes.weights import ClassWeights, NamedWeight, WeightsAnswer
-from tests.running import Service
+from tests.support.service_process import Service
 
 MANY = 60
 

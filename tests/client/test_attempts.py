@@ -3,11 +3,12 @@
 from itertools import pairwise
 
 import httpx
+import msgspec
 import pytest
 
-from service.client import calls
+from service.client import calls, stream_calls
 from service.client.attempts import PAUSE_SECONDS_MAX, Attempts, Pause
-from service.client.problems import Refused, Unreachable
+from service.client.problems import CutOff, Refused, Unreachable
 
 
 def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
@@ -24,8 +25,24 @@ def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
     assert pauses[0] <= 0.1 < 1.0 <= pauses[-1]
 
 
+def test_an_answer_that_is_cut_each_time_is_asked_for_until_time_is_over_and_then_it_is_told() -> None:
+    now = 0.0
+    lines = [{"features": [1.0], "id": f"c{number}"} for number in range(5)]
+    attempts = Attempts(stream_calls.stream(lines, "m"), retry_seconds=20.0, clock=lambda: now)
+    refused = {"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}}
+    cut = httpx.Response(200, content=3 * (msgspec.json.encode(refused) + b"\n"))
+    tries = 0
+    with pytest.raises(CutOff, match="3 of 5 lines were answered"):
+        while True:
+            tries += 1
+            paused = attempts.answered(cut)
+            assert isinstance(paused, Pause)
+            now += paused.seconds
+    assert tries > 10 and now > 20.0 - PAUSE_SECONDS_MAX
+
+
 def test_a_pause_is_at_least_what_the_service_asked_for() -> None:
-    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0)
+    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0, clock=lambda: 0.0)
     paused = attempts.answered(httpx.Response(503, headers={"retry-after": "7"}))
     assert isinstance(paused, Pause) and paused.seconds == 7.0
     with pytest.raises(Refused):
@@ -33,7 +50,7 @@ def test_a_pause_is_at_least_what_the_service_asked_for() -> None:
 
 
 def test_a_call_that_was_never_sent_is_repeated_even_if_it_is_not_safe_to_repeat() -> None:
-    attempts = Attempts(calls.create_model("m", {}), retry_seconds=20.0)
+    attempts = Attempts(calls.create_model("m", {}), retry_seconds=20.0, clock=lambda: 0.0)
     assert attempts.failed(httpx.ConnectError("nobody there")).seconds > 0
     with pytest.raises(Unreachable):
         attempts.failed(httpx.ReadError("cut off"))

@@ -14,7 +14,8 @@ from service.client.answers import Learned, Outcome, Prediction
 from service.client.calls import make_id
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy
-from tests.running import Service
+from tests.support.ports import free_ports
+from tests.support.service_process import Service
 
 
 def test_a_round_over_the_client_is_the_same_round(client: Any, service: Service, name: str) -> None:
@@ -73,6 +74,7 @@ def test_older_versions_are_asked_for_gone_back_to_and_forked(client: Any, name:
     assert (refused.value.code, refused.value.status) == ("version-gone", 410)
 
 
+@pytest.mark.slow
 def test_the_history_comes_round_by_round(client: Any, name: str) -> None:
     answers = [client.learn(name, {"a": float(i), "b": 1.0}, 1 if i % 2 else -1) for i in range(300)]
     rounds = list(client.history(name))
@@ -212,15 +214,14 @@ def test_a_busy_service_is_asked_again_when_it_said(connect: Connect, service: S
             impatient.learn(name, [1.0], 1)
         assert refused.value.status == 503 and len(proxy.seen) == 1
     with FaultyProxy(service, "busy") as proxy:
-        assert connect(proxy.url, retry_seconds=5).learn(name, [1.0], 1).rounds == 1
+        assert connect(proxy.url).learn(name, [1.0], 1).rounds == 1
         assert len(proxy.seen) == 2
 
 
-def test_a_service_that_is_not_there_is_unreachable(connect: Connect, service: Service) -> None:
-    with FaultyProxy(service) as proxy:
-        url = proxy.url
+def test_a_service_that_is_not_there_is_unreachable(connect: Connect) -> None:
+    (port,) = free_ports(1)
     with pytest.raises(Unreachable, match="no answer to GET /models/m"):
-        connect(url, retry_seconds=0.2).get_model("m")
+        connect(f"http://127.0.0.1:{port}", retry_seconds=0.2).get_model("m")
 
 
 def test_the_key_goes_with_every_request(connect: Connect, service: Service, name: str) -> None:
@@ -233,7 +234,7 @@ def test_the_key_goes_with_every_request(connect: Connect, service: Service, nam
 
 def test_connections_are_used_again(connect: Connect, service: Service, name: str) -> None:
     with FaultyProxy(service) as proxy:
-        client = connect(proxy.url)
+        client = connect(proxy.url, kept_open_seconds=None)
         for _ in range(3):
             client.learn(name, [1.0], 1)
     assert len(proxy.connections) == 1

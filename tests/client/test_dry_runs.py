@@ -8,7 +8,7 @@ import pytest
 from service.client import DryRun, Refused
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 def test_a_dry_run_is_what_would_be_served_and_waits_for_nothing(

@@ -18,7 +18,7 @@ from service.client import (
     read_calls,
     stream_calls,
 )
-from tests.running import Service
+from tests.support.service_process import Service
 
 FOR_MACHINES = {"GET /metrics", "GET /livez", "GET /readyz"}
 ALIASES = {f"POST /models/m/{name}" for name in ("predict", "feedback", "learn", "stream")}
@@ -70,6 +70,7 @@ def test_both_clients_have_the_same_calls_with_the_same_parameters() -> None:
     assert calls_of(Client) == calls_of(AsyncClient)
 
 
+@pytest.mark.slow
 def test_a_fit_is_started_waited_for_and_told_of(client: Any, name: str) -> None:
     examples = [([1.0, 0.0], 1), ([0.0, 1.0], -1)] * 4
     client.create_model(name)
@@ -80,6 +81,7 @@ def test_a_fit_is_started_waited_for_and_told_of(client: Any, name: str) -> None
     assert [event.kind for event in client.events(name)][-1] == "fitted"
 
 
+@pytest.mark.slow
 def test_the_past_is_played_through_other_settings(service: Service, name: str) -> None:
     with Client(service.url) as client:
         for label in (1, -1, 1, -1):
@@ -98,6 +100,7 @@ def test_what_waits_for_a_label_comes_page_by_page_in_either_order(client: Any, 
     assert client.attention().count >= 0 and client.whoami().role == "admin"
 
 
+@pytest.mark.slow
 def test_a_challenger_that_has_learned_the_history_enters_by_a_job(client: Any, name: str) -> None:
     for label in (1, -1, 1):
         client.learn(name, FEATURES, label)

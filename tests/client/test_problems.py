@@ -13,7 +13,7 @@ from service.errors import FieldError, NovikoffError
 from service.web.problems import HttpError
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy
-from tests.running import Service
+from tests.support.service_process import Service
 
 FIELDS = (FieldError("features[2]", "is not a number"), FieldError("label", "is missing"))
 

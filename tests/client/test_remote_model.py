@@ -8,7 +8,7 @@ import pytest
 from river import datasets, evaluate, metrics, preprocessing
 
 from service.client import Client, RemoteModel
-from tests.running import Service
+from tests.support.service_process import Service
 
 ROUNDS = 100
 
@@ -36,6 +36,7 @@ def direct(service: Service, name: str, features: Callable[[dict[str, Any]], Any
 
 
 @pytest.mark.parametrize(("kind", "features"), [("dense", in_order), ("named", dict), ("hashed", dict)])
+@pytest.mark.slow
 def test_rivers_evaluation_finds_the_error_of_the_stream_sent_directly(
     client: Client, service: Service, name: str, kind: str, features: Callable[[dict[str, Any]], Any]
 ) -> None:
@@ -51,6 +52,7 @@ def test_rivers_evaluation_finds_the_error_of_the_stream_sent_directly(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_labels_that_come_late_reveal_what_was_predicted(client: Client, service: Service, name: str) -> None:
     service.create(name, labels=[False, True])
     metric = evaluate.progressive_val_score(
@@ -61,6 +63,7 @@ def test_labels_that_come_late_reveal_what_was_predicted(client: Client, service
     assert stats["rounds"]["revealed"] == ROUNDS and stats["bound"]["stale_updates_max"] > 1
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_river_may_end_in_the_service(client: Client, service: Service, name: str) -> None:
     service.create(name, labels=[False, True])
     model = preprocessing.StandardScaler() | RemoteModel(client, name)
@@ -132,6 +135,7 @@ def test_a_clone_has_the_settings_and_with_all_attributes_the_weights(client: Cl
     assert client.get_model(other.model).settings["learner"]["algorithm"] == "arow"
 
 
+@pytest.mark.slow
 def test_rivers_evaluation_makes_a_model_that_fits_its_labels(
     client: Client, service: Service, name: str
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 from service.client import CutOff, Refused, Unreachable
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy
-from tests.holders import Holder, lines_of
-from tests.running import Service
+from tests.support.api_keys import Holder, lines_of
+from tests.support.service_process import Service
 
 ROWS = 600
 TABLE = [[1.0, float(i % 7)] for i in range(ROWS)]
@@ -62,6 +62,7 @@ def test_a_cell_that_cannot_be_sent_is_told_with_its_row_and_column_before_anyth
 
 
 @pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.slow
 def test_a_row_that_is_refused_is_named_and_how_many_were_learned(
     client: Any, service: Service, name: str, safe: bool
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_row_that_is_refused_is_named_and_how_many_were_learned(
         client.predict_table(name, table)
 
 
+@pytest.mark.slow
 def test_a_table_that_breaks_off_tells_how_many_rows_were_learned(
     connect: Connect, service: Service, name: str
 ) -> None:

@@ -10,7 +10,7 @@ from service.engine.model.model import Model, model_from
 from service.journal.sqlite import reading
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.schema import open_reader
-from tests.running import Service
+from tests.support.service_process import Service
 
 JOURNAL = "journal.sqlite"
 PAGE_BYTES = 8192

@@ -1,5 +1,6 @@
 """A command in a terminal of its own, as a person sees it."""
 
+import codecs
 import os
 import pty
 import re
@@ -11,7 +12,11 @@ import time
 from types import TracebackType
 from typing import Self
 
-SECONDS_MAX = 120
+from tests.support.waiting import PATIENCE_SECONDS
+
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+BEGUN_CONTROL = re.compile(r"\x1b(\[[0-9;?]*)?$")
+"""At the end of what has come so far: the rest of it comes next."""
 
 
 class Terminal:
@@ -31,10 +36,12 @@ class Terminal:
         )
         os.close(terminal)
         self.text = ""
+        self._begun = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def shows(self, pattern: str) -> re.Match[str]:
         """Read on until the pattern has appeared since the last time."""
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while (found := re.search(pattern, self.text)) is None:
             assert time.monotonic() < deadline and self._read(), (
                 f"never saw {pattern!r} in {self.text[-2000:]!r}"
@@ -45,21 +52,28 @@ class Terminal:
     def interrupt(self) -> int:
         """Ctrl-C; the exit status."""
         self.process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self._read():
             assert time.monotonic() < deadline, f"it goes on: {self.text[-2000:]!r}"
-        return self.process.wait(SECONDS_MAX)
+        return self.process.wait(PATIENCE_SECONDS)
 
     def _read(self) -> bool:
         """Take in what comes next; False at the end."""
         try:
             if select.select([self._screen], [], [], 1.0)[0]:
                 more = os.read(self._screen, 65536)
-                self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", more.decode("utf-8", "replace"))
+                self._take(more)
                 return bool(more)
         except OSError:  # how a pseudo-terminal says that the other side is closed
             return False
         return True
+
+    def _take(self, more: bytes) -> None:
+        """A part may end in the middle of a character or of a control sequence."""
+        came = self._begun + self._decoder.decode(more)
+        begun = BEGUN_CONTROL.search(came)
+        self._begun = "" if begun is None else came[begun.start() :]
+        self.text += CONTROL.sub("", came.removesuffix(self._begun))
 
     def __enter__(self) -> Self:
         return self

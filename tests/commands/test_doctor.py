@@ -4,7 +4,9 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.sealing import MODEL_COLUMNS, add_functions, seal_snapshot
 from tests.commands.examples import make_examples
 from tests.commands.running import failed, novikoff, worked
-from tests.running import Service
+from tests.support.service_process import Service
 
 EXAMPLES = make_examples(30)
 
@@ -80,6 +82,26 @@ def damage(tmp_path: Path, kept: Callable[[str], Path]) -> Callable[..., Path]:
     return copy
 
 
+SERVED = ("/models/learned/weights", "/models/revealed/weights", "/models/revealed")
+
+
+@pytest.fixture(scope="module")
+def served(
+    kept: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, Any]]:
+    """What a service tells that has a sound directory."""
+
+    @cache
+    def tell(name: str) -> dict[str, Any]:
+        sound = Path(shutil.copytree(kept(name), tmp_path_factory.mktemp(f"sound-{name}") / "data"))
+        service = Service(sound).start()
+        told = {path: service.get(path) for path in SERVED}
+        service.close()
+        return told
+
+    return tell
+
+
 MODEL = "model = (SELECT id FROM model WHERE name = 'revealed')"
 MISTAKEN = MODEL_COLUMNS.replace("mistakes", "mistakes + 1")
 NEWEST = f"{MODEL} AND seq = (SELECT max(seq) FROM snapshot WHERE {MODEL})"
@@ -105,7 +127,7 @@ def test_what_a_kill_leaves_behind_is_sound(tmp_path: Path, start: Callable[...,
 
 
 def test_a_directory_in_use_and_one_that_is_none(tmp_path: Path, service: Service) -> None:
-    assert f"in use by process {service.process.pid}" in failed("doctor", "--data", service.data)
+    assert f"in use by process {service.pid}" in failed("doctor", "--data", service.data)
     assert "there is no journal" in failed("doctor", "--data", tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
@@ -129,7 +151,7 @@ def test_a_directory_in_use_and_one_that_is_none(tmp_path: Path, service: Servic
     ],
 )  # fmt: skip
 def test_what_can_be_made_anew_is_found_and_mended(
-    damage: Callable[..., Path], name: str, statement: str, complaint: str, start: Callable[..., Service]
+    damage: Callable[..., Path], name: str, statement: str, complaint: str
 ) -> None:
     data = damage(name, statement)
     events = all_events(data)
@@ -231,7 +253,7 @@ def test_a_snapshot_that_says_something_else_is_found_and_left_alone(damage: Cal
     ],
 )  # fmt: skip
 def test_what_is_given_up_is_told_and_the_rest_is_served_as_before(
-    kept: Callable[[str], Path], damage: Callable[..., Path], tmp_path: Path, start: Callable[..., Service],
+    served: Callable[[str], dict[str, Any]], damage: Callable[..., Path], start: Callable[..., Service],
     name: str, statement: str, given_up: str, only_if_trimmed: bool,
 ) -> None:  # fmt: skip
     data = damage(name, statement)
@@ -241,10 +263,8 @@ def test_what_is_given_up_is_told_and_the_rest_is_served_as_before(
     else:
         assert ended.status == 1 and f"given up: {given_up}" in ended.out, ended.out
     assert "all is well" in worked("doctor", "--data", data)
-    shutil.copytree(kept(name), tmp_path / "sound")
-    mended, expected = start(data), start(tmp_path / "sound")
-    for path in ("/models/learned/weights", "/models/revealed/weights", "/models/revealed"):
-        assert mended.get(path) == expected.get(path)
+    mended = start(data)
+    assert {path: mended.get(path) for path in SERVED} == served(name)
 
 
 def test_a_damaged_page_of_the_file_is_found(damage: Callable[..., Path]) -> None:

@@ -10,9 +10,9 @@ import pytest
 from tests.client.faulty import FaultyProxy
 from tests.commands.running import novikoff
 from tests.e2e.test_damage import turn_over_bits
-from tests.forking import run
-from tests.nats_servers import NatsServer
-from tests.running import Service
+from tests.support.forkserver import run
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service
 
 TABLE = "a,b,label\n" + "".join(f"{i % 5},{i % 3},{1 if i % 2 else -1}\n" for i in range(40))
 

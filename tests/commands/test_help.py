@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from service.cli import cli
 from tests.commands.running import worked
-from tests.pages import DOCS
+from tests.support.markdown import DOCS
 
 
 def test_every_command_and_every_option_says_what_it_is_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.commands.examples import make_examples
 from tests.commands.running import failed, novikoff
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import failed, worked
-from tests.nats_servers import NatsServer
-from tests.running import Service
-from tests.traces import files_with
-from tests.waiting import eventually
+from tests.support.file_search import files_with
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 from tests.web.routes.test_corrections import rebuilt, substance
 
 
@@ -56,6 +56,7 @@ def fill(service: Service) -> tuple[list[str], list[dict[str, object]]]:
     return waiting, answers
 
 
+@pytest.mark.smoke
 def test_a_fleet_moves_to_the_bit_with_what_waits_and_what_was_answered(
     start: Callable[..., Service], replica: Service, cluster: dict[str, object]
 ) -> None:

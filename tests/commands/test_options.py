@@ -7,8 +7,8 @@ import pytest
 
 from tests.commands.examples import make_examples, write
 from tests.commands.running import failed, worked
-from tests.holders import Holder
-from tests.running import Service
+from tests.support.api_keys import Holder
+from tests.support.service_process import Service
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from service.errors import JournalDamaged
 from service.journal.sqlite.identity import open_directory
 from tests.commands.repaired import JOURNAL, PAGE_BYTES, Content, content_of, fill, truth_of
 from tests.commands.running import Ended, novikoff
-from tests.running import Service
+from tests.support.service_process import Service
 
 Copy = Callable[..., Path]
 

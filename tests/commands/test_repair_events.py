@@ -11,7 +11,7 @@ import pytest
 from tests.commands.event_cells import Cell, event_cells
 from tests.commands.repaired import JOURNAL, Content, content_of, fill
 from tests.commands.running import novikoff
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 @pytest.fixture(scope="module")

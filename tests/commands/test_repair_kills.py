@@ -19,7 +19,7 @@ from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.log_file import read_log
 from tests.commands.repaired import JOURNAL, PAGE_BYTES, content_of, fill, truth_of
 from tests.commands.running import novikoff
-from tests.running import Service
+from tests.support.service_process import Service
 
 KILL_AT = """
 import json, os, signal, sys, traceback
@@ -88,6 +88,7 @@ def test_a_repair_that_is_killed_at_any_step_leaves_the_old_journal_or_the_new_o
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
+@pytest.mark.thorough
 def test_a_repair_of_a_damaged_log_that_is_killed_at_any_step_loses_nothing(
     start: Callable[..., Service], tmp_path: Path, is_noted: bool
 ) -> None:

@@ -11,6 +11,8 @@ from tests.commands.repaired import JOURNAL, PAGE_BYTES, content_of
 from tests.commands.running import novikoff
 from tests.golden.archives import FILES, unpack
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module", params=["stopped", "killed"])
 def migrated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -58,6 +60,7 @@ def test_a_note_of_the_file_before_does_not_mislead(migrated: Path, tmp_path: Pa
     assert content_of(data) == truth
 
 
+@pytest.mark.parametrize("migrated", ["killed"], indirect=True)  # the smaller one
 @pytest.mark.parametrize("note", [None, b"", b"damaged for sure"])
 def test_without_the_note_it_is_refused_and_left_as_it_is(
     migrated: Path, tmp_path: Path, note: bytes | None

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
-import re
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,15 +18,21 @@ from service.commands.replay.rounds import Rounds
 from service.commands.replay.survey import Example
 from tests.commands.examples import NAMES, WRITERS, make_examples, write
 from tests.commands.running import failed, worked
-from tests.running import Service
+from tests.support.service_process import Service
 
 ROUNDS = 40
-REQUESTS = re.compile(r"novikoff_request_seconds_count\{")
 EXAMPLES = make_examples(ROUNDS)
+SentByHand = Callable[[int], dict[str, Any]]
+"""By the delay of the labels."""
 
 
-def sent_by_hand(service: Service, model: str, delay: int = 0) -> dict[str, Any]:
-    """The statistics of the same rounds, sent without the command."""
+@pytest.fixture(scope="module")
+def sent_by_hand(shared_service: Service) -> SentByHand:
+    """The statistics of the same rounds, sent without the command: once for each delay."""
+    return cache(lambda delay: send_by_hand(shared_service, f"by-hand-{uuid4().hex}", delay))
+
+
+def send_by_hand(service: Service, model: str, delay: int) -> dict[str, Any]:
     waiting: list[tuple[str, int]] = []
     for features, label in EXAMPLES:
         waiting.append((service.predict(model, features)["prediction_id"], label))
@@ -44,9 +52,11 @@ def figures(service: Service, model: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("file", WRITERS)
-def test_every_format_makes_the_same_rounds(tmp_path: Path, service: Service, name: str, file: str) -> None:
+def test_every_format_makes_the_same_rounds(
+    tmp_path: Path, service: Service, name: str, file: str, sent_by_hand: SentByHand
+) -> None:
     said = worked("replay", write(tmp_path, file, EXAMPLES), "--model", name, "--url", service.url)
-    expected = sent_by_hand(service, f"{name}.direct")
+    expected = sent_by_hand(0)
     found = figures(service, name)
     if file.endswith(".svmlight"):  # named features, in the order in which they came
         order = service.get(f"/models/{name}/weights")["names"]
@@ -63,11 +73,13 @@ def test_every_format_makes_the_same_rounds(tmp_path: Path, service: Service, na
 
 
 @pytest.mark.parametrize("file", ["table.csv", "zipped.csv.gz", "columns.parquet", "packed.jsonl"])
-def test_standard_input_will_do(tmp_path: Path, service: Service, name: str, file: str) -> None:
+def test_standard_input_will_do(
+    tmp_path: Path, service: Service, name: str, file: str, sent_by_hand: SentByHand
+) -> None:
     content = write(tmp_path, file, EXAMPLES).read_bytes()
     format = {"csv": "csv", "gz": "csv", "parquet": "parquet", "jsonl": "jsonl"}[file.rsplit(".")[-1]]
     worked("replay", "-", "--format", format, "--model", name, "--url", service.url, stdin=content)
-    assert figures(service, name) == sent_by_hand(service, f"{name}.direct")
+    assert figures(service, name) == sent_by_hand(0)
 
 
 def test_columns_can_be_chosen(tmp_path: Path, service: Service, name: str) -> None:
@@ -121,7 +133,8 @@ def test_rows_are_streamed_unless_they_are_wanted_one_by_one(
 
 def requests_of(service: Service) -> int:
     lines = service.client.get("/metrics").text.splitlines()
-    return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if REQUESTS.match(line))
+    counts = [line for line in lines if line.startswith("novikoff_request_seconds_count{")]
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in counts)
 
 
 def test_what_no_list_can_hold_gets_named_features(tmp_path: Path, service: Service, name: str) -> None:
@@ -154,7 +167,9 @@ async def break_off(service: Service, model: str, delay: int, after: int) -> Non
 
 
 @pytest.mark.parametrize("delay", [0, 5])
-def test_a_replay_that_broke_off_goes_on(tmp_path: Path, service: Service, name: str, delay: int) -> None:
+def test_a_replay_that_broke_off_goes_on(
+    tmp_path: Path, service: Service, name: str, delay: int, sent_by_hand: SentByHand
+) -> None:
     command = ("--model", name, "--url", service.url, "--delay", delay, "--resume")
     service.create(name)
     asyncio.run(break_off(service, name, delay, after=12))
@@ -162,18 +177,18 @@ def test_a_replay_that_broke_off_goes_on(tmp_path: Path, service: Service, name:
     said = worked("replay", write(tmp_path, "flat.jsonl", EXAMPLES), *command)
     assert done == 12 and f"going on after row {done}" in said and f"{ROUNDS - done} rounds in" in said
     assert "not learned again" not in said
-    assert figures(service, name) == sent_by_hand(service, f"{name}.direct", delay)
+    assert figures(service, name) == sent_by_hand(delay)
     assert "0 rounds" in worked("replay", write(tmp_path, "flat.jsonl", EXAMPLES), *command)
 
 
 def test_a_fast_replay_learns_the_same_and_goes_on_by_the_count(
-    tmp_path: Path, service: Service, name: str
+    tmp_path: Path, service: Service, name: str, sent_by_hand: SentByHand
 ) -> None:
     command = ("--model", name, "--url", service.url, "--fast", "--resume")
     worked("replay", write(tmp_path, "table.csv", EXAMPLES[:15]), *command)
     said = worked("replay", write(tmp_path, "table.csv", EXAMPLES), *command)
     assert "going on after row 15" in said and "25 rounds in" in said
-    assert figures(service, name) == sent_by_hand(service, f"{name}.direct")
+    assert figures(service, name) == sent_by_hand(0)
     service.assert_replay_equals_live(name)
     file = write(tmp_path, "table.csv", [*EXAMPLES, (EXAMPLES[0][0], 7), EXAMPLES[1]])
     assert f"line {ROUNDS + 2}: " in failed("replay", file, *command)
@@ -192,18 +207,20 @@ def test_going_on_is_refused_when_the_rounds_are_not_of_this_file(
 
 
 @pytest.mark.parametrize("delay", [1, 7, 1000])
-def test_labels_may_come_late(tmp_path: Path, service: Service, name: str, delay: int) -> None:
+def test_labels_may_come_late(
+    tmp_path: Path, service: Service, name: str, delay: int, sent_by_hand: SentByHand
+) -> None:
     file = write(tmp_path, "table.csv", EXAMPLES)
     worked("replay", file, "--model", name, "--url", service.url, "--delay", delay)
-    assert figures(service, name) == sent_by_hand(service, f"{name}.direct", delay)
+    assert figures(service, name) == sent_by_hand(delay)
     service.assert_replay_equals_live(name)
 
 
-def test_without_a_service_it_brings_its_own(tmp_path: Path, service: Service, name: str) -> None:
+def test_without_a_service_it_brings_its_own(tmp_path: Path, name: str, sent_by_hand: SentByHand) -> None:
     file = write(tmp_path, "table.csv", EXAMPLES)
     data = tmp_path / "data"
     kept = worked("replay", file, "--model", name, "--data", data)
-    mistakes = sent_by_hand(service, name)["mistakes"]
+    mistakes = sent_by_hand(0)["mistakes"]
     for said in (kept, worked("replay", file, "--model", name)):
         assert f"│ mistakes              │ {mistakes}" in said
     assert "0 rounds" in worked("replay", file, "--model", name, "--data", data, "--resume")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.commands.examples import make_examples, write
 from tests.commands.running import failed, worked
-from tests.running import Service
+from tests.support.service_process import Service
 
 ROUNDS = 1_300
 EXAMPLES = make_examples(ROUNDS)

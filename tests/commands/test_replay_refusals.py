@@ -6,7 +6,7 @@ import pytest
 
 from tests.commands.examples import make_examples, write
 from tests.commands.running import novikoff
-from tests.running import Service
+from tests.support.service_process import Service
 
 ROUNDS = 40
 EXAMPLES = make_examples(ROUNDS)

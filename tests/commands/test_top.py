@@ -1,7 +1,7 @@
 """`novikoff top --once`."""
 
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
@@ -11,7 +11,7 @@ from service.client.answers import Fleet
 from service.commands.top.command import paces_between
 from service.commands.top.table import table_of
 from tests.commands.running import failed, worked
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 def test_one_look_shows_every_model_with_its_figures(service: Service, name: str) -> None:
@@ -74,9 +74,10 @@ def test_a_narrow_terminal_gets_short_names_and_whole_numbers(width: int) -> Non
 
 def fleet_of(model: str, *, rounds: int, mistakes: int) -> Fleet:
     counts = RoundCounts(rounds, rounds, 7, 0)
+    # Changed in an hour from now: the table says `now`, however late it is made.
     fields = dict.fromkeys(StatsLine.__struct_fields__) | {
         "model": model, "algorithm": "perceptron", "rounds": counts, "mistakes": mistakes,
-        "error_rate": 0.53, "ewma_error_rate": 0.53, "updated_at": datetime.now(UTC),
+        "error_rate": 0.53, "ewma_error_rate": 0.53, "updated_at": datetime.now(UTC) + timedelta(hours=1),
         "drift": Drift("stable", 0, None, 0.001),
     }  # fmt: skip
     return Fleet(Totals(1, counts, mistakes, 0, 0.53), [StatsLine(**fields)], None)  # type: ignore[arg-type]

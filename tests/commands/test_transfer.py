@@ -9,7 +9,7 @@ import onnxruntime
 
 from tests.commands.examples import make_examples
 from tests.commands.running import failed, worked
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 def test_a_model_moves_to_another_service_to_the_bit(

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.pages import ARGUMENTS, CHROMIUM, WAIT_SECONDS, Open
-from tests.missing import missing
-from tests.nats_servers import NatsCluster
-from tests.running import Service
+from tests.e2e.pages import ARGUMENTS, CHROMIUM, WAIT_SECONDS, Complaints, Open
+from tests.support.missing_programs import missing
+from tests.support.nats_servers import NatsCluster
+from tests.support.service_process import Service
 
 
 @pytest.fixture(scope="module")
@@ -27,26 +27,29 @@ def browser() -> Iterator[Any]:
         missing(f"the page is tested with {CHROMIUM}: apt-get install chromium")
     expect.set_options(timeout=WAIT_SECONDS * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=ARGUMENTS, timeout=WAIT_SECONDS * 1000
+        )
         yield browser
         browser.close()
 
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Open]:
-    """Opens a page at an address of a service. In the end, no page may have complained on its console."""
+    """Opens a page at an address of a service. In the end, no page may have complained on its console, but for what
+    the test has expected."""
     pages: list[Any] = []
-    complaints: list[str] = []
+    complaints = Complaints()
 
     def open_one(service: Service, address: str = "#/", width: int = 1280, **options: Any) -> Any:
         page = browser.new_page(viewport={"width": width, "height": 900}, **options)
         page.set_default_timeout(WAIT_SECONDS * 1000)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("pageerror", lambda error: complaints.said.append(str(error)))
         page.on(
             "console",
-            lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None,
+            lambda said: complaints.said.append(said.text) if said.type in ("error", "warning") else None,
         )
-        page.on("dialog", lambda dialog: complaints.append(f"alert: {dialog.message}"))
+        page.on("dialog", lambda dialog: complaints.said.append(f"alert: {dialog.message}"))
         page.complaints = complaints
         pages.append(page)
         page.goto(f"{service.url}/{address}")
@@ -55,4 +58,4 @@ def open_page(browser: Any) -> Iterator[Open]:
     yield open_one
     for page in pages:
         page.close()
-    assert complaints == []
+    assert complaints.unexpected == []

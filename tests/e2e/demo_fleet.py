@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 # fmt: off
 WORDS = [

@@ -1,9 +1,12 @@
-"""What tests of the page share: where Chromium is, and how parts of the page are found."""
+"""What tests of the page share: where Chromium is, how parts of the page are found, and what it may complain of."""
 
+import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
+
+from tests.support.waiting import PATIENCE_SECONDS
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -15,10 +18,29 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WAIT_SECONDS = 60
+WAIT_SECONDS = PATIENCE_SECONDS
+
+AWAY = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+"""What a browser complains of while a service is away; the latter two if it was about to be when it was asked."""
 
 Open = Callable[..., Any]
 """Opens a page at an address of a service: the fixture `open_page`."""
+
+
+class Complaints:
+    """What the pages of a test have said on their consoles."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self._expected: list[str] = []
+
+    def expect(self, *parts: str) -> None:
+        """Those with one of these in them belong to the test, also if they come after this."""
+        self._expected += parts
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [said for said in self.said if not any(part in said for part in self._expected)]
 
 
 def expect(locator: Any) -> Any:
@@ -35,12 +57,20 @@ def card(page: Any, title: str) -> Any:
     return page.get_by_role("region", name=title)
 
 
-def percent(ratio: float | None) -> str:
-    """As the page writes it: JavaScript rounds halves up, Python to even."""
-    if ratio is None:
-        return "–"
-    return f"{Decimal(100 * ratio).quantize(Decimal('0.01'), ROUND_HALF_UP)}%".replace("-", "−")
+def percent(ratio: float | None, digits: int = 2) -> str:
+    """As the page writes it."""
+    return "–" if ratio is None else f"{fixed(100 * ratio, digits)}%".replace("-", "−")
+
+
+def fixed(number: float, digits: int) -> str:
+    """As `toFixed` of JavaScript writes it, which rounds halves up and not to even: 5.625 is 5.63."""
+    return str(Decimal(number).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
 def state(page: Any) -> Any:
     return page.locator("#live")
+
+
+def to_end_in(page: Any, address: str) -> None:
+    """Wait until the address of the page ends so."""
+    expect(page).to_have_url(re.compile(f"{re.escape(address)}$"))

@@ -7,7 +7,8 @@ from contextlib import closing
 import msgspec
 
 from service.journal.sqlite.sealing import SEAL_MODEL, add_functions
-from tests.running import Service
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 MODELS = 3_000
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -46,15 +47,17 @@ def test_a_stop_while_it_catches_up_is_a_good_one(start: Callable[..., Service])
     service = start(shutdown_seconds=60)  # had it waited for the catching up, that would be done
     lines = [{"model": f"m{i}", "features": [1.0] * 50, "label": 1} for i in range(MODELS)]
     body = b"\n".join(map(msgspec.json.encode, lines))
-    learned = service.client.post("/stream", content=body, headers=NDJSON, timeout=120)
+    learned = service.client.post("/stream", content=body, headers=NDJSON, timeout=PATIENCE_SECONDS)
     assert learned.text.count('"rounds":1') == MODELS
     assert service.stop() == 0
-    for _ in range(5):  # a service that has the machine to itself may be ready before it is stopped
+
+    def is_stopped_amid() -> bool:
+        """A service that is quicker than this test may have caught up before it is stopped."""
         forget_summaries(service)
         service.start()
         assert service.stop() == 0, "".join(service.log)
-        if summarised_through(service) == 0:
-            break
-    assert summarised_through(service) == 0, "the next start has to catch up"
-    service.start()
+        return summarised_through(service) == 0
+
+    eventually(is_stopped_amid, otherwise="it has always caught up")
+    service.start()  # and has to catch up
     assert service.get("/stats?limit=1")["totals"]["rounds"]["revealed"] == MODELS

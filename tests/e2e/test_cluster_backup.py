@@ -10,9 +10,11 @@ from typing import Any
 import nats
 import pytest
 
-from tests.nats_backup import Backup, back_up, restore
-from tests.nats_servers import NatsCluster
-from tests.running import Service
+from tests.support.nats_backup import Backup, back_up, restore
+from tests.support.nats_servers import NatsCluster
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.thorough
 
 STREAMS = ("novikoff-state", "novikoff-ids", "novikoff-log")
 """In the order of the documentation: nothing that is derived may be newer than the log."""

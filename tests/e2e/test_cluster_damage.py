@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.nats_servers import NatsCluster
-from tests.running import Service
+from tests.support.nats_servers import NatsCluster
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 ROUNDS = 40
 PREFIX = "bits"
@@ -32,6 +33,7 @@ def test_a_bit_that_turns_over_on_the_leading_server_loses_nothing(
             service.learn("m", [float(i), 1.0], 1 if i % 2 else -1, id=f"round-{i}-")
         served = service.stats("m")["rounds"], service.weights("m")
         service.kill()
+        eventually(lambda: cluster.leader_of(f"{PREFIX}-log") is not None)
         leader = cluster.leader_of(f"{PREFIX}-log")
         assert leader is not None
         leader.kill()

@@ -7,7 +7,7 @@ import pytest
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.link.following import Follower
-from tests.nats_servers import NatsCluster
+from tests.support.nats_servers import NatsCluster
 
 STREAM = "consumers"
 

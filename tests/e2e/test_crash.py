@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from tests.running import NO_TLS, Service
+from tests.support.service_process import NO_TLS, Service
+from tests.support.waiting import PATIENCE_SECONDS
 
 KILLS = 8
 """`make soak ARGS="--kills 100"` goes on for longer."""
@@ -58,7 +59,7 @@ async def client(http: httpx.AsyncClient, account: Account, chance: random.Rando
 async def load_until_killed(service: Service, account: Account, chance: random.Random) -> None:
     """Kill the service a random moment after a random number of rounds were acknowledged."""
     enough = len(account.revealed) + len(account.learned) + chance.randrange(5, 120)
-    async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as http:
         clients = [
             asyncio.create_task(client(http, account, random.Random(chance.random()))) for _ in range(CLIENTS)
         ]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.commands.running import novikoff
-from tests.forking import run
-from tests.running import Service, problem_of
+from tests.support.forkserver import run
+from tests.support.service_process import Service, problem_of
 
 PAGE_BYTES = 8192
 ROUNDS = 60
@@ -171,7 +171,7 @@ def test_a_snapshot_with_a_turned_bit_is_passed_over(
     service = start(data, **whole.settings)
     assert served_by(service) == whole.served
     assert service.reveal("r7", 1) == whole.answer
-    assert "the snapshot of m after event" in "".join(service.log)
+    service.wait_for_log("the snapshot of m after event")
     service.stop()
     assert novikoff("doctor", "--data", data, "--repair").status == 0
 

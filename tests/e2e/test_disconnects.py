@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.raw_http import chunk, connect, read_until, request, stream_head, vanish
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.raw_http import chunk, connect, read_until, request, stream_head, vanish
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 ROUND: dict[str, Any] = {"model": "m", "features": [1.0, 2.0], "label": 1, "id": "only"}
 BODY = json.dumps(ROUND).encode()

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.failing_syncs import FailingSyncs
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.failing_syncs import FailingSyncs
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 LOG, FILE = "journal.sqlite-wal", "journal.sqlite"
 ROUND = {"model": "m", "features": [1.0, 2.0], "label": 1}
+READY = {"loop_pause_seconds_max": 3600}
+"""For a service: that it has stood still is no reason not to be ready."""
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_what_was_in_doubt_is_decided_as_soon_as_the_disk_works_again(
     start: Callable[..., Service], syncs: FailingSyncs
 ) -> None:
     """Without any request: what the service has in memory and what a kill would leave are the same then."""
-    service = start()
+    service = start(**READY)
     service.learn("m", [1.0, 2.0], 1)
     syncs.begin(LOG)
     assert service.refused("/learn", ROUND) == (503, "outcome-unknown")
@@ -97,7 +99,7 @@ def test_a_start_is_refused_that_cannot_sync_what_a_crash_has_left(
     syncs.begin(FILE)
     with pytest.raises(AssertionError):
         service.start(cold=True)  # so that the library is loaded into the service itself
-    assert service.process.wait(30) == 2
+    assert service.wait_for_end() == 2
     assert f"{service.data / FILE} cannot be synced" in service.log[-1]
     syncs.end()
     service.start()
@@ -105,10 +107,11 @@ def test_a_start_is_refused_that_cannot_sync_what_a_crash_has_left(
     service.assert_replay_equals_live("m")
 
 
+@pytest.mark.thorough
 def test_checkpoints_that_fail_are_told_before_the_log_has_eaten_the_disk(
     start: Callable[..., Service], syncs: FailingSyncs
 ) -> None:
-    service = start()
+    service = start(**READY)
     large = [1.0] * 20_000  # 160 kB an event
     service.learn("m", large, 1)
     syncs.begin(FILE)
@@ -121,7 +124,7 @@ def test_checkpoints_that_fail_are_told_before_the_log_has_eaten_the_disk(
     log = service.data / LOG
     assert log.stat().st_size < 64_000_000
     assert "cannot be folded" in service.client.get("/readyz").json()["detail"]
-    assert any("the log cannot be folded into the file" in line for line in service.log)
+    service.wait_for_log("the log cannot be folded into the file")
     (counted,) = [
         line
         for line in service.client.get("/metrics").text.splitlines()
@@ -148,6 +151,6 @@ def test_a_new_directory_and_those_above_it_are_synced(
     service = Service(tmp_path / "new" / "deep" / "data")
     with pytest.raises(AssertionError):
         service.start(cold=True)
-    assert service.process.wait(30) == 2
+    assert service.wait_for_end() == 2
     service.close()
     assert "cannot be written: Input/output error" in service.log[-1]

@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import Callable
 
 import httpx
+import pytest
 
-from tests.running import NO_TLS, Service
+from tests.support.service_process import NO_TLS, Service
+from tests.support.waiting import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.thorough
 
 MODELS = 60
 CLIENTS_A_MODEL = 3
@@ -15,7 +19,7 @@ async def rounds(service: Service, number: int) -> list[int]:
     """Rounds of one client, which shares its model with others; the statuses that it got."""
     model = f"m{number % MODELS}"
     statuses = []
-    async with httpx.AsyncClient(base_url=service.url, timeout=60, verify=NO_TLS) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as http:
         for i in range(3):
             served = await http.post("/predict", json={"model": model, "features": [1.0, float(i)]})
             body = {"prediction_id": served.json().get("prediction_id"), "label": 1}

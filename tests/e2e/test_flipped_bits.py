@@ -13,9 +13,11 @@ import pytest
 from service.journal.sqlite.acknowledged import read_note
 from service.journal.sqlite.log_file import read_log
 from tests.commands.running import novikoff
-from tests.forking import run
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.forkserver import run
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.thorough
 
 Start = Callable[..., Service]
 
@@ -160,9 +162,9 @@ def test_damage_that_nobody_asks_for_is_found(start: Start) -> None:
         "prediction 'waits' is damaged",
         "model 'other' is damaged",
     )
-    eventually(lambda: len([line for line in looking.log if "the journal is damaged" in line]) == 4)
+    looking.wait_for_log("the journal is damaged", times=4)
     assert all(one in "".join(looking.log) for one in expected), looking.log
-    assert "novikoff_journal_damage_found_total 4" in looking.client.get("/metrics").text
+    eventually(lambda: "novikoff_journal_damage_found_total 4" in looking.client.get("/metrics").text)
     assert looking.stop() == 0
     looking.close()
 

@@ -14,10 +14,11 @@ from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.link.streams import wanted_streams
 from service.journal.jetstream.subjects import Subjects
-from tests.nats_servers import NatsCluster, NatsServer
-from tests.running import Service, problem_of
-from tests.traces import files_with
-from tests.waiting import eventually
+from tests.support.file_search import files_with
+from tests.support.nats_servers import NatsCluster, NatsServer
+from tests.support.replicas import Replica
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 from tests.web.routes.test_corrections import label_of, rebuilt, substance
 
 Replicas = Callable[..., Service]
@@ -36,7 +37,7 @@ def replica(nats_cluster: NatsCluster, tmp_path: Path) -> Iterator[Replicas]:
     services: list[Service] = []
 
     def start(name: str) -> Service:
-        services.append(Service(tmp_path / name, snapshot_every_events=5, **settings))
+        services.append(Replica(tmp_path / name, snapshot_every_events=5, **settings))
         return services[-1].start()
 
     yield start
@@ -74,7 +75,7 @@ def test_no_server_has_anything_and_every_replica_is_as_if_it_had_never_been(
     told = one.post("/models/m/forget", {"tag": f"tag-{person}"})
     assert (told["rounds"], told["predictions"]) == (len(ids), 1)
     rebuilt(one, "m")
-    eventually(lambda: not any(files_with(store, person.encode()) for store in stores), seconds=5)
+    eventually(lambda: not any(files_with(store, person.encode()) for store in stores))
     eventually(lambda: other.stats("m")["version"] == one.stats("m")["version"])
     for service in (one, other):
         assert substance(service, "m") == substance(one, "twin")
@@ -102,15 +103,15 @@ def test_a_replica_that_dies_amid_it_and_a_server_that_is_away_only_put_it_off(
     assert problem_of(one.client.post("/models/m/forget", json=forget)) == (503, "journal-unavailable")
     away.start()
     away.wait_until_healthy()
-    eventually(lambda: one.client.post("/models/m/forget", json=forget).status_code == 202, seconds=60)
+    eventually(lambda: one.client.post("/models/m/forget", json=forget).status_code == 202)
     one.process.send_signal(signal.SIGKILL)  # at whichever step it is
     one.kill()
     other.stats("m")
     stores = [server.directory / "store" for server in nats_cluster.servers]
     # Who asks again need not wait until the other replica finds out by itself.
-    eventually(lambda: other.client.post("/models/m/forget", json=forget).status_code == 202, seconds=60)
+    eventually(lambda: other.client.post("/models/m/forget", json=forget).status_code == 202)
     rebuilt(other, "m")
-    eventually(lambda: not any(files_with(store, person.encode()) for store in stores), seconds=5)
+    eventually(lambda: not any(files_with(store, person.encode()) for store in stores))
     assert substance(other, "m") == substance(other, "twin")
     other.assert_replay_equals_live("m")
 
@@ -130,7 +131,7 @@ async def delete_streams(server: NatsServer, prefix: object) -> None:
     client = await nats.connect(server.url)
     try:
         for kind in ("log", "ids", "state"):
-            assert await client.jetstream().delete_stream(f"{prefix}-{kind}")
+            assert await client.jetstream(timeout=PATIENCE_SECONDS).delete_stream(f"{prefix}-{kind}")
     finally:
         await client.close()
 
@@ -141,7 +142,7 @@ def test_on_streams_of_before_rounds_are_voided_the_model_moves_and_with_them_al
 ) -> None:
     prefix = f"t{os.urandom(6).hex()}"
     asyncio.run(make_log_of_before(nats_server, prefix))
-    before = Service(tmp_path / "before", snapshot_every_events=5, **nats_server.settings(prefix)).start()
+    before = Replica(tmp_path / "before", snapshot_every_events=5, **nats_server.settings(prefix)).start()
     try:
         lived([before], person)
         refused = before.client.post("/models/m/forget", json={"tag": f"tag-{person}"})

@@ -8,9 +8,11 @@ from pathlib import Path
 import nats
 import pytest
 
-from tests.nats_servers import NatsServer
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
+
+pytestmark = pytest.mark.thorough
 
 ACCOUNT = """
 accounts { SMALL: { jetstream: { max_file: 4M, max_mem: 1M }, users: [ { user: u, password: p } ] } }
@@ -85,7 +87,7 @@ def test_a_replica_starts_and_deletes_while_the_store_is_full(
     revealed = service.stats("large")["rounds"]["revealed"]
     service.kill()
     service.start()
-    assert service.client.get("/readyz").status_code == 200
+    eventually(lambda: service.client.get("/readyz").status_code == 200)
     assert service.stats("large")["rounds"]["revealed"] == revealed
     assert service.refused("/learn", example) == (503, "journal-full")
     assert service.client.delete("/models/large").status_code == 204
@@ -94,9 +96,10 @@ def test_a_replica_starts_and_deletes_while_the_store_is_full(
 
 async def limit_log(server: NatsServer, max_bytes: int) -> None:
     client = await nats.connect(server.url)
-    told = json.loads((await client.request("$JS.API.STREAM.INFO.full-log")).data)
+    told = json.loads((await client.request("$JS.API.STREAM.INFO.full-log", timeout=PATIENCE_SECONDS)).data)
     wanted = {**told["config"], "max_bytes": max_bytes, "discard": "new"}
-    answer = await client.request("$JS.API.STREAM.UPDATE.full-log", json.dumps(wanted).encode())
+    content = json.dumps(wanted).encode()
+    answer = await client.request("$JS.API.STREAM.UPDATE.full-log", content, timeout=PATIENCE_SECONDS)
     assert b'"error"' not in answer.data, answer.data
     await client.close()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import novikoff
-from tests.missing import missing
-from tests.running import Service, problem_of
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.missing_programs import missing
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 DISK_MEGABYTES = 24
 
@@ -95,7 +95,7 @@ def restart_or_refusal(service: Service) -> bool:
     try:
         service.start()
     except AssertionError:
-        assert service.process.wait(30) == 2, "".join(service.log)
+        assert service.wait_for_end() == 2, "".join(service.log)
         assert str(service.data) in service.log[-1] and "Traceback" not in "".join(service.log)
         return True
     assert service.stats("m")["rounds"]["revealed"] > 0, "reading needs no room"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import failed, novikoff
-from tests.forking import run
 from tests.golden.archives import FILES, unpack
-from tests.running import Service
+from tests.support.forkserver import run
+from tests.support.service_process import Service
 
 
 @pytest.fixture

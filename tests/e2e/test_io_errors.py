@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 
 
 def let_files_grow_to(service: Service, size: int) -> None:

@@ -5,8 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
+import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.thorough
 
 WIDE = 16_384
 LABELS = list(range(20))

@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
+import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
+
+pytestmark = pytest.mark.thorough
 
 OVER_EVERY_JOURNAL = True
 
@@ -33,7 +37,7 @@ def watching(service: Service) -> Iterator[Watch]:
     watch, over = Watch(), threading.Event()
 
     def ask() -> None:
-        with httpx.Client(base_url=service.url, verify=False, timeout=60) as client:
+        with httpx.Client(base_url=service.url, verify=False, timeout=PATIENCE_SECONDS) as client:
             while not over.is_set():
                 assert client.get("/livez").status_code == 200
                 watch.answered.append(time.monotonic())
@@ -73,8 +77,10 @@ def test_others_are_answered_while_a_large_model_is_loaded_and_it_is_the_same_to
     service = start(snapshot_every_events=100_000)
     teach(service, 400)
     export = service.get("/models/large/export")
-    held = []
-    for _ in range(3):  # of which one at least is not held up by the machine itself
+    held: list[float] = []
+
+    def others_are_answered() -> bool:
+        """Again and again, and not after the half of it only; unless the machine itself holds them up."""
         service.kill()
         service.start()
         with watching(service) as watch:
@@ -83,9 +89,9 @@ def test_others_are_answered_while_a_large_model_is_loaded_and_it_is_the_same_to
             assert service.get("/models/large")["version"] == 400
             ended = time.monotonic()
         held.append(max(watch.gaps(began, ended)) / (ended - began))
-        if held[-1] < 0.5:
-            break
-    assert min(held) < 0.5, held
+        return held[-1] < 0.5
+
+    eventually(others_are_answered, otherwise=lambda: f"the longest gaps, as parts of the whole: {held}")
     again = service.get("/models/large/export")
     assert again["digest"] == export["digest"]
     service.assert_replay_equals_live("large")

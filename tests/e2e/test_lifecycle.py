@@ -5,6 +5,7 @@ import resource
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -13,10 +14,11 @@ from msgspec import structs
 
 from service.journal.codec import decode_event, encode
 from service.journal.seals import SEAL_BYTES
-from service.journal.sqlite.schema import SCHEMA_VERSION
+from service.journal.sqlite.schema import SCHEMA_VERSION, open_reader
 from service.journal.sqlite.sealing import SEAL_MODEL, add_functions
-from tests.forking import run
-from tests.running import Service, problem_of
+from tests.support.forkserver import run
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 
 def test_sigterm_finishes_what_is_under_way_and_exits_with_0(start: Callable[..., Service]) -> None:
@@ -24,7 +26,7 @@ def test_sigterm_finishes_what_is_under_way_and_exits_with_0(start: Callable[...
     service.predict("m", [1.0])
 
     async def stop_under_load() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS) as client:
             body = {"model": "m", "features": [1.0], "label": 1}
             requests = [asyncio.create_task(client.post("/learn", json=body)) for _ in range(50)]
             await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
@@ -163,13 +165,20 @@ def test_old_events_are_trimmed_but_nothing_is_forgotten(start: Callable[..., Se
     for i in range(200):
         service.learn("m", [1.0, float(i % 7)], 1 if i % 2 else -1)
     before = service.stats("m"), service.get("/models/m/weights")
+
+    def counts() -> list[int]:
+        with closing(open_reader(service.data / "journal.sqlite")) as connection:
+            return [
+                int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+                for table in ("event", "snapshot", "outcome")
+            ]
+
+    def are_few(kept: int, snapshots: int, pages: int) -> bool:
+        return 30 <= kept <= 50 and 2 <= snapshots <= 5 and pages <= 5
+
+    eventually(lambda: are_few(*counts()), otherwise=lambda: f"{counts()}")
     service.kill()
-    connection = sqlite3.connect(service.data / "journal.sqlite")
-    (kept,) = connection.execute("SELECT count(*) FROM event").fetchone()
-    (snapshots,) = connection.execute("SELECT count(*) FROM snapshot").fetchone()
-    (pages,) = connection.execute("SELECT count(*) FROM outcome").fetchone()
-    connection.close()
-    assert 30 <= kept <= 50 and 2 <= snapshots <= 5 and pages <= 5
+    assert are_few(*counts())
     service.start()
     assert (service.stats("m"), service.get("/models/m/weights")) == before
 
@@ -200,6 +209,9 @@ def ticks_of_threads(pid: int) -> dict[int, int]:
     """How much of the processor each thread has used."""
     ticks = {}
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        fields = (thread / "stat").read_text().rpartition(")")[2].split()
+        try:
+            fields = (thread / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended
+            continue
         ticks[int(thread.name)] = int(fields[11]) + int(fields[12])
     return ticks

@@ -10,8 +10,9 @@ from typing import Any
 import nats
 import pytest
 
-from tests.nats_servers import NatsServer
-from tests.running import Service, problem_of
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 Replicas = list[Service]
 
@@ -23,7 +24,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def replicas(nats_server: NatsServer, prefix: str, tmp_path: Path) -> Iterator[Replicas]:
-    settings = {"snapshot_every_events": 5, "nats_seconds": 5, **nats_server.settings(prefix)}
+    settings = {"snapshot_every_events": 5, "nats_seconds": 8, **nats_server.settings(prefix)}
     started = [Service(tmp_path, **settings).start() for _ in range(2)]
     yield started
     for service in started:
@@ -40,6 +41,7 @@ def test_the_feed_tells_what_another_replica_deleted_though_it_was_not_in_memory
     a, b = replicas
     a.learn("gone", [1.0], 1)
     a.learn("stays", [1.0], 1)
+    eventually(lambda: len(b.get("/models")["models"]) == 2)
     with b.client.stream("GET", "/feed") as stream:
         told = frames(stream.iter_lines())
         next(told)
@@ -70,6 +72,8 @@ def test_a_model_whose_snapshot_is_lost_harms_no_list(
 async def lose_snapshots(server: NatsServer, prefix: str) -> None:
     client = await nats.connect(server.url)
     try:
-        await client.jetstream().purge_stream(f"{prefix}-state", subject=f"{prefix}.snap.>")
+        await client.jetstream(timeout=PATIENCE_SECONDS).purge_stream(
+            f"{prefix}-state", subject=f"{prefix}.snap.>"
+        )
     finally:
         await client.close()

@@ -8,8 +8,11 @@ import httpx
 import pytest
 
 from tests.commands.running import worked
-from tests.mortals import Mortals
-from tests.running import NO_TLS, Service
+from tests.support.service_process import NO_TLS, Service
+from tests.support.short_lived_models import Mortals
+from tests.support.waiting import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.thorough
 
 CLIENTS = 10
 STEPS = 25
@@ -26,7 +29,9 @@ def test_no_request_fails_and_the_journal_is_whole(
 
     async def clients() -> None:
         limits = httpx.Limits(max_connections=4 * CLIENTS)
-        async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS, limits=limits) as http:
+        async with httpx.AsyncClient(
+            base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS, limits=limits
+        ) as http:
 
             async def send(method: str, path: str, body: Any) -> httpx.Response:
                 return await http.request(method, path, json=body)

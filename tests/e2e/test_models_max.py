@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from service.engine.fleet.models import MADE_AT_ONCE
-from tests.nats_servers import NatsServer
-from tests.running import Service, problem_of
-from tests.sending import at_once
-from tests.waiting import eventually
+from tests.support.concurrent_requests import at_once
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 MOST = 20
 

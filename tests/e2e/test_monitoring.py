@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +13,13 @@ import httpx
 import pytest
 from ruamel.yaml import YAML
 
-from tests.missing import missing
-from tests.pages import rows_of, section
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.markdown import rows_of, section
+from tests.support.missing_programs import missing
+from tests.support.ports import free_ports
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
+
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parent.parent.parent
 KIT = ROOT / "monitoring"
@@ -213,8 +215,7 @@ def prometheus(watched: Service, tmp_path: Path) -> Iterator[httpx.Client]:
     (tmp_path / "prometheus.yml").write_text((KIT / "prometheus.yml").read_text().replace("15s", "1s"))
     (tmp_path / "targets.yml").write_text((KIT / "targets.yml").read_text().replace("novikoff:8000", target))
     shutil.copy(KIT / "alerts.yml", tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     log = tmp_path / "log"
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -228,12 +229,14 @@ def prometheus(watched: Service, tmp_path: Path) -> Iterator[httpx.Client]:
             stderr=output,
         )
     try:
-        with httpx.Client(base_url=f"http://{address}/api/v1", timeout=30, trust_env=False) as client:
+        with httpx.Client(
+            base_url=f"http://{address}/api/v1", timeout=PATIENCE_SECONDS, trust_env=False
+        ) as client:
             until(lambda: client.get(f"http://{address}/-/ready").status_code == 200, log)
             yield client
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE_SECONDS)
 
 
 def until(condition: Callable[[], bool], log: Path) -> None:
@@ -251,10 +254,17 @@ def test_a_real_prometheus_scrapes_the_service_and_evaluates_the_rules(
 
     log = tmp_path / "log"
     until(lambda: len(ask("count_over_time(novikoff_models_loaded[30s]) >= 3")) == 1, log)
-    (revealed,) = ask('novikoff_model_revealed_total{job="novikoff", model="m"}')
-    assert float(revealed["value"][1]) == watched.stats("m")["rounds"]["revealed"] == 20
-    names = set(prometheus.get("/label/__name__/values").json()["data"])
-    assert {name for name in families(watched) if name.startswith("novikoff_")} <= names
+
+    # There is none while the newest scrape has failed, as it does if the answer takes longer than a second.
+    revealed = 'novikoff_model_revealed_total{job="novikoff", model="m"}'
+    until(lambda: [float(one["value"][1]) for one in ask(revealed)] == [20.0], log)
+    assert watched.stats("m")["rounds"]["revealed"] == 20
+
+    def has_all_names() -> bool:
+        names = set(prometheus.get("/label/__name__/values").json()["data"])
+        return {name for name in families(watched) if name.startswith("novikoff_")} <= names
+
+    until(has_all_names, log)
 
     groups = prometheus.get("/rules").json()["data"]["groups"]
     loaded = {rule["name"] for group in groups for rule in group["rules"]}
@@ -269,7 +279,8 @@ def test_a_real_prometheus_scrapes_the_service_and_evaluates_the_rules(
     until(healthy, log)
     for expression in dashboard_expressions():
         ask(expression)
-    assert ask('topk(10, rate(novikoff_model_revealed_total{instance=~".*", model=~".*"}[10s]))')
+    rates = 'topk(10, rate(novikoff_model_revealed_total{instance=~".*", model=~".*"}[10s]))'
+    until(lambda: bool(ask(rates)), log)  # two scrapes in ten seconds
 
 
 def test_a_service_that_is_gone_raises_an_alert(
@@ -285,5 +296,5 @@ def test_a_service_that_is_gone_raises_an_alert(
     log = tmp_path / "log"
     until(lambda: health() == ["up"], log)
     watched.stop()
-    until(lambda: alert() == ["pending"], log)
+    until(lambda: alert() in (["pending"], ["firing"]), log)
     watched.start()

@@ -16,9 +16,10 @@ from service.events import ModelReset, PredictionsExpired, RoundLearned
 from service.journal.codec import encode
 from service.journal.jetstream.messages import wrap
 from service.journal.jetstream.subjects import Subjects
-from tests.nats_servers import NatsServer
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.nats_servers import NatsServer
+from tests.support.replicas import Replica
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 YEARS_US = 10 * 365 * 86_400 * 10**6
 
@@ -35,7 +36,7 @@ class Cluster:
 
     def start(self, **settings: Any) -> Service:
         given = {"nats_seconds": 5, **settings}
-        service = Service(self._directory, **self.server.settings(self.prefix), **given)
+        service = Replica(self._directory, **self.server.settings(self.prefix), **given)
         self.services.append(service)
         return service.start()
 
@@ -44,7 +45,7 @@ class Cluster:
 
         async def asking() -> bytes:
             client = await nats.connect(self.server.url)
-            answer = await client.request(subject, payload, timeout=10)
+            answer = await client.request(subject, payload, timeout=PATIENCE_SECONDS)
             await client.close()
             return answer.data
 
@@ -73,28 +74,29 @@ def of_a_newer_version(model: str) -> tuple[str, str, int]:
     return ("brand-new", model, time.time_ns() // 1000)
 
 
+@pytest.mark.smoke
 def test_an_event_of_a_newer_version_stops_the_replica_and_is_never_skipped(cluster: Cluster) -> None:
     service = cluster.start()
     service.learn("m", [1.0, 2.0], 1)
     service.learn("n", [1.0, 2.0], 1)
     cluster.append(service, "m", of_a_newer_version("m"))
-    assert service.process.wait(30) == 1, "".join(service.log)
-    log = "".join(service.log)
-    assert "cannot be taken in: stopping" in log
+    assert service.wait_for_end() == 1, "".join(service.log)
+    assert "cannot be taken in: stopping" in "".join(service.log)
 
 
 def test_a_replica_that_starts_on_an_event_of_a_newer_version_says_so(cluster: Cluster) -> None:
     service = cluster.start()
     service.learn("m", [1.0, 2.0], 1)
     cluster.append(service, "m", of_a_newer_version("m"))
-    assert service.process.wait(30) == 1
+    assert service.wait_for_end() == 1
     service.log.clear()
     with pytest.raises(AssertionError):
         service.start()
-    assert service.process.wait(30) == 2, "".join(service.log)
+    assert service.wait_for_end() == 2, "".join(service.log)
     assert "a newer one has written it" in service.log[-1] and "Traceback" not in "".join(service.log)
 
 
+@pytest.mark.smoke
 def test_only_the_model_with_the_damage_is_set_aside_also_after_a_restart(cluster: Cluster) -> None:
     service = cluster.start()
     service.learn("m", [1.0, 2.0], 1)
@@ -131,7 +133,7 @@ def test_a_stream_that_is_gone_is_told_of_and_ends_no_part_of_the_service(cluste
     answer = service.client.get("/stats/a")
     assert problem_of(answer) == (503, "journal-unavailable")
     assert "stream not found" in answer.json()["detail"]
-    eventually(lambda: any("housekeeping is done later" in line for line in service.log))
+    service.wait_for_log("housekeeping is done later")
     assert not any("background task" in line for line in service.log), "".join(service.log)
 
 
@@ -147,7 +149,7 @@ def test_a_clock_that_is_years_ahead_takes_no_other_along(cluster: Cluster) -> N
     cluster.append(a, "m", RoundLearned("m", ahead + 3, None, -1, row))
     for replica in (a, b):
         eventually(lambda replica=replica: replica.stats("m")["rounds"]["revealed"] == 1)  # type: ignore[misc]
-        assert any("seconds ahead of the clocks here" in line for line in replica.log)
+        replica.wait_for_log("seconds ahead of the clocks here")
         made = made_at(replica.predict("n", [1.0, 2.0])["prediction_id"])
         assert made is not None and made <= time.time_ns() // 1000 + AHEAD_MAX_US
     for server, other in ((a, b), (b, a)):

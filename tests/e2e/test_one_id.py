@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from service.events import RoundLearned, RoundRevealed
-from tests.nats_servers import NatsServer
-from tests.running import Service, problem_of
-from tests.sending import at_once
+from tests.support.concurrent_requests import at_once
+from tests.support.nats_servers import NatsServer
+from tests.support.replicas import Replica
+from tests.support.service_process import Service, problem_of
 
 TIMES = 12
 SAME, OTHER = [1.0, 2.0], [3.0, 4.0]
@@ -39,7 +40,7 @@ RACES = {
 @pytest.fixture(scope="module")
 def replicas(nats_server: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Service]]:
     settings = nats_server.settings("one-id")
-    started = [Service(tmp_path_factory.mktemp("none"), **settings).start() for _ in range(2)]
+    started = [Replica(tmp_path_factory.mktemp("none"), **settings).start() for _ in range(2)]
     yield started
     for service in started:
         service.close()
@@ -59,8 +60,8 @@ def race(services: list[Service], model: str, chosen: str, kinds: str, others: i
     refusals = {problem_of(answer) for answer in answers if answer.status_code != 200}
     assert len(accepted) == 1, [answer.text for answer in answers]
     assert refusals == (set() if first == second else {TAKEN}), [answer.text for answer in answers]
-    revealed = [one.client.post("/feedback", json={"prediction_id": chosen, "label": -1}) for one in services]
-    assert {one.status_code for one in revealed} == {200}, [one.text for one in revealed]
+    for one in services:
+        one.reveal(chosen, -1)
     return accepted.pop()
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.service_process import Service, problem_of
 
 ROUND = {"model": "m", "features": [1.0, 2.0], "label": 1}
 
@@ -25,12 +24,12 @@ def assert_nothing_is_taken(service: Service, *words: str) -> None:
     for word in words:
         assert word in unready.json()["detail"]
     assert "novikoff_journal_connected 0" in service.client.get("/metrics").text
-    eventually(lambda: "the journal cannot be written: " in "".join(service.log))
+    service.wait_for_log("the journal cannot be written: ")
 
 
 @pytest.fixture
 def running(start: Callable[..., Service]) -> Service:
-    service = start()
+    service = start(loop_pause_seconds_max=3600)  # or one that has stood still is not ready
     service.predict("m", [1.0, 1.0], id="waits")
     for _ in range(5):
         service.learn("m", [1.0, 2.0], 1)
@@ -114,8 +113,8 @@ def test_a_number_that_somebody_else_has_given_ends_the_service(running: Service
         connection.commit()
     with pytest.raises(httpx.TransportError):
         running.learn(**ROUND)
-    eventually(lambda: running.process.poll() == 1)
-    eventually(lambda: "somebody else has written to the journal" in "".join(running.log))
+    assert running.wait_for_end() == 1
+    assert "somebody else has written to the journal" in "".join(running.log)
     with closing(sqlite3.connect(running.data / "journal.sqlite")) as connection:
         connection.execute("DELETE FROM event WHERE body = x'00'")
         connection.commit()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from service.learning.certainty.anytime import boundary
-from tests.e2e.pages import Open, card, expect, percent, state, tile
-from tests.running import Service
+from tests.e2e.pages import Open, card, expect, fixed, percent, state, tile
+from tests.support.service_process import Service
 
 LABELS = ["leaves", "buys"]
 RELIABILITY = "Can its probabilities be trusted?"
@@ -157,7 +157,7 @@ def test_probabilities_are_shown_beside_what_came_true(service: Service, name: s
         ],
         rel=0.01,
     )
-    wrong = f"{100 * stats['unlabelled']['expected_error_rate']:.1f}%"
+    wrong = percent(stats["unlabelled"]["expected_error_rate"], 1)
     expect(words(page, RELIABILITY).last).to_have_text(
         f"12 predictions wait for their labels; by their probabilities {wrong} of them are wrong."
     )
@@ -201,11 +201,11 @@ def test_sets_and_asking_are_shown_for_models_that_have_them(
     stats = service.stats(name)
     sets, ask = stats["sets"], stats["ask"]
     page = open_model(service, name, open_page)
-    figures = card(page, "Sets of labels").locator("dd").all_inner_texts()
+    figures = card(page, "Sets of labels").locator("dd").all_inner_texts()  # drawn with the rounds
     assert figures[:2] == [percent(sets["coverage"]), "80%"] and figures[3] == percent(sets["single_rate"])
     assert float(figures[2]) == pytest.approx(sets["mean_size"], rel=0.01)
     distance = (
-        f"at most {100 * sets['distance_max']:.2f} percentage points from what is wanted, on any stream"
+        f"at most {fixed(100 * sets['distance_max'], 2)} percentage points from what is wanted, on any stream"
     )
     expect(words(page, "Sets of labels").first).to_contain_text(distance)
     single = percent(sets["single_error_rate"])
@@ -255,11 +255,11 @@ def test_trying_it_tells_probability_set_and_whether_the_label_is_asked_for(
         page.get_by_label("Features").fill("0.4, -0.3, 0.1")
         page.get_by_role("button", name="Predict").click()
     made = json.loads(answered.value.text())
-    chance = f"{100 * made['ask_probability']:.1f}%"
+    chance = percent(made["ask_probability"], 1)
     expect(page.locator(".answer .words")).to_have_text(
         [
             "By what came of such predictions, that is right with a probability of "
-            f"{100 * made['probability']:.1f}%.",
+            f"{percent(made['probability'], 1)}.",
             f"Not ruled out: {', '.join(made['set'])}.",
             f"Its label would be asked for with a chance of {chance}.",
         ]

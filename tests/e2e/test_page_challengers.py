@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.pages import Open, card, expect, percent, state
-from tests.running import Service
+from tests.support.service_process import Service
 
 CHALLENGERS = "Challengers"
 

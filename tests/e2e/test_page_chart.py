@@ -4,6 +4,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -13,8 +14,8 @@ import pytest
 from tests.e2e.pages import Open, card, expect
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 ROUNDS = 1000
 
@@ -33,14 +34,14 @@ def model(service: Service, name: str) -> str:
 
 
 def asked(page: Any) -> dict[str, str]:
-    """What the address asks for."""
-    return {key: value[0] for key, value in parse_qs(page.url.partition("?")[2]).items()}
+    """What the address asks for: read in the page, since the browser tells of a new one in its own time."""
+    address: str = page.evaluate("location.hash")
+    return {key: value[0] for key, value in parse_qs(address.partition("?")[2]).items()}
 
 
-def ticks(chart: Any) -> list[str]:
+def ticks(chart: Any) -> Any:
     """The texts below the horizontal axis."""
-    texts: list[str] = chart.locator(".axes text:not([dy])").all_text_contents()
-    return texts
+    return chart.locator(".axes text:not([dy])")
 
 
 def drag(page: Any, chart: Any, start: float, end: float) -> None:
@@ -69,7 +70,8 @@ def test_a_part_of_the_chart_is_chosen_by_keyboard_and_is_in_the_link(
     button["Earlier"].press("Enter")
     expect(words).to_have_text("Rounds 0 to 500")
     assert asked(page) == {"to": "500"}
-    assert ticks(chart)[0] == "0" and ticks(chart)[-1] == "500"
+    expect(ticks(chart).first).to_have_text("0")
+    expect(ticks(chart).last).to_have_text("500")
     expect(button["Zoom in"]).to_be_focused()  # there is nothing earlier: the focus is not lost
     page.reload()
     expect(words).to_have_text("Rounds 0 to 500")
@@ -77,7 +79,7 @@ def test_a_part_of_the_chart_is_chosen_by_keyboard_and_is_in_the_link(
     button["Show all"].press("Enter")
     expect(words).to_have_text("")
     assert asked(page) == {}
-    assert ticks(chart)[-1] == "1K"
+    expect(ticks(chart).last).to_have_text("1K")
 
 
 def test_a_part_is_chosen_by_dragging_and_one_without_an_end_grows(
@@ -105,10 +107,10 @@ def test_a_part_is_chosen_by_dragging_and_one_without_an_end_grows(
 def test_a_link_to_what_is_not_there_shows_all(service: Service, model: str, open_page: Open) -> None:
     page = open_page(service, f"#/models/{model}?from=5000&to=9000")
     chart = card(page, "Error over rounds").locator(".chart")
-    expect(chart.locator(".axes text:not([dy])").last).to_have_text("1K")
+    expect(ticks(chart).last).to_have_text("1K")
     page.goto("about:blank")
     page.goto(f"{service.url}/#/models/{model}?from=nonsense&to=-3")
-    expect(chart.locator(".axes text:not([dy])").last).to_have_text("1K")
+    expect(ticks(chart).last).to_have_text("1K")
     page.goto("about:blank")
     page.goto(f"{service.url}/#/models/{model}?at=800&from=200&to=400")
     shown = card(page, "Error over rounds")
@@ -160,16 +162,33 @@ def test_the_chart_goes_over_time_too_with_marks_where_things_happened(
     assert asked(page) == {}
 
 
+def in_bursts(service: Service, name: str) -> str:
+    """A model that has learned in three bursts, with silences between them that are long beside the bursts.
+
+    A machine that is slow in one burst only may spoil that: then the next model is taken.
+    """
+    for attempt in count():
+        model = f"{name}-{attempt}"
+        service.create(model)
+        took: list[float] = []
+        silences: list[float] = []
+        for _ in range(3):
+            began = time.monotonic()
+            for number in range(80):
+                service.learn(model, [1.0, float(number % 5 - 2)], 1 if number % 3 else -1)
+            took.append(time.monotonic() - began)
+            silences.append(max(1.0, 2 * max(took)))
+            if len(took) < 3:
+                time.sleep(silences[-1])
+        if min(silences) >= max(took):  # and so more than ten times as long as is usual between two rounds
+            return model
+    raise AssertionError
+
+
 def test_over_time_no_line_is_drawn_where_no_rounds_came(
     service: Service, name: str, open_page: Open
 ) -> None:
-    service.create(name)
-    for burst in range(3):
-        for number in range(80):
-            service.learn(name, [1.0, float(number % 5 - 2)], 1 if number % 3 else -1)
-        until = time.monotonic() + (1 if burst < 2 else 0)  # a silence between two bursts
-        while time.monotonic() < until:
-            service.get("/livez")
+    name = in_bursts(service, name)
     page = open_page(service, f"#/models/{name}")
     line = page.locator(".series.recent .line")
     expect(line).to_have_attribute("d", re.compile("^M[^M]+$"))

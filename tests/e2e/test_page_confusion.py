@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.pages import Open, card, expect
-from tests.running import Service
+from tests.support.service_process import Service
 
 LONG = "a-label-that-somebody-has-made-very-long"
 LABELS = {

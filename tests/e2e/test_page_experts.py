@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.pages import Open, card, expect, state, tile
-from tests.running import Service
+from tests.e2e.pages import Open, card, expect, percent, state, tile
+from tests.support.service_process import Service
 
 EXPERTS = "Experts"
 OF_EXPERTS = "import('/dashboard/experts_card.js')"
@@ -42,7 +42,7 @@ def test_the_card_shows_every_expert_and_who_led_over_time(
     rows = [" ".join(text.split()) for text in shown.locator("tbody tr").all_inner_texts()]
     assert rows == [
         f"{each['name']}{' (leads)' if each['name'] == experts['leader'] else ''} "
-        f"{100 * each['weight']:.1f}% {each['mistakes']:,}"
+        f"{percent(each['weight'], 1)} {each['mistakes']:,}"
         for each in experts["panel"]
     ]
     best = min(experts["panel"], key=lambda each: each["mistakes"])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.pages import Open, card, expect, percent, state, tile
-from tests.running import Service
+from tests.e2e.pages import Open, card, expect, percent, state, tile, to_end_in
+from tests.support.service_process import Service
 
 Start = Callable[..., Service]
 
@@ -44,7 +44,7 @@ def test_the_page_shows_a_model_as_it_was_and_leads_back_to_now(
     slider = page.get_by_role("slider", name="Version")
     slider.press("ArrowRight")
     expect(tile(page, "Rounds")).to_have_text("101")
-    assert page.url.endswith("?at=101")
+    to_end_in(page, "?at=101")
     service.learn(name, [1.0, 1.0, 1.0, 1.0], 1)
     expect(versions).to_contain_text("101 of 301")
     expect(tile(page, "Rounds")).to_have_text("101")
@@ -53,7 +53,7 @@ def test_the_page_shows_a_model_as_it_was_and_leads_back_to_now(
     expect(tile(page, "Rounds")).to_have_text("301")
     expect(versions).to_contain_text("301, now")
     expect(card(page, "Try it")).to_be_visible()
-    assert page.url.endswith(f"#/models/{name}")
+    to_end_in(page, f"#/models/{name}")
     slider.press("Home")
     expect(tile(page, "Rounds")).to_have_text("0")
     slider.press("End")
@@ -81,8 +81,7 @@ def test_a_version_that_is_gone_is_told_in_words_and_the_model_shown_as_it_is(
     page.goto(f"{service.url}/#/models/{name}?at=999")
     expect(versions).to_contain_text("There is no version 999 yet.")
     expect(tile(page, "Rounds")).to_have_text("120")
-    assert all("410" in said or "422" in said for said in page.complaints)
-    page.complaints.clear()
+    page.complaints.expect("410", "422")
 
 
 def test_other_settings_are_tried_kept_and_let_in_as_a_challenger(
@@ -121,7 +120,7 @@ def test_what_is_wrong_with_a_replay_is_told_and_a_slow_one_cancelled(
     service: Service, name: str, open_page: Open
 ) -> None:
     service.create(name)
-    service.stream(rounds(500), name)
+    service.stream(rounds(5_000), name)  # to replay them takes minutes
     page = open_page(service, f"#/models/{name}")
     shown = card(page, "What if")
     settings, go = shown.get_by_role("textbox"), shown.get_by_role("button", name="Replay the history")
@@ -142,8 +141,7 @@ def test_what_is_wrong_with_a_replay_is_told_and_a_slow_one_cancelled(
     shown.get_by_role("button", name="Cancel").click()
     expect(shown.get_by_role("alert")).to_have_text("It was cancelled.")
     expect(go).to_be_enabled()
-    assert all("422" in said for said in page.complaints)
-    page.complaints.clear()
+    page.complaints.expect("422")
 
 
 def test_features_of_words_can_be_standardized_by_a_press_of_a_button(

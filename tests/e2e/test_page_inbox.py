@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from tests.e2e.pages import Open, expect, state
-from tests.running import Service
-from tests.waiting import eventually
+import pytest
+
+from tests.e2e.pages import Open, expect, state, to_end_in
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 
 def made_with_four_waiting(service: Service, name: str) -> None:
@@ -26,6 +28,7 @@ def features(page: Any) -> Any:
     return page.locator(".inbox-features dd").first
 
 
+@pytest.mark.smoke
 def test_a_key_or_a_click_reveals_the_label_and_the_next_one_comes(
     service: Service, name: str, open_page: Open
 ) -> None:
@@ -61,7 +64,7 @@ def test_the_least_sure_come_first_if_so_wished_and_the_link_says_so(
     expect(features(page)).to_have_text("2")
     page.get_by_label("Order").select_option("Least sure first")
     expect(features(page)).to_have_text("0.02")
-    assert page.url.endswith("/labels?order=least_sure")
+    to_end_in(page, "/labels?order=least_sure")
     page.reload()
     expect(features(page)).to_have_text("0.02")
 
@@ -161,8 +164,7 @@ def test_two_people_with_the_same_prediction_do_not_collide(
     expect(page.locator(".inbox-said")).to_contain_text("Somebody was faster")
     expect(features(page)).to_have_text("-1")
     assert service.stats(name)["rounds"]["revealed"] == 9
-    assert all("409" in said for said in page.complaints)
-    page.complaints.clear()
+    page.complaints.expect("409")
 
 
 def test_labels_that_appear_by_themselves_are_typed(service: Service, name: str, open_page: Open) -> None:

@@ -4,10 +4,13 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.pages import Open, card, expect, tile
-from tests.running import Service
+from tests.support.service_process import Service
 
 
+@pytest.mark.smoke
 def test_a_model_is_made_by_a_form_that_knows_the_catalogue(
     service: Service, name: str, open_page: Open
 ) -> None:
@@ -27,8 +30,7 @@ def test_a_model_is_made_by_a_form_that_knows_the_catalogue(
     settings = service.get(f"/models/{name}")["settings"]
     assert settings["learner"] == {"algorithm": "pa1", "C": 0.5}
     assert settings["labels"] == ["ham", "spam"] and settings["features"]["kind"] == "named"
-    assert all("422" in said for said in page.complaints)
-    page.complaints.clear()
+    page.complaints.expect("422")
 
 
 def test_a_model_is_taken_along_as_a_file_and_its_statistics_as_csv(
@@ -70,5 +72,4 @@ def test_a_model_is_reset_or_deleted_by_typing_its_name(service: Service, name: 
     delete.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("This model was deleted")
     assert service.client.get(f"/models/{name}").status_code == 404
-    assert all("404" in said for said in page.complaints)  # cards may have been reading
-    page.complaints.clear()
+    page.complaints.expect("404")  # cards may have been reading

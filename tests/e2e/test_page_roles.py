@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.pages import Open, card, expect, state, tile
-from tests.holders import Holder, good, lines_of
-from tests.running import Service
+from tests.support.api_keys import Holder, good, lines_of
+from tests.support.service_process import Service
 
 MODEL = "acme-m"
 VIEWS = {
@@ -49,8 +49,7 @@ class Keys:
         page.keyboard.press("Enter")
         expect(page.locator(f'html[data-role="{role}"]')).to_be_attached()
         expect(state(page)).to_have_text("Live")
-        assert all("401" in said for said in page.complaints), page.complaints
-        page.complaints.clear()
+        page.complaints.expect("401")
         return page
 
 
@@ -101,7 +100,7 @@ def test_a_key_that_may_only_look_finds_nothing_on_any_view_that_would_be_refuse
         for key in ("1", "2", "s"):
             page.keyboard.press(key)
     expect(page.locator("main")).to_contain_text("The key that you use may not make models.")
-    assert changing == [] and page.complaints == []
+    assert changing == [] and page.complaints.unexpected == []
     assert good(keys.holders["read"].get(f"/stats/{MODEL}?fields=version,rounds")) == before
 
 
@@ -134,8 +133,7 @@ def test_each_role_is_offered_what_it_may_do(keys: Keys, open_page: Open) -> Non
     expect(card(page, "Challengers").get_by_role("button", name="Promote arow")).to_be_visible()
     go(keys, page, "fleet")
     expect(page.get_by_role("link", name="New model")).to_be_visible()
-    assert all("401" in said for said in page.complaints)
-    page.complaints.clear()
+    page.complaints.expect("401")
 
 
 def test_a_model_is_rolled_back_to_the_version_that_is_looked_at(keys: Keys, open_page: Open) -> None:

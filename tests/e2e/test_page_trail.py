@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 from tests.e2e.pages import Open, card, expect
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 SHOWN = 14
 
@@ -57,6 +57,7 @@ def test_the_trail_is_paged_back_to_its_beginning_and_forth(
     expect(trail.get_by_role("status")).to_have_text("The trail begins here.")
     expect(older).to_be_disabled()
     newer.click()
+    expect(numbers(trail)).to_have_text(wanted[SHOWN : 2 * SHOWN])
     newer.click()
     expect(numbers(trail)).to_have_text(as_shown(told(service, name))[:SHOWN])
     dates = trail.locator("tbody time").all_inner_texts()

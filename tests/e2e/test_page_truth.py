@@ -8,8 +8,8 @@ import pytest
 
 from tests.e2e.demo_fleet import make_demo_fleet
 from tests.e2e.pages import Open, card, expect, state
-from tests.missing import missing
-from tests.running import Service
+from tests.support.missing_programs import missing
+from tests.support.service_process import Service
 
 SEVERE = ("serious", "critical")
 

@@ -1,7 +1,7 @@
 """Try it on the page of a model: what is taught, in a real browser."""
 
 from tests.e2e.pages import Open, expect
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 def test_what_is_taught_is_what_stands_in_the_field(service: Service, name: str, open_page: Open) -> None:
@@ -26,8 +26,7 @@ def test_what_is_taught_is_what_stands_in_the_field(service: Service, name: str,
     predict.click()
     expect(page.get_by_role("alert")).to_have_text("The service does not answer. Try again in a moment.")
     expect(teach).to_have_count(0)
-    assert all("ERR_FAILED" in said for said in page.complaints)
-    page.complaints.clear()
+    page.complaints.expect("ERR_FAILED")
 
 
 def test_an_answer_to_features_that_were_changed_meanwhile_is_not_shown(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.commands.running import worked
-from tests.forking import Nursery
-from tests.running import Service
+from tests.support.forkserver import Nursery
+from tests.support.service_process import Service
 
 OBEYING = [
     "setpriv",

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.nats_servers import NatsCluster
-from tests.running import Service, problem_of
-from tests.sending import at_once
-from tests.waiting import eventually
+from tests.support.concurrent_requests import at_once
+from tests.support.nats_servers import NatsCluster
+from tests.support.replicas import Replica
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
 def replicas(nats_cluster: NatsCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Service]]:
     settings = nats_cluster.settings("replicas")
     data = tmp_path_factory.mktemp("none")
-    started = [Service(data, snapshot_every_events=20, **settings).start() for _ in range(3)]
+    started = [Replica(data, snapshot_every_events=20, **settings).start() for _ in range(3)]
     yield started
     for service in started:
         service.close()
@@ -34,6 +35,7 @@ def assert_all_alike(replicas: list[Service], model: str) -> None:
         replica.assert_replay_equals_live(model)
 
 
+@pytest.mark.smoke
 def test_a_prediction_made_on_one_is_revealed_on_another(replicas: list[Service]) -> None:
     a, b, c = replicas
     for i in range(30):
@@ -44,6 +46,7 @@ def test_a_prediction_made_on_one_is_revealed_on_another(replicas: list[Service]
     eventually(lambda: a.stats("handed-on")["rounds"]["pending"] <= 1)
 
 
+@pytest.mark.smoke
 def test_of_two_reveals_sent_to_two_replicas_at_once_one_is_learned(replicas: list[Service]) -> None:
     a, b, c = replicas
     for i in range(40):
@@ -68,6 +71,7 @@ def test_equal_reveals_at_once_on_a_replica_that_has_not_served_it_are_one(repli
     assert_all_alike(replicas, "elsewhere")
 
 
+@pytest.mark.smoke
 def test_of_two_labels_sent_to_two_replicas_at_once_one_counts(replicas: list[Service]) -> None:
     a, b, c = replicas
     for i in range(20):
@@ -82,6 +86,7 @@ def test_of_two_labels_sent_to_two_replicas_at_once_one_counts(replicas: list[Se
     assert_all_alike(replicas, "torn")
 
 
+@pytest.mark.smoke
 def test_an_id_of_the_clients_own_is_used_once_whoever_is_asked(replicas: list[Service]) -> None:
     a, b, c = replicas
     a.learn("ids", [1.0, 1.0], 1)
@@ -101,6 +106,7 @@ def test_an_id_of_the_clients_own_is_used_once_whoever_is_asked(replicas: list[S
     assert_all_alike(replicas, "ids")
 
 
+@pytest.mark.smoke
 def test_a_model_that_all_make_at_once_is_one_model(replicas: list[Service]) -> None:
     for i in range(5):
         body = {"model": f"made-{i}", "features": [1.0, 2.0], "label": -1}
@@ -138,6 +144,7 @@ def test_deleting_and_making_again_is_the_same_everywhere(replicas: list[Service
         replica.assert_replay_equals_live("reborn")
 
 
+@pytest.mark.smoke
 def test_first_answers_are_found_again_by_every_replica(replicas: list[Service]) -> None:
     """Snapshots are taken by whichever replica is first, and what came of each round goes with them."""
     answers = []
@@ -184,6 +191,7 @@ def test_promotions_of_two_replicas_at_once_are_one(replicas: list[Service]) -> 
     assert a.stats("swapped")["challengers"]["promotions"] == 1
 
 
+@pytest.mark.smoke
 def test_a_new_replica_begins_where_the_others_are(
     replicas: list[Service], nats_cluster: NatsCluster, tmp_path: Path
 ) -> None:
@@ -191,7 +199,7 @@ def test_a_new_replica_begins_where_the_others_are(
     for i in range(75):
         answer = a.learn("joined", [1.0, float(i % 4)], 1 if i % 2 else -1, id=f"joined-{i}")
     waiting = b.predict("joined", [1.0, 1.0])["prediction_id"]
-    fourth = Service(tmp_path, snapshot_every_events=20, **nats_cluster.settings("replicas")).start()
+    fourth = Replica(tmp_path, snapshot_every_events=20, **nats_cluster.settings("replicas")).start()
     try:
         again = fourth.learn("joined", [1.0, float(74 % 4)], -1, id="joined-74")
         assert again == answer
@@ -202,6 +210,7 @@ def test_a_new_replica_begins_where_the_others_are(
         fourth.close()
 
 
+@pytest.mark.smoke
 def test_lists_and_totals_are_those_of_all(replicas: list[Service]) -> None:
     for i, replica in enumerate(replicas):
         for _ in range(i + 1):
@@ -216,7 +225,7 @@ def test_lists_and_totals_are_those_of_all(replicas: list[Service]) -> None:
 
 def test_what_each_replica_gives_up_is_counted_once(nats_cluster: NatsCluster, tmp_path: Path) -> None:
     settings = nats_cluster.settings("giving-up")
-    both = [Service(tmp_path, pending_max=2, **settings).start() for _ in range(2)]
+    both = [Replica(tmp_path, pending_max=2, **settings).start() for _ in range(2)]
     try:
         both[0].learn("m", [1.0], 1)
         served: list[Any] = []

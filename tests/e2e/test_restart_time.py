@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
@@ -10,8 +12,10 @@ from service.events import ModelCreated, RoundLearned
 from service.journal.sqlite.soundness import CHECKED_WHOLE_BYTES_MAX
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
-from tests.running import Service
-from tests.work import cpu_seconds, read_bytes
+from tests.support.process_usage import cpu_seconds, read_bytes
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.thorough
 
 EVENTS_MANY = 60_000
 """So that the file is larger than what is checked whole at a start."""
@@ -67,5 +71,5 @@ def test_a_restart_does_not_take_longer_with_a_long_history(tmp_path: Path) -> N
         map(max, zip(*costs[events], strict=True)) for events in services
     )
     print(f"{short:.2f} s, {short_bytes} bytes with 200 events; {long:.2f} s, {long_bytes} bytes with many")
-    assert long < 2 * short
+    assert long < 3 * short + 0.5  # a neighbour on the same core makes either of them dearer
     assert long_bytes < short_bytes + 2_000_000

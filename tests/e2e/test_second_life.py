@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.running import NO_TLS, Service
+from tests.support.service_process import NO_TLS, Service
+from tests.support.waiting import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.thorough
 
 OVER_EVERY_JOURNAL = True
 
@@ -23,7 +27,7 @@ async def mixed_requests(service: Service, number: int, requests: int) -> set[in
     """Deletes, second lives of other shapes, and rounds of all shapes, without waiting for each other."""
     chance = random.Random(number)
     statuses: set[int] = set()
-    async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as http:
 
         async def send(method: str, path: str, body: Any = None) -> httpx.Response:
             answer = await http.request(method, path, json=body)

@@ -11,10 +11,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pytest
+
 from tests.e2e.pages import ARGUMENTS, CHROMIUM
-from tests.missing import missing
-from tests.raw_http import chunk, connect, read_until, stream_head
-from tests.running import Service
+from tests.support.missing_programs import missing
+from tests.support.raw_http import chunk, connect, read_until, stream_head
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS
 
 LINES = 200_000
 """Their answers are far more than the buffers of a connection hold."""
@@ -36,12 +39,16 @@ def test_httpx_sends_any_number_of_lines_before_it_reads(service: Service, name:
     assert service.stats(name)["rounds"]["revealed"] == LINES
 
 
+@pytest.mark.thorough
 def test_urllib_does_too(service: Service, name: str) -> None:
     request = urllib.request.Request(f"{service.url}/stream?model={name}", BODY, NDJSON)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        request, timeout=PATIENCE_SECONDS
+    ) as answer:
         assert rounds_in(answer.read()) == list(range(1, LINES + 1))
 
 
+@pytest.mark.thorough
 def test_a_page_in_a_browser_does_too(service: Service, name: str) -> None:
     try:
         from playwright.sync_api import sync_playwright
@@ -50,8 +57,11 @@ def test_a_page_in_a_browser_does_too(service: Service, name: str) -> None:
     if not CHROMIUM.exists():
         missing(f"the browser is {CHROMIUM}: apt-get install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE_SECONDS * 1000
+        )
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
         page.goto(service.url)
         told: Any = page.evaluate(
             """async ([url, line, lines]) => {
@@ -69,9 +79,10 @@ def test_a_page_in_a_browser_does_too(service: Service, name: str) -> None:
 def test_curl_is_told_to_go_on_and_need_not_wait(service: Service, name: str, tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(LINE * 1000)
     url = f"{service.url}/stream?model={name}"
-    command = ["curl", "-sv", "--noproxy", "*", "--expect100-timeout", "60", "-H", "Expect: 100-continue",
+    command = ["curl", "-sv", "--noproxy", "*", "--expect100-timeout", str(10 * PATIENCE_SECONDS),
+               "-H", "Expect: 100-continue",
                "-H", "content-type: application/x-ndjson", "--data-binary", f"@{tmp_path / 'lines'}", url]  # fmt: skip
-    ran = subprocess.run(command, capture_output=True, timeout=50, check=True)
+    ran = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
     assert b"< HTTP/1.1 100 Continue" in ran.stderr
     assert rounds_in(ran.stdout) == list(range(1, 1001))
 

@@ -9,7 +9,7 @@ import numpy as np
 from service.events import RoundLearned
 from tests.commands.running import novikoff
 from tests.journal.journals import sqlite_at
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 
 
 def append_damaged_round(data: Path, model: str) -> None:

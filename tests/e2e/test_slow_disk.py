@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import httpx
 
-from tests.otlp import metric
-from tests.raw_http import connect, read_to_end, read_until, request
-from tests.running import Service, problem_of
-from tests.waiting import PATIENCE_SECONDS, eventually
+from tests.support.otlp_receiver import metric
+from tests.support.raw_http import connect, problem_in, read_to_end, read_until, request
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 AT_ONCE_SECONDS = 0.5
 """Who has no answer by then waits for the disk."""
@@ -74,25 +74,28 @@ def test_a_stop_tells_everybody_who_waits_for_a_disk_that_hangs(start: Callable[
     service = start(shutdown_seconds=1, durability_of_predictions="strict")
     service.learn("m", [1.0], 1)
     waiting = service.predict("m", [1.0])["prediction_id"]
-    asked: list[tuple[str, dict[str, object] | None]] = [
+    asked: list[tuple[str, dict[str, object]]] = [
         ("/learn", ROUND),
         ("/predict", {"model": "m", "features": [1.0]}),
         ("/feedback", {"prediction_id": waiting, "label": 1}),
         ("/stream", {**ROUND, "id": "line"}),
         ("/models", {"model": "other"}),
         ("/models/m/reset", {}),
-        ("/stats", None),
     ]
-    with ThreadPoolExecutor(len(asked)) as pool, stalled(service.writer_pid):
+    with (
+        ThreadPoolExecutor(len(asked)) as pool,
+        connect(service) as reading,
+        stalled(service.writer_pid),
+    ):
 
-        def ask(path: str, body: dict[str, object] | None) -> httpx.Response:
-            if body is None:
-                return service.client.get(path)
+        def ask(path: str, body: dict[str, object]) -> httpx.Response:
             media = "application/x-ndjson" if path == "/stream" else "application/json"
             return service.client.post(path, json=body, headers={"content-type": media})
 
+        # What comes before the others is there when they are; it waits until all of them are on disk.
+        reading.sendall(b"GET /stats HTTP/1.1\r\nhost: localhost\r\n\r\n")
         answers = [pool.submit(ask, *one) for one in asked]
-        eventually(lambda: figure(service, "novikoff_journal_queue_events") >= 6)
+        eventually(lambda: figure(service, "novikoff_journal_queue_events") >= len(asked))
         service.process.terminate()
         assert service.process.wait(PATIENCE_SECONDS) == 1
         for (path, _), answer in zip(asked, answers, strict=True):
@@ -101,6 +104,7 @@ def test_a_stop_tells_everybody_who_waits_for_a_disk_that_hangs(start: Callable[
                 assert last["ended"] and last["error"]["code"] == "outcome-unknown"
             else:
                 assert problem_of(answer.result()) == (503, "outcome-unknown"), path
+        assert problem_in(read_to_end(reading)) == (503, "outcome-unknown")
     service.kill()
     assert "Traceback" not in "".join(service.log) and "ASGI" not in "".join(service.log)
     service.start()
@@ -113,20 +117,20 @@ def test_a_stop_does_not_wait_for_ever_for_a_disk_that_hangs(start: Callable[...
     with stalled(service.writer_pid):
         service.process.terminate()
         assert service.process.wait(PATIENCE_SECONDS) == 1
-    service.kill()  # it has ended; this waits for the end of its log
+    service.wait_for_end()  # of its log, which the process that writes has open, too
     assert "the disk has taken nothing" in "".join(service.log)
     service.start()
     assert service.stats("m")["rounds"]["revealed"] == acknowledged["rounds"]
 
 
 def test_a_stop_amid_a_request_closes_its_connection_with_the_answer(start: Callable[..., Service]) -> None:
-    service = start()
+    service = start(shutdown_seconds=2 * PATIENCE_SECONDS)  # it ends as soon as the disk goes on
     sent = request("/learn", json.dumps(ROUND).encode())
     with connect(service) as connection:
-        connection.sendall(sent)
+        connection.sendall(sent + sent[:1])  # or it may be closed as one that is not used again
         assert read_until(connection, b"}").startswith(b"HTTP/1.1 200")
         with stalled(service.writer_pid):
-            connection.sendall(sent)
+            connection.sendall(sent[1:])
             eventually(
                 lambda: metric(service, "novikoff_journal_queue_events") == 1, otherwise="it is not there"
             )

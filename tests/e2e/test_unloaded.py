@@ -8,8 +8,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.running import NO_TLS, Service, problem_of
-from tests.waiting import eventually
+from tests.support.service_process import NO_TLS, Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 OVER_EVERY_JOURNAL = True
 
@@ -21,7 +21,7 @@ def unload(service: Service, *others: str) -> None:
 
 
 async def post_at_once(service: Service, path: str, bodies: list[dict[str, object]]) -> list[httpx.Response]:
-    async with httpx.AsyncClient(base_url=service.url, timeout=20, verify=NO_TLS) as http:
+    async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as http:
         return list(await asyncio.gather(*(http.post(path, json=body) for body in bodies)))
 
 
@@ -95,6 +95,7 @@ def test_dead_predictions_of_unloaded_models_expire_after_a_restart_too(
     for number in range(15, 30):
         service.predict(f"dead{number}", [1.0])
     if journal == "sqlite":
+        service.get("/stats")  # which waits until all of it is on disk
         service.kill()
         service.start()
     else:  # what a replica has served and was killed with is not counted, but its ids are forgotten in time

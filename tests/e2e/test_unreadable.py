@@ -10,7 +10,7 @@ import pytest
 from service.client import Client
 from tests.commands.running import novikoff
 from tests.e2e.test_damage import ROUNDS, Kept, turn_over_bits
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 
 Start = Callable[..., Service]
 

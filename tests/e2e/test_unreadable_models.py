@@ -12,7 +12,8 @@ from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.subjects import Subjects
 from service.journal.sqlite.sealing import seal_snapshot, unseal_snapshot
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 OVER_EVERY_JOURNAL = True
 
@@ -54,7 +55,7 @@ async def _rewrite_in_cluster(settings: dict[str, object], rewrite: Callable[[by
     ]
     assert snapshots
     for message in snapshots:
-        await link.client.request(message.subject, rewrite(message.data))
+        await link.client.request(message.subject, rewrite(message.data), timeout=PATIENCE_SECONDS)
     await link.close()
 
 

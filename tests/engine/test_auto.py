@@ -15,8 +15,8 @@ from service.errors import InvalidExport, InvalidRequest
 from service.events import DimensionFixed, ModelCreated, ModelReset
 from service.learning.panel.panels import NEWEST, PANELS
 from service.web.routes.model_settings import ModelLimits, ModelSettings
-from tests.doctoring import NOW, with_digest
-from tests.late_labels import Late, run
+from tests.support.doctored_exports import NOW, with_digest
+from tests.support.late_labels import Late, run
 
 LIMITS = ModelLimits(1000, 100, 512, 10**8)
 NAMES = [expert.name for expert in PANELS[NEWEST].experts]
@@ -149,6 +149,7 @@ def test_the_expert_that_weighs_most_is_explained() -> None:
     assert {"bias", "fourier 0", "fourier 511"} <= names and len(names) == 513
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_shares_that_come_true() -> None:
     stream = Late(made(labels=["a", "b", "c"], coverage=0.8))
     run(stream, 3000, ["a", "b", "c"])

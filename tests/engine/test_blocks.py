@@ -14,6 +14,7 @@ from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundsLea
 from service.learning.classes.runs import AHEAD_MAX
 from service.learning.vectors import Rows, Vector, Vectors, dot
 from service.web.routes.model_settings import ModelLimits, ModelSettings
+from tests.support.tiers import covering
 
 ROUNDS = 600
 """More than are ever scored together, and enough for drifts, full windows and a halved curve."""
@@ -73,7 +74,7 @@ CASES = [
 ] + [({"algorithm": "auto"}, features, labels) for features in FEATURES[:5] for labels in LABELS]
 
 
-@pytest.mark.parametrize(("learner", "features", "labels"), CASES, ids=str)
+@pytest.mark.parametrize(("learner", "features", "labels"), covering(CASES), ids=str)
 def test_a_block_is_its_rounds(learner: Any, features: Any, labels: Any) -> None:
     chance = np.random.default_rng(1958)
     chosen = {
@@ -176,6 +177,7 @@ def test_empty_examples_survive_a_block() -> None:
     sizes=st.lists(st.integers(1, 90), min_size=8),
     seed=st.integers(0, 9),
 )
+@pytest.mark.slow
 def test_the_ceiling_is_the_least_of_all_moments_also_within_a_block(
     features: str, bias: bool, tie: int, alone: int, first: int, sizes: list[int], seed: int
 ) -> None:

@@ -19,10 +19,10 @@ from service.events import ChallengerRemoved, ModelReset, ModelRolledBack, Round
 from service.journal.codec import STATE_VERSION, encode_state
 from service.learning.certainty.duel import Record
 from service.learning.vectors import Rows
-from tests.doctoring import LIMITS as IMPORT_LIMITS
-from tests.doctoring import NOW, contested, with_digest
 from tests.engine.test_challengers import AROW, LIMITS, add, made, promote
-from tests.late_labels import Late, run
+from tests.support.doctored_exports import LIMITS as IMPORT_LIMITS
+from tests.support.doctored_exports import NOW, contested, with_digest
+from tests.support.late_labels import Late, run
 
 BEFORE_CURVES = 4
 """The version of states in which records had no curves."""
@@ -205,6 +205,7 @@ def test_what_is_exported_is_imported_with_its_curves() -> None:
     assert all(len(each["rounds"]) > 30 for each in curves(again).values())
 
 
+@pytest.mark.usefixtures("only_this_thread")
 def test_a_young_challenger_is_light_and_an_old_one_no_heavier_than_it_is_weighed() -> None:
     young, old = made(challengers={"c": {}}), made(challengers={"c": {}})
     for model in (young, old):

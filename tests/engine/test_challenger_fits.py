@@ -3,9 +3,9 @@
 from service.engine.model.model import Model
 from service.events import ModelFitted
 from service.journal.codec import encode_state
-from tests.doctoring import NOW
 from tests.engine.test_challengers import AROW, made, own_bytes, promote
-from tests.late_labels import Late, run
+from tests.support.doctored_exports import NOW
+from tests.support.late_labels import Late, run
 
 
 def test_a_fit_for_a_champion_that_was_demoted_meanwhile_changes_nothing() -> None:

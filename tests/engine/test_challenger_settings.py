@@ -10,7 +10,7 @@ from service.errors import InvalidRequest
 from service.events import DimensionFixed
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.engine.test_challengers import AROW, LIMITS, add, made
-from tests.late_labels import Late
+from tests.support.late_labels import Late
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from service.events import (
 from service.journal.codec import encode_state
 from service.learning.vectors import Rows
 from service.web.routes.model_settings import ModelLimits, ModelSettings
-from tests.doctoring import NOW
-from tests.late_labels import Late, run
 from tests.learning.rounds import LEARNERS
+from tests.support.doctored_exports import NOW
+from tests.support.late_labels import Late, run
 
 LIMITS = ModelLimits(1000, 100, 512, 10**7)
 AROW = {"learner": {"algorithm": "arow"}}

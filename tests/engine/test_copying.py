@@ -20,7 +20,7 @@ from service.errors import UnknownLabel, UnknownModel
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.engine.test_shared_totals import RULES
 from tests.journal.journals import sqlite_at
-from tests.waiting import eventually_async
+from tests.support.waiting import PATIENCE_SECONDS, eventually_async
 
 LIMITS = ModelLimits(100_000, 1_000, 512, 33_554_432)
 WIDE = 65_536
@@ -72,7 +72,7 @@ class Reader:
     def __call__(self, model: Model) -> tuple[int, str]:
         first = model.version, digest_of(model)
         self.reads.set()
-        assert self.may_end.wait(20)
+        assert self.may_end.wait(PATIENCE_SECONDS)
         assert (model.version, digest_of(model)) == first, "it was changed meanwhile"
         return first
 
@@ -85,6 +85,7 @@ async def turns_pass() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.slow
 async def test_copies_of_a_model_that_learns_are_each_of_one_version(tmp_path: Path) -> None:
     async with running(tmp_path, snapshot_every_events=7) as engine:
         live = await make(engine, "m", **SMALLER)

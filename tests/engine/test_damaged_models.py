@@ -17,7 +17,7 @@ from service.events import DimensionFixed, ModelCreated, ModelDeleted, ModelImpo
 from service.journal.protocol import Appended, Journal
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import JOURNALS
-from tests.waiting import eventually_async
+from tests.support.waiting import eventually_async
 
 SETTINGS = ModelSettings().complete(ModelLimits(100, 100, 100, 10**8))
 

@@ -11,7 +11,7 @@ from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits, _ask
 from service.engine.transfer.transfer import export_model, import_model
 from service.errors import InvalidExport, InvalidRequest
-from tests.doctoring import LIMITS, NOW, exported, with_digest
+from tests.support.doctored_exports import LIMITS, NOW, exported, with_digest
 
 DENSE = ("perceptron", "binary", "dense")
 NAMED = ("averaged", "one_vs_all-appearing", "named-standardized")

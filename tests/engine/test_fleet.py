@@ -16,7 +16,7 @@ from service.errors import InvalidRequest, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelReset
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
-from tests.waiting import eventually_async
+from tests.support.waiting import eventually_async
 
 SETTINGS = ModelSettings().complete(ModelLimits(100, 100, 100, 10**8))
 Before = Callable[[Fleet, AnyEvent], None]

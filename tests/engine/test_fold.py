@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def new_model(learner: dict[str, object], bias: bool, **more: Any) -> Model:
     st.lists(event, max_size=30),
     st.integers(0, 30),
 )
+@pytest.mark.slow
 def test_replay_and_restore_equal_never_having_stopped(
     chosen: dict[str, object], bias: bool, events: list[AnyEvent], cut: int
 ) -> None:
@@ -74,6 +76,7 @@ def test_replay_and_restore_equal_never_having_stopped(
 
 
 @given(st.lists(event, max_size=30), st.sampled_from([None, 0.5]))
+@pytest.mark.slow
 def test_what_0_1_0_has_written_still_opens(events: list[AnyEvent], declared: float | None) -> None:
     model = new_model({}, True, declared_margin=declared)
     for e in events:
@@ -110,6 +113,7 @@ def test_deciding_and_explaining_change_nothing(events: list[AnyEvent]) -> None:
 
 
 @given(st.lists(event.filter(lambda e: not isinstance(e, ModelReset)), max_size=30))
+@pytest.mark.slow
 def test_counts_are_those_of_the_events(events: list[AnyEvent]) -> None:
     model = new_model({}, True)
     outcomes = [outcome for outcome in map(model.apply, events) if outcome is not None]

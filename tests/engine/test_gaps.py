@@ -18,7 +18,7 @@ from service.web.stream.answers import StreamAnswers
 from service.web.stream.whole_rounds import WholeRounds
 from tests.engine.test_shared_totals import RULES
 from tests.journal.journals import sqlite_at
-from tests.waiting import eventually_async
+from tests.support.waiting import eventually_async
 
 ROUNDS = 4
 """So few that they are one event, however long they take."""

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from service.engine.rounds.id_locks import IdLocks
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 async def test_a_lock_is_given_on_in_the_order_in_which_it_was_asked_for() -> None:
@@ -37,6 +38,6 @@ async def test_whoever_gives_up_waiting_leaves_the_lock_to_the_next(cancelled_wh
         gives_up.cancel()
         await asyncio.sleep(0)
         locks.release("id")
-    await asyncio.wait_for(waits, 10)
+    await asyncio.wait_for(waits, PATIENCE_SECONDS)
     locks.release("id")
     assert "id" not in locks and gives_up.cancelled()

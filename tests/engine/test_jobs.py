@@ -51,6 +51,7 @@ async def goes_on(running: Running) -> None:
 
 
 @pytest.mark.parametrize(("work", "state"), [(with_a_process, "done"), (fails, "failed")])
+@pytest.mark.slow
 async def test_who_sees_a_job_over_can_start_the_next(work: Ends, state: str, tmp_path: Path) -> None:
     async with jobs_at(tmp_path) as (jobs, fleet):
         live = await fleet.get("m")
@@ -66,6 +67,7 @@ async def test_who_sees_a_job_over_can_start_the_next(work: Ends, state: str, tm
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 10, 20, 100, 1000])
 @pytest.mark.parametrize("work", [with_a_process, goes_on])
+@pytest.mark.slow
 async def test_a_job_that_is_cancelled_at_any_time_leaves_its_place(
     turns: int, work: Ends, tmp_path: Path
 ) -> None:
@@ -79,6 +81,7 @@ async def test_a_job_that_is_cancelled_at_any_time_leaves_its_place(
         jobs.check_room("m")
 
 
+@pytest.mark.slow
 async def test_a_job_that_is_cancelled_while_its_process_ends_leaves_its_place(tmp_path: Path) -> None:
     async with jobs_at(tmp_path) as (jobs, fleet):
         running = jobs.start(await fleet.get("m"), "fit", {}, with_a_process)
@@ -87,6 +90,7 @@ async def test_a_job_that_is_cancelled_while_its_process_ends_leaves_its_place(t
         jobs.check_room("m")
 
 
+@pytest.mark.slow
 async def test_a_process_is_waited_for_however_often_that_is_cancelled() -> None:
     """A stop cancels what takes long again and again, and nobody else waits for the process."""
     worker = await Worker.start("service.engine.jobs.fit_process", LIMITS)

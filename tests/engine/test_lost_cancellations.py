@@ -8,7 +8,7 @@ from service.engine.jobs.jobs import Running
 from service.engine.jobs.worker import JobLimits
 from service.engine.rounds.expiry import Expiry
 from tests.engine.test_jobs import jobs_at
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class Asked:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from service.engine.engine import Engine
 from service.engine.model.outcomes import Round
 from service.errors import JournalUnavailable
+from tests.support.waiting import eventually_async
 from tests.torture.engines import Plan, engine_over, journal_at
-from tests.waiting import eventually_async
 
 ROUNDS = 25
 
@@ -58,6 +58,7 @@ async def test_a_round_before_a_snapshot_that_was_lost_gets_its_first_answer_aga
             assert await learn(engine, number) == replace(first, replayed=True)
 
 
+@pytest.mark.slow
 async def test_after_rounds_were_forgotten_no_other_answer_is_given_than_the_first(tmp_path: Path) -> None:
     """What came of those before the rebuild cannot be replayed without the forgotten ones."""
     tags = {1: "ann", 2: "ann"}

@@ -16,7 +16,7 @@ from service.events import (
 )
 from service.journal.codec import decode_event, encode
 from service.web.routes.model_settings import ModelLimits, ModelSettings
-from tests.late_labels import Late
+from tests.support.late_labels import Late
 
 LIMITS = ModelLimits(1000, 100, 512, 10**7)
 LABELS = ["a", "b", "c"]

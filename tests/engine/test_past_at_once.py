@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from service.engine.corrections.rebuilding import Replay, milestone_before
 from service.engine.engine import Engine
 from service.engine.fleet.hold import Hold
@@ -15,7 +17,7 @@ from service.engine.rounds.id_locks import IdLocks
 from service.events import ModelRebuilt
 from tests.engine.test_shared_totals import RULES
 from tests.journal.journals import sqlite_at
-from tests.waiting import eventually_async
+from tests.support.waiting import eventually_async
 
 
 @asynccontextmanager
@@ -67,6 +69,7 @@ async def test_who_waits_to_forget_finds_the_model_though_it_was_unloaded(tmp_pa
         assert (await second).rounds == 1
 
 
+@pytest.mark.slow
 async def test_what_is_forgotten_is_in_no_older_version_before_it_is_erased(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         for number in range(6):
@@ -79,6 +82,7 @@ async def test_what_is_forgotten_is_in_no_older_version_before_it_is_erased(tmp_
             assert (await engine.past.at("m", 4)).revealed == 3
 
 
+@pytest.mark.slow
 async def test_a_rollback_that_waits_for_the_end_of_a_rebuild_goes_back_to_the_right_labels(
     tmp_path: Path,
 ) -> None:
@@ -103,6 +107,7 @@ async def test_a_rollback_that_waits_for_the_end_of_a_rebuild_goes_back_to_the_r
         assert [sum(of_label) for of_label in then] == [1, 1]
 
 
+@pytest.mark.slow
 async def test_what_a_rebuild_needs_stays_until_it_has_its_turn(tmp_path: Path) -> None:
     async with running(tmp_path, events_kept_max=20) as engine:
         async with engine.rebuilds._turn:

@@ -10,6 +10,7 @@ from service.events import DimensionFixed, ModelCreated, ModelReset, RoundLearne
 from service.journal.codec import encode_state
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.learning.rounds import AUTO, FEATURES, LEARNERS, PAIRS, PANELS, STRATEGIES, rounds_for
+from tests.support.tiers import covering
 
 CASES = [
     (learner, way, features)
@@ -44,7 +45,7 @@ def run(model: Model, rounds: list[tuple[Any, int]], at: int) -> list[Any]:
     return outcomes
 
 
-@pytest.mark.parametrize(("learner", "way", "features"), CASES)
+@pytest.mark.parametrize(("learner", "way", "features"), covering(CASES))
 def test_the_same_stream_after_a_reset_is_the_same_to_the_bit(learner: str, way: str, features: str) -> None:
     rounds = rounds_for(way, features, 60)
     model = new_model(learner, way, features)

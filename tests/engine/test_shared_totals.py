@@ -112,6 +112,7 @@ async def test_each_answer_has_all_that_was_acknowledged_before_the_question(cou
         assert (await engine.models.totals.now("other")).models == 0
 
 
+@pytest.mark.slow
 async def test_many_feeds_cost_as_much_as_one(counted: Any) -> None:
     """At most once a second after the snapshots, though there is something new all the time."""
     async with engine_on(counted) as engine:

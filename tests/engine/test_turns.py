@@ -29,7 +29,7 @@ from service.events import (
 from service.journal.protocol import Appended, Recorded, StoredModel
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
-from tests.waiting import eventually_async
+from tests.support.waiting import eventually_async
 
 LIMITS = ModelLimits(100, 100, 512, 10**8)
 SMALL = ModelSettings(features={"dimension": 20}).complete(LIMITS)
@@ -158,9 +158,13 @@ async def test_a_block_whose_rounds_are_learned_one_by_one_is_replayed_in_slices
 async def test_a_large_model_is_replayed_beside_the_loop() -> None:
     events = rounds(LARGE, 100)
     tail = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
-    with counted_turns() as turns:
-        live = await restore_live("m", StoredModel(None, 0, tail, [], 0, 1))
-    assert turns.count > 100  # in slices there would be one for each event at the most
+    with threads_busy():
+        restoring = asyncio.create_task(restore_live("m", StoredModel(None, 0, tail, [], 0, 1)))
+        await eventually_async(lambda: large_models._threads._work_queue.qsize() > 0)
+        for _ in range(2 * len(events)):  # in slices there would be one for each event at the most
+            await asyncio.sleep(0)
+        assert not restoring.done(), "it waits for a thread"
+    live = await restoring
     assert live.model.to_bytes() == folded(events).to_bytes()
 
 

@@ -1,21 +1,34 @@
 """The programs in examples/ run as they are, against a real service, and show what they promise to show."""
 
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from tests.nats_servers import NatsServer
-from tests.running import Service
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS
 
 PROGRAMS = Path(__file__).parents[2] / "examples"
 
 
-def output_of(program: str, service: Service, *more: str) -> str:
+def output_of(program: str, service: Service) -> str:
+    """What a program prints that is run as it is, but within this process, which has imported much of it already."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.setattr(sys, "argv", [program, "--url", service.url])
+        runpy.run_path(str(PROGRAMS / program), run_name="__main__")
+    return said.getvalue()
+
+
+def output_of_process(program: str, service: Service, *more: str) -> str:
+    """The same of one that starts processes itself, or sets what holds for the whole process."""
     done = subprocess.run(
         [sys.executable, PROGRAMS / program, "--url", service.url, *more],
         env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
@@ -64,7 +77,11 @@ def test_the_change_is_found_and_learned(service: Service) -> None:
 
 
 def test_asking_saves_labels_and_costs_little(service: Service) -> None:
-    """Which labels are asked for is chance, by the id and by when the model was made: the figures differ a little."""
+    """Which labels are asked for is chance, by the id and by when the model was made: the figures differ a little.
+
+    By 300 simulated runs: 2640 ± 41 labels, an error of 0.1272 ± 0.0010 beside 0.1202, an estimate that is off by
+    0.0036, and an interval from 0 to 0.366 ± 0.004. Each limit is at least 12 standard deviations away.
+    """
     said = output_of("labelling_loop.py", service)
     assert "5000 pages" in said and "5000 labels" in said
     labels = number(r"asked for: +(\d+) labels", said)
@@ -79,8 +96,9 @@ def test_asking_saves_labels_and_costs_little(service: Service) -> None:
     assert stats["rounds"]["predicted"] == 5000 and stats["ask"]["predictions"] == 5000
 
 
+@pytest.mark.smoke
 def test_consumers_that_are_killed_learn_each_message_once(service: Service, nats_server: NatsServer) -> None:
-    said = output_of("consumer_loop.py", service, "--nats", nats_server.url)
+    said = output_of_process("consumer_loop.py", service, "--nats", nats_server.url)
     assert said.count("was killed") == 2 and "consumer 3 ended with 0" in said
     assert number(r"consumer 1 was killed, (\d+) rounds", said) <= 50
     assert number(r"delivered (\d+) times", said) > 120 == number(r"learned (\d+) times", said)
@@ -88,9 +106,10 @@ def test_consumers_that_are_killed_learn_each_message_once(service: Service, nat
     assert stats["rounds"] == {"predicted": 120, "revealed": 120, "pending": 0, "expired": 0}
 
 
+@pytest.mark.thorough
 def test_a_copy_in_mlflow_tells_what_the_service_tells(service: Service, tmp_path: Path) -> None:
     places = ("--tracking", f"sqlite:///{tmp_path}/mlflow.db", "--artifacts", str(tmp_path / "artifacts"))
-    said = output_of("mlflow_model.py", service, *places)
+    said = output_of_process("mlflow_model.py", service, *places)
     assert re.search(r"logged as models:/\S+", said) and list((tmp_path / "artifacts").rglob("model.onnx"))
     assert "200 of 200 labels are the same" in said
     assert number(r"differ by (\S+) at most", said) < 1e-4

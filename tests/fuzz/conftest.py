@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 SETTINGS: dict[str, object] = {"body_bytes_max": 65_536, "names_max": 1_000, "weights_max": 100_000}
 """Small enough that no example takes long."""

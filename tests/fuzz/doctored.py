@@ -1,7 +1,7 @@
 """Exports that somebody has changed, of every learner and kind of features: what became of them.
 
 python -m tests.fuzz.doctored --mutations 10000 changes so many, and tells how many were refused and accepted, and which
-of them change behaviour silently (`tests/silent_changes.py` says what that is), or break the service.
+of them change behaviour silently (`tests/support/changed_behaviour.py` says what that is), or break the service.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from service.engine.transfer.transfer import Imported, import_model
 from service.errors import InvalidExport
 from service.events import ModelImported
 from service.journal.codec import decode_state
-from tests.doctoring import KINDS, LIMITS, NOW, contested, doctored, exported, teach
-from tests.silent_changes import silent_change
+from tests.support.changed_behaviour import silent_change
+from tests.support.doctored_exports import KINDS, LIMITS, NOW, contested, doctored, exported, teach
 
 LATER = NOW + 10**9
 Kind = tuple[Any, ...]

@@ -26,8 +26,8 @@ import pyarrow as pa
 from tests.fuzz import model_attacks
 from tests.fuzz.sender import Sender
 from tests.fuzz.watcher import Watcher
-from tests.memory import peak_bytes
-from tests.running import Service
+from tests.support.process_usage import peak_bytes
+from tests.support.service_process import Service
 
 MEMORY_BYTES_MAX = 512_000_000
 LIVEZ_SECONDS_MAX = 1.0

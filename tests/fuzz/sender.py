@@ -6,7 +6,8 @@ from collections import Counter
 
 import httpx
 
-from tests.running import NO_TLS
+from tests.support.service_process import NO_TLS
+from tests.support.waiting import PATIENCE_SECONDS
 
 HELD_MAX = 15
 """Connections that a sender leaves open behind it."""
@@ -23,7 +24,7 @@ class Sender:
         self.statuses: Counter[int] = Counter()
         self.known: set[str] = set()
         """Models that this one has made, or seen to be there."""
-        self._client = httpx.Client(base_url=url, timeout=30, verify=NO_TLS)
+        self._client = httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, verify=NO_TLS)
         address = httpx.URL(url)
         self._address = (address.host, address.port or 80)
         self._held: list[socket.socket] = []

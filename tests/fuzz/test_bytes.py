@@ -19,7 +19,7 @@ from service.journal.protocol import StoredModel
 from service.journal.seals import Damaged, seal, unseal
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.fuzz.effort import effort
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 
 NDJSON = {"content-type": "application/x-ndjson"}
 ARROW = {"content-type": "application/vnd.apache.arrow.stream"}

@@ -13,9 +13,18 @@ import pytest
 from service.engine.transfer.transfer import FORMAT, Imported, import_model
 from service.errors import InvalidExport
 from service.journal.codec import STATE_VERSION
-from tests.doctoring import JUNK, KINDS, LIMITS, NOW, contested, doctored, exported, with_digest
 from tests.fuzz.doctored import CONTESTS, SURE, Tally, broken, kinds, tried
 from tests.fuzz.effort import TIMES
+from tests.support.doctored_exports import (
+    JUNK,
+    KINDS,
+    LIMITS,
+    NOW,
+    contested,
+    doctored,
+    exported,
+    with_digest,
+)
 
 MUTATIONS = 600
 """In `make test`; `make fuzz` tries 20 times as many, which is over 10,000."""
@@ -26,8 +35,8 @@ STEPPED = ["settings", "statistics", "stepped_from"]
 
 
 def test_no_doctored_export_changes_behaviour_silently_or_breaks_the_service() -> None:
-    """Of every learner and kind of features, with sets, asking and challengers too; `tests/silent_changes.py` says what
-    a silent change is."""
+    """Of every learner and kind of features, with sets, asking and challengers too;
+    `tests/support/changed_behaviour.py` says what a silent change is."""
     tally = tried(MUTATIONS * TIMES, seed=7 if TIMES == 1 else random.randrange(10**6))
     assert not tally.wrong, tally.told()
     assert tally.count["refused"] > tally.count["accepted"] > tally.count["accepted as the original"] > 0

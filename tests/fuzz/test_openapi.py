@@ -15,7 +15,10 @@ from schemathesis.specs.openapi.checks import ignored_auth, negative_data_reject
 from service.web.access.keys import make_key
 from tests.fuzz.conftest import fuzzed_service
 from tests.fuzz.effort import TIMES, effort
-from tests.running import Service
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.thorough
 
 Target = tuple[Service, dict[str, str]]
 """A service, and what every request to it carries."""
@@ -85,7 +88,7 @@ def attack(operation: schemathesis.APIOperation, mode: GenerationMode, headers: 
     @given(case=operation.as_strategy(generation_mode=mode))
     @effort(10 if TIMES == 1 else 15)
     def send(case: schemathesis.Case) -> None:
-        answer = case.call_and_validate(headers=headers, timeout=30, excluded_checks=excluded)
+        answer = case.call_and_validate(headers=headers, timeout=PATIENCE_SECONDS, excluded_checks=excluded)
         if answer.status_code >= 500:  # whoever asks for a version that nobody has reached is told to wait
             assert (answer.status_code, answer.json()["code"]) == (503, "version-not-reached"), answer.text
 

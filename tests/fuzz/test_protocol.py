@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tests.fuzz.effort import TIMES, effort
 from tests.fuzz.protocol import Expected, Protocol
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 
 PENDING_MAX = 3
 MODELS = st.sampled_from(["a", "b"])

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.fuzz.effort import TIMES
 from tests.fuzz.resources import KINDS, SETTINGS, WORKERS, Siege
-from tests.running import Service
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.thorough
 
 ATTACKS = 2 * len(KINDS) * TIMES // WORKERS + 1
 """Of each attacker: every kind comes about twice."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 PAUSE_SECONDS = 0.05
-SECONDS_MAX = 60.0
+SECONDS_MAX = 150.0
 QUESTION = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 

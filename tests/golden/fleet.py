@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 SETTINGS: dict[str, object] = {
     "snapshot_every_events": 7,

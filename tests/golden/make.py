@@ -24,8 +24,8 @@ from tests.golden.fleet import (
     fill_extraordinary,
     go_on,
 )
-from tests.nats_servers import NatsServer
-from tests.running import Service
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service
 
 PREFIX = "golden"
 

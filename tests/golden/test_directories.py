@@ -15,7 +15,7 @@ from tests.commands.running import novikoff
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH
 from tests.golden.transcripts import assert_same, load
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 @pytest.mark.parametrize("how_it_ended", ["stopped", "killed"])

@@ -2,7 +2,7 @@
 
 from tests.golden.archives import FILES
 from tests.golden.transcripts import load, stable_statistics
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 def test_exports_of_version_0_1_0_become_the_same_models(service: Service) -> None:

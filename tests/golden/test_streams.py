@@ -10,13 +10,15 @@ from service.journal.jetstream.format import FORMAT_VERSION
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.subjects import Subjects
-from tests.forking import run
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH
 from tests.golden.make import PREFIX
 from tests.golden.transcripts import assert_same, load
-from tests.nats_servers import NatsServer
-from tests.running import Service
+from tests.support.forkserver import run
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service
+
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture

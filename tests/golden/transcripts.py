@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden.fleet import Fleet
-from tests.running import Service
+from tests.support.service_process import Service
 
 Exchange = dict[str, Any]
 """A request and its answer: method, path, body, status, answer; `replayed` if the answer was given before."""

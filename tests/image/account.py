@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 RETRY_SECONDS = 0.05
 PATIENCE_SECONDS = 120

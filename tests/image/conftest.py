@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.image.engine import Project, api
-from tests.pages import ROOT
+from tests.support.markdown import ROOT
 
 
 @pytest.fixture(scope="session")

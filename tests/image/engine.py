@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 from ruamel.yaml import YAML
 
-from tests.nats_servers import free_ports
-from tests.pages import ROOT
-from tests.waiting import eventually
+from tests.support.markdown import ROOT
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
 HERE = Path(__file__).parent
 SCRATCH = Path(os.environ.get("IMAGE_TEST_SCRATCH", "/var/tmp/novikoff-image-test"))

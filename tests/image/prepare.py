@@ -24,7 +24,7 @@ from tests.image.engine import (
     compose_images,
     podman,
 )
-from tests.pages import ROOT
+from tests.support.markdown import ROOT
 
 PACKAGES = ["buildah", "podman", "runc", "debootstrap", "netavark", "aardvark-dns", "iptables"]
 LOCAL = "localhost/"

@@ -14,8 +14,8 @@ from service.client import Client
 from tests.image.account import Load
 from tests.image.engine import Container, Project, podman
 from tests.image.test_default_profile import healthy_targets
-from tests.nats_servers import free_ports
-from tests.waiting import eventually
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
 REPLICAS = ("replica-1", "replica-2")
 STREAM_BYTES = 10_000_000

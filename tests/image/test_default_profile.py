@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.holders import Holder
 from tests.image.engine import Container, Project
-from tests.nats_servers import free_ports
-from tests.waiting import eventually
+from tests.support.api_keys import Holder
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.image.engine import ENVIRONMENT, IMAGE, Container, podman
-from tests.nats_servers import free_ports
-from tests.pages import DOCS, blocks_of
+from tests.support.markdown import DOCS, blocks_of
+from tests.support.ports import free_ports
 
 SECTION = DOCS["operations.md"].partition("\n## Containers\n")[2].partition("\n## ")[0]
 BLOCKS = [block.text for block in blocks_of(SECTION) if block.language == "sh"]

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from tests.holders import Holder
 from tests.image.account import Load
 from tests.image.engine import Container, podman, running
-from tests.nats_servers import free_ports
-from tests.waiting import eventually
+from tests.support.api_keys import Holder
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
 USER = 10001
 

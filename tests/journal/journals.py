@@ -11,7 +11,7 @@ from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Journal
 from service.journal.sqlite.journal import SqliteJournal
-from tests.nats_servers import NatsServer
+from tests.support.nats_servers import NatsServer
 
 LIFE = 1
 """That of the first model of a journal: its first event makes it."""
@@ -45,7 +45,7 @@ def jetstream_options(server: NatsServer, prefix: str) -> Options:
         prefix=prefix,
         replicas=1,
         monitors=(server.monitor,),
-        seconds=10.0,
+        seconds=60.0,
         queue_events_max=1000,
         events_kept_max=5,
         events_kept_seconds=0.0,

@@ -24,6 +24,8 @@ from service.journal.protocol import (
 from tests.journal.journals import LIFE
 from tests.journal.samples import created, learned, revealed, waiting
 
+pytestmark = pytest.mark.smoke
+
 
 async def test_events_are_applied_in_order_once_durable_and_come_back(opened: Callable[[], Any]) -> None:
     async with opened() as (journal, applied):

@@ -16,6 +16,8 @@ from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Journal, Milestone, Snapshot
 from tests.journal.journals import jetstream_options, sqlite_at
 
+pytestmark = pytest.mark.smoke
+
 EVERY = 5
 EVENTS = 150
 KEPT = 100
@@ -76,6 +78,7 @@ async def replayed(journal: Journal, milestone: Milestone) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 async def test_every_version_that_is_kept_has_a_milestone_near_before_it(opened: Callable[..., Any]) -> None:
     async with opened() as journal:
         numbers = await filled(journal)
@@ -161,6 +164,7 @@ async def test_events_that_go_meanwhile_are_told(opened: Callable[..., Any]) -> 
         assert await journal.history(newest, after=newest.seq, limit=7) is None
 
 
+@pytest.mark.slow
 async def test_large_snapshots_are_kept_and_dropped_with_all_their_parts(
     opened: Callable[..., Any],
 ) -> None:

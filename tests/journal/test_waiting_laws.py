@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from service.events import ModelReset, PredictionsExpired
 from service.journal.protocol import Recorded, WaitingPrediction
 from tests.journal.journals import LIFE
 from tests.journal.samples import created, revealed, waiting
+
+pytestmark = pytest.mark.smoke
 
 
 async def test_waiting_predictions_come_back_until_voided(opened: Callable[[], Any]) -> None:

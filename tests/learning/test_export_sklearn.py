@@ -9,6 +9,7 @@ from sklearn.linear_model import SGDClassifier
 from service.learning.export import take_linear, with_lists
 from service.learning.learners.algorithms import BadParameter
 from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, Model, dense_rounds, make, rounds_for
+from tests.support.tiers import covering
 
 LABELS = ["ham", "spam", "eggs", "toast"]
 EXPORTABLE = ["dense", "dense-no-bias", "named", "named-capped"]
@@ -33,8 +34,10 @@ def row(model: Model, exported: dict[str, Any], sent: Any) -> list[float]:
     return [example.get(name, 0.0) for name in exported["feature_names_in_"]]
 
 
-@pytest.mark.parametrize(("learner", "way"), [pair for pair in PAIRS if not pair[1].startswith("one_vs_one")])
-@pytest.mark.parametrize("features", EXPORTABLE)
+@pytest.mark.parametrize(
+    ("learner", "way", "features"),
+    covering([(*pair, f) for pair in PAIRS if not pair[1].startswith("one_vs_one") for f in EXPORTABLE]),
+)
 def test_the_exported_model_decides_alike(learner: str, way: str, features: str) -> None:
     model = make(learner, way, features).run(rounds_for(way, features, 40))
     agrees(model, rounds_for(way, features, 30, seed=9))

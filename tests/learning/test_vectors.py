@@ -23,6 +23,7 @@ def test_every_product_is_what_it_is_by_itself(columns: int, is_sparse: bool) ->
 
 
 @pytest.mark.parametrize("chosen", [None, np.arange(100)])
+@pytest.mark.usefixtures("only_this_thread")
 def test_products_with_a_large_matrix_take_little_memory(
     chosen: np.ndarray[None, np.dtype[np.intp]] | None,
 ) -> None:

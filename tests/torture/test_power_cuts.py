@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.forking import ROOT
+from tests.support.forkserver import ROOT
 
 POINTS = {
     ("all-kept", "at-rest", "repair", "repair-schema", "repair-log"): 24,
@@ -17,7 +17,7 @@ POINTS = {
 
 
 @pytest.mark.parametrize("scenarios", POINTS, ids="-and-".join)
-@pytest.mark.timeout(300)  # half a minute on a machine with little else to do
+@pytest.mark.timeout(900)  # half a minute on a machine with little else to do
 def test_all_that_was_acknowledged_is_there_or_the_damage_is_named(scenarios: tuple[str, ...]) -> None:
     each = POINTS[scenarios]
     command = [sys.executable, "-m", "tests.torture", "--points", str(each * len(scenarios)), "--steps", "30"]

@@ -8,7 +8,7 @@ from service.events import ModelCreated
 from service.journal.codec import decode_event, encode
 from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.sealing import SEAL_MODEL, add_functions, seal_event
-from tests.running import Service
+from tests.support.service_process import Service
 
 Start = Callable[..., Service]
 

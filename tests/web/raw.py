@@ -3,8 +3,8 @@
 import re
 import socket
 
-from tests.running import Service
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS
 
 HOST = b"host: localhost\r\n"
 

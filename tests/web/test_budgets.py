@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.holders import Holder, lines_of
-from tests.memory import peak_bytes, restart_peak
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.api_keys import Holder, lines_of
+from tests.support.process_usage import peak_bytes, restart_peak
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 Start = Callable[..., Service]
 
@@ -111,7 +111,7 @@ def test_outcomes_are_saved_early_when_they_take_much(start: Start) -> None:
     service = start(outcomes_bytes_max=64 * 100, snapshot_every_events=100_000)
     for at in range(500):
         service.learn(f"m{at % 3}", [1.0], 1, id=f"r{at}")
-    assert gauge(service, "novikoff_budget_bytes", "outcomes") <= 64 * 100
+    eventually(lambda: gauge(service, "novikoff_budget_bytes", "outcomes") <= 64 * 100)
     first = service.learn("m0", [1.0], 1, id="r0")
     assert (first["rounds"], first["mistakes"]) == (1, service.learn("m0", [1.0], 1, id="r0")["mistakes"])
 

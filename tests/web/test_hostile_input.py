@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": "application/x-ndjson"}

@@ -1,6 +1,6 @@
 """Resets over HTTP: what is forgotten, and what a retry from before one is told."""
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 OVER_EVERY_JOURNAL = True
 

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from service.engine.history.right_world import Outdated, RightWorld
-from service.engine.jobs.worker import limits_given, read_message, set_limits, write_message
+from service.engine.jobs.messages import limits_given, read_message, set_limits, write_message
 from service.events import AnyEvent, Prediction
 
 

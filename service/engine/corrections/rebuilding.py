@@ -9,7 +9,8 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.history.past import LAG_SECONDS, LOOK_AGAIN_SECONDS
 from service.engine.history.right_world import Outdated
 from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, model_at
-from service.engine.jobs.worker import JobLimits, Worker, frame
+from service.engine.jobs.messages import frame
+from service.engine.jobs.worker import JobLimits, Worker
 from service.engine.model.model import Model
 from service.errors import InvalidRequest, JournalUnavailable
 from service.events import Prediction

@@ -1,4 +1,3 @@
-# long: all ways in which a model comes into memory, changes and goes
 """The models in memory: loaded on first use, the least recently used unloaded, snapshots saved as they change."""
 
 import asyncio

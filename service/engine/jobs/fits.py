@@ -22,7 +22,8 @@ from service.engine.jobs.fit_bodies import (
 from service.engine.jobs.fit_process import Report, Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
-from service.engine.jobs.worker import JobLimits, Worker, frame
+from service.engine.jobs.messages import frame
+from service.engine.jobs.worker import JobLimits, Worker
 from service.errors import InvalidRequest
 from service.events import (
     VOIDING,

@@ -3,8 +3,9 @@
 from service.engine.history.stepping import Trimmed, pages
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Running
+from service.engine.jobs.messages import frame
 from service.engine.jobs.what_if_process import Batch, Report, Task
-from service.engine.jobs.worker import JobLimits, Worker, frame
+from service.engine.jobs.worker import JobLimits, Worker
 from service.errors import InvalidRequest
 from service.journal.protocol import Journal, Milestone
 

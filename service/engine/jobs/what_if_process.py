@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from service.engine.history.right_world import corrected, labels_in
+from service.engine.jobs.messages import limits_given, read_message, set_limits, write_message
 from service.engine.jobs.what_if import OtherWorld, Past, WentBack, compare, figures
-from service.engine.jobs.worker import limits_given, read_message, set_limits, write_message
 from service.events import AnyEvent
 
 REPORT_SECONDS = 0.1

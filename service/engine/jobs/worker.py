@@ -1,25 +1,15 @@
-"""Processes that work for jobs, so that the service goes on at full speed meanwhile: both ends of the pipe to one.
-
-The service writes messages to the process's standard input and reads messages from its standard output. A message is
-its length in four bytes and then MessagePack.
-"""
+"""Processes that work for jobs, so that the service goes on at full speed meanwhile: the service's end of the pipes."""
 
 import asyncio
-import resource
-import signal
-import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from math import ceil
-from pathlib import Path
-from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from service.child_processes import command_of, kill
+from service.engine.jobs.messages import Message
 from service.errors import InvalidRequest
-
-Message = TypeVar("Message")
 
 
 class JobLimits(msgspec.Struct, frozen=True):
@@ -29,11 +19,6 @@ class JobLimits(msgspec.Struct, frozen=True):
     memory_bytes_max: int = 4_294_967_296
     examples_bytes_max: int = 134_217_728
     """Of a model's history, for a fit. Examples that are sent have the limit of their request's body."""
-
-
-def frame(message: Any) -> bytes:
-    body = msgspec.msgpack.encode(message)
-    return len(body).to_bytes(4, "big") + body
 
 
 class Worker:
@@ -72,36 +57,3 @@ class Worker:
 
     async def end(self) -> None:
         await kill(self._process)
-
-
-# The other end
-
-
-def read_message(expected: type[Message]) -> Message:
-    size = int.from_bytes(sys.stdin.buffer.read(4), "big")
-    return msgspec.msgpack.decode(sys.stdin.buffer.read(size), type=expected)
-
-
-def write_message(message: msgspec.Struct) -> None:
-    sys.stdout.buffer.write(frame(message))
-    sys.stdout.buffer.flush()
-
-
-def limits_given() -> tuple[int, int]:
-    """How many bytes and seconds the service has allowed this process."""
-    memory_bytes_max, seconds_max = map(int, sys.argv[-2:])
-    return memory_bytes_max, seconds_max
-
-
-def set_limits(memory_bytes_max: int, seconds_max: int) -> None:
-    """Raise MemoryError beyond so much memory on top of what the interpreter has mapped by now; TimeoutError beyond so
-    much CPU time: the service watches the clock, but this process may outlive it."""
-
-    def give_up(*_: object) -> NoReturn:
-        raise TimeoutError
-
-    signal.signal(signal.SIGXCPU, give_up)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds_max, seconds_max + 10))
-    with suppress(OSError, ValueError):  # not every system counts it
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes_max,) * 2)

@@ -1,4 +1,3 @@
-# long: all that concerns several learners of a model at once
 """A model's challengers and its champion: who said what, who learns from it, and who serves.
 
 The champion's features, classifier and calibration are the model's own. What is here is the rest: its challengers, and

@@ -1,4 +1,3 @@
-# long: all that a model is, and each step of a round, in the order in which they come
 """All that a model is: how it starts, learns a round, and is saved and restored."""
 
 from collections.abc import Iterator

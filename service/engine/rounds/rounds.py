@@ -1,4 +1,3 @@
-# long: the whole protocol of a round, step by step
 """The protocol of rounds: predict, reveal, learn. An event is appended, then applied, then answered."""
 
 from typing import Any

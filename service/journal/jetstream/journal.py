@@ -1,4 +1,3 @@
-# long: a method for each promise that a journal makes
 """The journal on a NATS cluster: any number of replicas append to one log, and each follows all of it."""
 
 import asyncio

@@ -1,4 +1,3 @@
-# long: a method for each promise that a journal makes
 """The embedded journal: one SQLite file, one service, group commit."""
 
 import asyncio

@@ -123,7 +123,9 @@ def fit(
     return _run(classifier, passes, validation, options, report, len(train))
 
 
-def _split(count: int, options: Mapping[str, Any], generator: np.random.Generator) -> tuple[Classes, Classes]:
+def _split(
+    count: int, options: Mapping[str, Any], generator: "np.random.Generator"
+) -> tuple[Classes, Classes]:
     """The examples to train on and those held out, in their order."""
     order = generator.permutation(count) if options["order"] == "shuffled" else np.arange(count)
     share = options["validation_share"]
@@ -136,7 +138,7 @@ def _passes(
     vectors: Sequence[Vector],
     truths: Classes,
     options: Mapping[str, Any],
-    generator: np.random.Generator,
+    generator: "np.random.Generator",
 ) -> Passes:
     if options["algorithm"] == "batch":
         return BatchPasses(classifier, vectors, truths, eta0=options["eta0"], schedule=options["schedule"])

@@ -29,7 +29,7 @@ class OnlinePasses:
         vectors: Sequence[Vector],
         truths: Classes,
         *,
-        order: np.random.Generator | None,
+        order: "np.random.Generator | None",
         updates_max: int,
         measures: bool,
     ) -> None:

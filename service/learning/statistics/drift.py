@@ -1,4 +1,3 @@
-# long: a test, its data structure, and how a saved one is checked
 """When the error changed: ADWIN (Bifet and Gavaldà, 2007) on the stream of mistakes.
 
 ADWIN keeps the stream since the last change and tests the ways of cutting it into an older and a newer

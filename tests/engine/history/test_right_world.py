@@ -12,8 +12,8 @@ from service.engine.model.challenger_settings import complete_new
 from service.engine.model.model import Model
 from service.events import ChallengerAdded, ChallengerPromoted, DimensionFixed, PromotionRuled
 from service.web.routes.model_settings import ModelSettings
-from tests.doctoring import LIMITS
 from tests.engine.history.two_worlds import TwoWorlds
+from tests.support.doctored_exports import LIMITS
 
 KINDS: dict[str, dict[str, Any]] = {
     "perceptron": {},

@@ -76,6 +76,7 @@ def new_model(**chosen: Any) -> Model:
 @pytest.mark.parametrize("algorithm", ["perceptron", "arow", "averaged"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
+@pytest.mark.slow
 def test_stepping_to_any_version_gives_what_was_there(algorithm: str, data: Any) -> None:
     live = new_model(learner={"algorithm": algorithm})
     events: list[AnyEvent] = []

@@ -31,7 +31,7 @@ from service.events import (
 )
 from service.journal.codec import decode_event, encode, encode_state
 from service.journal.protocol import Recorded
-from tests.doctoring import NOW
+from tests.support.doctored_exports import NOW
 
 OF_ITS_OWN = ("version", "updated_at", "amended")
 """What a world in which there was nothing to correct does not share."""

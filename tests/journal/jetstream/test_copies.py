@@ -7,8 +7,8 @@ from service.engine.engine import Engine
 from service.journal.jetstream.journal import JetStreamJournal
 from tests.engine.test_copying import RULES_OF_WIDE, SMALLER, Reader, digest_of, example, learn, make
 from tests.journal.journals import jetstream_options
-from tests.nats_servers import NatsServer
-from tests.waiting import eventually_async
+from tests.support.nats_servers import NatsServer
+from tests.support.waiting import eventually_async
 
 
 async def test_what_another_replica_has_appended_waits_for_a_copy(nats_server: NatsServer) -> None:

@@ -13,8 +13,8 @@ from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Page
 from tests.journal.jetstream.test_jetstream_journal import asking, created, learned, opened
 from tests.journal.journals import jetstream_options
-from tests.nats_servers import NatsServer
-from tests.waiting import eventually_async
+from tests.support.nats_servers import NatsServer
+from tests.support.waiting import eventually_async
 
 
 @pytest.fixture

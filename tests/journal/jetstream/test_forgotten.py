@@ -10,11 +10,11 @@ from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, reve
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.options import Options
 from service.journal.protocol import Erasure, Recorded, Snapshot
-from tests import traces
 from tests.journal.jetstream.test_jetstream_journal import created, opened
 from tests.journal.journals import LIFE, jetstream_options
-from tests.nats_servers import NatsServer
-from tests.waiting import eventually_async
+from tests.support import file_search
+from tests.support.nats_servers import NatsServer
+from tests.support.waiting import eventually_async
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def secret() -> str:
 
 
 def files_with(server: NatsServer, secret: str) -> list[str]:
-    return traces.files_with(server.directory / "store", secret.encode())
+    return file_search.files_with(server.directory / "store", secret.encode())
 
 
 def learned(at: int, secret: str | None = None) -> RoundLearned:

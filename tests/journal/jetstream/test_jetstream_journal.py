@@ -1,4 +1,3 @@
-# long: a scenario for each thing that only a cluster has
 """What is particular to the journal on a cluster: several that share it, large bodies, trims, the dead."""
 
 import asyncio
@@ -29,9 +28,9 @@ from service.journal.jetstream.options import Options
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Page, Recorded, Snapshot, WaitingPrediction
 from tests.journal.journals import LIFE, jetstream_options
-from tests.nats_servers import NatsServer
-from tests.tcp_proxy import TcpProxy
-from tests.waiting import eventually_async
+from tests.support.nats_servers import NatsServer
+from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import eventually_async
 
 MODELS = 10_000
 

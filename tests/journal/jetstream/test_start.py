@@ -16,10 +16,11 @@ from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
 from service.listening import listen
 from service.settings import Settings
-from tests.forking import run
-from tests.nats_operator import Operator
-from tests.nats_servers import NatsServer, free_ports
-from tests.running import Service
+from tests.support.forkserver import run
+from tests.support.nats_operator import Operator
+from tests.support.nats_servers import NatsServer
+from tests.support.ports import free_ports
+from tests.support.service_process import Service
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from service.journal.protocol import Snapshot, Summary
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.jetstream.test_jetstream_journal import asking, created, opened, running
 from tests.journal.journals import LIFE, jetstream_options
-from tests.nats_servers import NatsServer
-from tests.waiting import eventually_async
+from tests.support.nats_servers import NatsServer
+from tests.support.waiting import eventually_async
 
 MODELS = 5
 EVENTS = 3_000
@@ -64,7 +64,7 @@ async def messages_read_at_start(options: Options, server: NatsServer) -> int:
     link = Link(options.access)
     await link.open()
     try:
-        publisher = Publisher(link, seconds=10)
+        publisher = Publisher(link, seconds=60)
         api = Api(link)
         bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
         await read_catalogue(api, subjects, bodies, Catalogue())

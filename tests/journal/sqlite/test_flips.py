@@ -26,6 +26,8 @@ from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
 from service.journal.sqlite.writing import Writing
 from tests.fuzz.effort import TIMES
 
+pytestmark = pytest.mark.thorough
+
 FLIPS = 40 * TIMES
 PAGE_BYTES = 8192
 ROUNDS = 200

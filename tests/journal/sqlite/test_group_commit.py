@@ -32,7 +32,7 @@ from service.journal.sqlite.records import (
 )
 from service.journal.sqlite.schema import open_writer
 from service.turns import Turns
-from tests.waiting import PATIENCE_SECONDS, eventually_async
+from tests.support.waiting import PATIENCE_SECONDS, eventually_async
 
 Groups = list[tuple[list[Item], Written]]
 

@@ -12,6 +12,8 @@ from service.events import ModelCreated, PredictionsExpired
 from service.journal.sqlite.identity import open_directory
 from tests.journal.journals import sqlite_at
 
+pytestmark = pytest.mark.thorough
+
 HEAD_BYTES = 100
 
 

@@ -13,7 +13,7 @@ from service.journal.protocol import Snapshot
 from service.journal.sqlite.journal import SqliteJournal
 from service.journal.sqlite.large_snapshots import PART_BYTES
 from tests.journal.journals import sqlite_at
-from tests.waiting import eventually_async
+from tests.support.waiting import eventually_async
 
 STATE = random.Random(1).randbytes(20 * PART_BYTES + 17)
 LIFE = 1

@@ -25,8 +25,8 @@ from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
 from service.journal.sqlite.trimming import TRIMMED_MIN
 from service.journal.sqlite.writing import REMOVED_AT_ONCE, Writing
 from tests.commands.running import worked
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 TABLES = ("event", "pending", "snapshot", "snapshot_part", "outcome", "ended")
 ROUNDS = 1_000

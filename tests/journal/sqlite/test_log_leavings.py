@@ -15,7 +15,7 @@ from service.journal.sqlite.ownership import opened_file
 from service.journal.sqlite.records import NEW, REPEATED, BirthRecord, EraseRecord, Group, Opening
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.soundness import check_log
-from tests.forking import ROOT
+from tests.support.forkserver import ROOT
 
 FAILING = """
 import os
@@ -47,6 +47,7 @@ os._exit(0)  # as by a kill: nothing is closed
 """
 
 
+@pytest.mark.slow
 def test_a_directory_is_sound_after_commits_that_failed_and_one_that_did_not(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     directory.mkdir()

@@ -13,7 +13,7 @@ from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
 from service.journal.sqlite.writing import Writing
 from tests.commands.running import novikoff
 from tests.journal.sqlite.older_schema import make_schema_4
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
 from service.journal.sqlite.trimming import TRIMMED_MIN
 from service.journal.sqlite.writing import Writing
 from tests.commands.running import worked
-from tests.running import Service
+from tests.support.service_process import Service
 
 KEPT = 500
 

@@ -33,6 +33,7 @@ planes = st.fixed_dictionaries(
     tie=st.sampled_from([-1, 1]),
     seed=st.integers(0, 2**32),
 )
+@pytest.mark.slow
 def test_a_separable_stream_keeps_the_bound_and_its_margin_stays_below_the_ceiling(
     late, plane, c, eta, tie, seed
 ):
@@ -66,6 +67,7 @@ def test_a_separable_stream_keeps_the_bound_and_its_margin_stays_below_the_ceili
     late=st.sampled_from([0, 10, "random"]),
     seed=st.integers(0, 2**32),
 )
+@pytest.mark.slow
 def test_every_number_is_its_formula(plane, c, eta, late, seed):
     xs, ys, _, _ = separable(np.random.default_rng(seed), 300, **plane)
     gamma = 0.01

@@ -30,6 +30,7 @@ WEIGHTS = {
     eta=st.sampled_from([0.1, 1.0, 3.0]),
     seed=st.integers(0, 2**32),
 )
+@pytest.mark.slow
 def test_the_bound_never_lies_with_weights_and_delays(late, plane, weights, c, eta, seed):
     plane = {**plane, "offset": 0.0 if c is None else plane["offset"]}
     rng = np.random.default_rng(seed)

@@ -46,6 +46,7 @@ def chances(kind, rng):
 
 
 @pytest.mark.parametrize("kind", ["stationary", "drifting", "adversarial"])
+@pytest.mark.thorough
 def test_the_true_mean_is_seldom_outside_although_one_looks_after_every_round(kind):
     """An adversary sees all that came before, and makes mistakes likelier just when there have been many."""
     rng = np.random.default_rng(7)

@@ -61,6 +61,7 @@ def test_the_best_b_gives_the_mistake_bound():
     assert Asking(growth / 2, 1.0).expected_mistakes(growth, 1.0, gamma) == pytest.approx(growth / gamma**2)
 
 
+@pytest.mark.slow
 def test_the_estimate_is_unbiased_and_its_interval_holds_as_often_as_it_says():
     """Close examples are asked for more often and are wrong more often."""
     rng = np.random.default_rng(11)

@@ -73,6 +73,7 @@ def promoted_at(
     return None
 
 
+@pytest.mark.slow
 def test_of_equal_learners_at_most_alpha_are_promoted_though_each_round_is_looked_at() -> None:
     chance = np.random.default_rng(20)
     found = [promoted_at(chance, ROUNDS, 0.1, 0.1, rounds_min=1) for _ in range(STREAMS)]

@@ -59,6 +59,7 @@ TRUTHS = {
     truth=st.sampled_from(sorted(TRUTHS)),
     seed=st.integers(0, 2**32),
 )
+@pytest.mark.slow
 def test_the_theorem_holds_on_every_stream(wanted, delays, truth, seed):
     rng = np.random.default_rng(seed)
     play(Sets(wanted), 3000, lambda number: delays[number * len(delays) // 3000], TRUTHS[truth], rng)
@@ -85,6 +86,7 @@ def test_coverage_comes_near_to_what_was_asked_for_on_a_random_stream():
 
 
 @pytest.mark.parametrize("wanted", [0.8, 0.95])
+@pytest.mark.thorough
 def test_coverage_is_within_two_points_after_10_000_rounds_of_the_shipped_data_sets(wanted):
     """Two classes and up to ten; each set is repeated until there are as many rounds."""
     for name, rounds in data_sets():
@@ -100,6 +102,7 @@ def test_coverage_is_within_two_points_after_10_000_rounds_of_the_shipped_data_s
         assert abs(report["coverage"] - wanted) <= min(0.02, report["distance_max"]), name
 
 
+@pytest.mark.slow
 def test_a_fixed_step_would_swing_and_this_one_does_not():
     """Labels a thousand rounds late: the error of each thousand rounds stays near what was asked for."""
     rng = np.random.default_rng(4)

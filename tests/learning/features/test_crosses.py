@@ -206,6 +206,7 @@ def test_a_state_that_crosses_cannot_have_is_refused(change: Any) -> None:
     assert refused.value.field == "codes"
 
 
+@pytest.mark.slow
 def test_crosses_learn_what_no_plane_separates() -> None:
     rng = np.random.default_rng(4)
     x = rng.uniform(-1, 1, size=(3000, 2))

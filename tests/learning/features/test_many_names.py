@@ -21,6 +21,7 @@ def a_million_names() -> Iterator[tuple[dict[str, Any], int]]:
     ("features", "size"),
     [({"kind": "named", "names_max": 5000}, 5001), ({"kind": "hashed", "bits": 14}, 2**14 + 1)],
 )
+@pytest.mark.slow
 def test_a_million_names_do_not_break_a_model(features: dict[str, Any], size: int) -> None:
     model = Model({"algorithm": "pa1", "C": 0.01}, features=features)
     kept = []

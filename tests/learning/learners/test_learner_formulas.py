@@ -1,4 +1,3 @@
-# long: all formulas stand side by side, so that they can be compared
 """Each learner against its formula, written down a second time as plainly as the papers have it."""
 
 from collections.abc import Callable, Iterator

@@ -8,14 +8,16 @@ import pytest
 from service.journal.codec import encode_state
 from service.learning.vectors import Vector
 from tests.learning.rounds import AUTO, FEATURES, PAIRS, PAIRS_AND_PANELS, STRATEGIES, Model, make, rounds_for
+from tests.support.tiers import covering
 
-every_classifier = pytest.mark.parametrize(("learner", "way"), PAIRS)
-every_classifier_and_panel = pytest.mark.parametrize(("learner", "way"), PAIRS_AND_PANELS)
+every_classifier = pytest.mark.parametrize(("learner", "way"), covering(PAIRS))
+every_classifier_and_panel = pytest.mark.parametrize(("learner", "way"), covering(PAIRS_AND_PANELS))
 every_sparse_one = pytest.mark.parametrize(
-    ("learner", "way"), [pair for pair in PAIRS if not pair[0].endswith("full")]
+    ("learner", "way"), covering([pair for pair in PAIRS if not pair[0].endswith("full")])
 )
 every_growing_one = pytest.mark.parametrize(
-    ("learner", "way"), [pair for pair in PAIRS if pair[1] in ("one_vs_all", "one_vs_one", "multiclass")]
+    ("learner", "way"),
+    covering([pair for pair in PAIRS if pair[1] in ("one_vs_all", "one_vs_one", "multiclass")]),
 )
 
 SOME = ("dense", "dense-standardized", "named", "hashed-standardized")  # where all would tell no more

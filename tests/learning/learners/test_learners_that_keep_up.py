@@ -29,6 +29,7 @@ def mistakes(algorithm: str, stream: list[tuple[list[float], int]], **parameters
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("algorithm", ["arow_forgetting", "logistic"])
+@pytest.mark.thorough
 def test_on_a_stream_that_changes_its_mind_they_err_far_less_than_arow(algorithm: str, seed: int) -> None:
     stream = turning(8000, 2000, seed=seed)
     assert mistakes(algorithm, stream) < 0.5 * mistakes("arow", stream)

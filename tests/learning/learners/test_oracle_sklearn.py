@@ -46,15 +46,18 @@ def agree(model: Model, estimator: Any, x: np.ndarray, y: np.ndarray, at_first: 
         np.testing.assert_allclose(weights, expected_weights, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_perceptron_by_the_margin_rule(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     agree(Model({"rule": "margin"}, tie=0), Perceptron(), *cancer)
 
 
+@pytest.mark.slow
 def test_the_perceptron_with_ten_classes(digits: tuple[np.ndarray, np.ndarray]) -> None:
     agree(Model({"rule": "margin"}, "one_vs_all", 10), Perceptron(), *digits)
 
 
 @pytest.mark.parametrize("algorithm", ["pa1", "pa2"])
+@pytest.mark.slow
 def test_passive_aggressive_without_a_bias(algorithm: str, cancer: tuple[np.ndarray, np.ndarray]) -> None:
     estimator = SGDClassifier(
         loss="hinge", penalty=None, learning_rate=algorithm, eta0=0.05, fit_intercept=False
@@ -63,6 +66,7 @@ def test_passive_aggressive_without_a_bias(algorithm: str, cancer: tuple[np.ndar
 
 
 @pytest.mark.parametrize("algorithm", ["pa1", "pa2"])
+@pytest.mark.slow
 def test_passive_aggressive_with_ten_classes(algorithm: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
     estimator = SGDClassifier(
         loss="hinge", penalty=None, learning_rate=algorithm, eta0=0.01, fit_intercept=False
@@ -81,6 +85,7 @@ def test_passive_aggressive_differs_in_that_the_bias_counts_in_the_norm() -> Non
     assert [*estimator.coef_[0], *estimator.intercept_] == pytest.approx([2 / 4, 1 / 4])
 
 
+@pytest.mark.slow
 def test_averaged_without_a_bias(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     """Theirs updates at a tie as well; there is one, at the first example, and `tie` makes it a mistake."""
     x, y = cancer

@@ -64,6 +64,7 @@ def test_rows_with_ties_and_near_ties(
 
 @settings(deadline=None)  # wrong guesses take their time
 @given(st.integers(0, 2**32), RULES, SCHEDULES, st.floats(0, 1))
+@pytest.mark.slow
 def test_wrong_guesses_are_found(seed: int, rule: Any, schedule: str, guessed: float) -> None:
     chance = np.random.default_rng(seed)
 

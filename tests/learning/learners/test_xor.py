@@ -28,11 +28,13 @@ def test_a_linear_learner_fails_at_xor(algorithm: str) -> None:
     assert error_over_the_last_thousand(Model({"algorithm": algorithm})) > 0.35
 
 
+@pytest.mark.slow
 def test_a_panel_learns_xor_as_it_is() -> None:
     assert error_over_the_last_thousand(Model({"algorithm": AUTO})) < 0.05
 
 
 @pytest.mark.parametrize("algorithm", LINEAR)
+@pytest.mark.slow
 def test_fourier_features_learn_xor(algorithm: str) -> None:
     model = Model({"algorithm": algorithm}, features={"fourier": {"features": 256, "gamma": 4.0}})
     assert error_over_the_last_thousand(model) < 0.05

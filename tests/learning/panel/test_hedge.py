@@ -80,6 +80,7 @@ step = st.tuples(
 
 @settings(deadline=None, max_examples=200)
 @given(st.sampled_from([2, 3, 4]), st.lists(step, max_size=200))
+@pytest.mark.slow
 def test_the_bound_holds_whatever_experts_say_and_however_late_labels_come(
     classes: int, steps: list[tuple[list[int], int, int]]
 ) -> None:

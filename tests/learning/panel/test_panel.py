@@ -136,6 +136,7 @@ def test_a_class_that_appears_is_new_to_every_expert_and_changes_none_of_their_w
     assert panel.hedge.weights == weights
 
 
+@pytest.mark.thorough
 def test_a_stream_that_changes_its_mind_is_followed_as_fast_as_by_the_fastest_expert() -> None:
     """Every 5,000 rounds each label becomes the other; recovered is who errs in less than 15 of 100 rounds again."""
     chance, every, window = np.random.default_rng(11), 5_000, 100

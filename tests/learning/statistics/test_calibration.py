@@ -28,6 +28,7 @@ def rounds_of():
 
 @pytest.mark.parametrize("learner", ["perceptron", "averaged", "arow"])
 @pytest.mark.parametrize("name", SETS)
+@pytest.mark.thorough
 def test_probabilities_are_worth_something_on_the_shipped_data_sets(rounds_of, name, learner):
     """Better than the error rate, which is known afterwards only, and nearly as good as a fit on what was served.
 
@@ -132,6 +133,7 @@ sizes = st.lists(
 @given(start=starts, blocks=sizes, seed=st.integers(0, 2**32))
 @example(start=0, blocks=[32, 96, 384, 1536, 512], seed=1)
 @example(start=0, blocks=[31, 2, 94, 2, 382, 2, 1534, 2, 300], seed=2)
+@pytest.mark.slow
 def test_blocks_across_the_limits_of_batches_are_as_one_by_one_to_the_bit(start, blocks, seed):
     rng = np.random.default_rng(seed)
     total = start + sum(blocks)

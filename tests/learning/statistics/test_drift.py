@@ -90,6 +90,7 @@ def our_changes(values, delta=0.002):
     return changes
 
 
+@pytest.mark.slow
 def test_change_points_are_rivers():
     rng = random.Random(10)
     changes = 0
@@ -167,6 +168,7 @@ def test_many_at_once_are_the_same_as_one_by_one(delta):
     assert changes > 10
 
 
+@pytest.mark.slow
 def test_no_cut_that_could_show_a_change_is_screened_out():
     rng = random.Random(14)
     doubtful = quiet = 0
@@ -239,6 +241,7 @@ def test_a_rise_warns_then_is_drift_for_a_thousand_reveals_then_stable():
     assert states[:3500].count("stable") > 3400
 
 
+@pytest.mark.slow
 def test_false_alarms_on_stationary_streams_are_rare(capsys):
     rounds, alarms, changes = 10_000, 0, 0
     rates = [0.01, 0.05, 0.1, 0.3, 0.5]

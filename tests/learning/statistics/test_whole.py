@@ -192,6 +192,8 @@ def test_a_chosen_delta_survives_a_restart():
     assert statistics.report(START_US, 2)["drift"]["delta"] == 0.05
 
 
+@pytest.mark.thorough
+@pytest.mark.usefixtures("only_this_thread")
 def test_an_old_model_takes_at_most_17_kilobytes_in_memory_and_in_its_snapshot():
     rng = random.Random(2)
     x = np.linspace(-1.0, 1.0, 7)
@@ -228,6 +230,7 @@ def test_an_old_model_takes_at_most_17_kilobytes_in_memory_and_in_its_snapshot()
     assert len(encoded) <= 17 * 1024
 
 
+@pytest.mark.usefixtures("only_this_thread")
 def test_a_young_model_takes_about_2_3_kilobytes():
     models, rounds = 200, 3
     x = np.linspace(-1.0, 1.0, 5)

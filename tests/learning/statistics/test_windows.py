@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,7 @@ steps_us = st.one_of(
 
 @settings(deadline=None, max_examples=400)
 @given(st.lists(st.tuples(steps_us, st.booleans()), max_size=80), st.lists(steps_us, max_size=4))
+@pytest.mark.slow
 def test_clock_windows_count_what_the_definition_counts_whichever_way_time_goes(events, waits_us):
     clock, oracle = TimeWindows(), EveryEvent()
     at_us = START_S * 1_000_000

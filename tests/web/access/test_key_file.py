@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from service.web.access.keys import make_key
-from tests.forking import run
-from tests.holders import Holder, assert_no_secret_in, good, refusal
-from tests.raw_http import chunk, connect, read_until, stream_head
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.api_keys import Holder, assert_no_secret_in, good, refusal
+from tests.support.forkserver import run
+from tests.support.raw_http import chunk, connect, read_until, stream_head
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 Start = Callable[..., Service]
 
@@ -48,6 +48,7 @@ def test_keys_come_and_go_with_their_file(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize("mounted", ["keys", "."])
+@pytest.mark.slow
 def test_a_file_that_is_replaced_behind_a_mount_of_its_own_is_told_of(tmp_path: Path, mounted: str) -> None:
     """As in a container: of a directory that is mounted the new file is seen, of a mounted file it cannot be."""
     old, new = Holder("old", "read"), Holder("new", "read")
@@ -63,7 +64,7 @@ def test_a_file_that_is_replaced_behind_a_mount_of_its_own_is_told_of(tmp_path: 
         old.at(service), new.at(service)
         replace(outside / "keys", new.line)
         if mounted == "keys":
-            eventually(lambda: any("mount its directory" in line for line in service.log))
+            service.wait_for_log("mount its directory")
             assert (old.get("/stats").status_code, new.get("/stats").status_code) == (200, 401)
         else:
             eventually(lambda: new.get("/stats").status_code == 200)
@@ -82,15 +83,21 @@ def test_a_file_that_is_broken_now_leaves_the_keys_as_they_were(
     service = start(api_keys_file=path)
     holder.at(service)
     replace(path, broken.format(plain=holder.secret, line=holder.line))
-    eventually(lambda: any("the keys stay as they were" in line for line in service.log))
+    service.wait_for_log("the keys stay as they were")
     assert holder.get("/stats").status_code == 200
     path.unlink()
-    eventually(lambda: sum("the keys stay as they were" in line for line in service.log) == 2)
+    service.wait_for_log("the keys stay as they were", times=2)
     assert holder.get("/stats").status_code == 200
     replacement = Holder("b", "read").at(service)
     replace(path, replacement.line)
     eventually(lambda: replacement.get("/stats").status_code == 200)
+    service.stop()
     assert_no_secret_in("".join(service.log), holder, replacement)
+
+
+def has_learned(holder: Holder) -> bool:
+    answer = holder.get("/stats/m")
+    return answer.status_code == 200 and answer.json()["rounds"]["revealed"] == 1
 
 
 def test_what_was_opened_with_a_key_ends_when_the_key_does(start: Start, tmp_path: Path) -> None:
@@ -103,6 +110,7 @@ def test_what_was_opened_with_a_key_ends_when_the_key_does(start: Start, tmp_pat
 
     def lines() -> Iterator[bytes]:
         yield b'{"model": "m", "features": [1.0], "label": 1}\n'
+        eventually(lambda: has_learned(kept))
         replace(path, kept.line)
         eventually(lambda: gone.get("/stats").status_code == 401)
         yield b'{"model": "m", "features": [1.0], "label": 1}\n'
@@ -138,7 +146,7 @@ def test_a_stream_that_is_silent_ends_with_its_key(start: Start, tmp_path: Path,
         connection.sendall(
             stream_head(f"/stream?answers={answers}").removesuffix(b"\r\n") + key + chunk(round_)
         )
-        eventually(lambda: kept.get("/stats/m").status_code == 200)
+        eventually(lambda: has_learned(kept))
         replace(path, kept.line)
         received = read_until(connection, b"\r\n0\r\n\r\n")
         assert b'"unauthorized"' in received and b'"ended":' in received
@@ -164,6 +172,7 @@ def test_refusals_are_told_once_a_second_without_what_was_sent(start: Start) -> 
 # The start
 
 
+@pytest.mark.slow
 def test_keys_that_are_wrong_keep_the_service_from_starting(tmp_path: Path) -> None:
     holder = Holder("a", "read")
     empty = tmp_path / "empty"
@@ -192,6 +201,7 @@ def test_keys_that_are_wrong_keep_the_service_from_starting(tmp_path: Path) -> N
         assert_no_secret_in(refused.stderr, holder)
 
 
+@pytest.mark.slow
 def test_without_keys_other_machines_are_let_in_only_if_told(tmp_path: Path) -> None:
     serve = ("serve", "--port", "0", "--data", str(tmp_path / "data"))
     for arguments, settings in (
@@ -229,6 +239,7 @@ def test_who_may_come_in_is_told_at_the_start(start: Start, tmp_path: Path) -> N
         assert warned == (service is anybody)
 
 
+@pytest.mark.slow
 def test_a_busy_port_is_told_in_a_line(tmp_path: Path, service: Service) -> None:
     port = str(service.client.base_url.port)
     refused = run("serve", "--data", str(tmp_path / "data"), "--port", port)
@@ -274,6 +285,7 @@ def test_a_key_made_by_the_command_works_in_all_commands_and_is_told_by_none(
     assert secret not in said and secret[8:20] not in said and line.split(":")[3][:16] not in said
 
 
+@pytest.mark.slow
 def test_keys_are_long_random_and_cannot_be_called_anything() -> None:
     made = {make_key("a", "read")[0] for _ in range(100)}
     assert len(made) == 100 and all(re.fullmatch(r"nvk_[\w-]{43}", secret) for secret in made)

@@ -15,10 +15,11 @@ from service.app import create_app
 from service.settings import Settings
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from tests.holders import Holder, assert_no_secret_in, good, lines_of, refusal
-from tests.pages import ROOT, rows_of, section
-from tests.running import Service
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.api_keys import Holder, assert_no_secret_in, good, lines_of, refusal
+from tests.support.markdown import ROOT, rows_of, section
+from tests.support.service_process import Service
+from tests.support.service_thread import ServiceThread
+from tests.support.waiting import PATIENCE_SECONDS
 
 Start = Callable[..., Service]
 
@@ -49,7 +50,9 @@ class Guarded:
         self.holders = holders
 
     def status(self, method: str, path: str, **headers: str) -> int:
-        with httpx.stream(method, f"{self.service.url}{path}", headers=headers, timeout=30) as answer:
+        with httpx.stream(
+            method, f"{self.service.url}{path}", headers=headers, timeout=PATIENCE_SECONDS
+        ) as answer:
             return answer.status_code
 
 
@@ -58,7 +61,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     holders = {role: Holder(role, role) for role in ("read", "write", "admin")}
     talkative = {"log_level": "debug", "log_features": True}  # whatever it may say, it must not say keys
     data = tmp_path_factory.mktemp("keys") / "data"
-    service = Service(data, api_keys=lines_of(*holders.values()), **talkative).start()
+    service = ServiceThread(data, api_keys=lines_of(*holders.values()), **talkative).start()
     for holder in holders.values():
         holder.at(service)
     good(holders["admin"].post("/models", {"model": "m"}))
@@ -183,9 +186,13 @@ def test_a_key_goes_into_either_header(guarded: Guarded) -> None:
         {"authorization": f"Bearer {secret}", "x-api-key": secret},
         {"authorization": "Basic dTpw", "x-api-key": secret},  # a proxy's own
     ):
-        assert httpx.get(f"{guarded.service.url}/stats", headers=headers).status_code == 200
+        assert (
+            httpx.get(f"{guarded.service.url}/stats", headers=headers, timeout=PATIENCE_SECONDS).status_code
+            == 200
+        )
 
 
+@pytest.mark.slow
 def test_what_is_not_a_key_is_401_and_says_how_without_quoting_it(guarded: Guarded) -> None:
     holders = guarded.holders
     secret, other = holders["admin"].secret, holders["read"].secret
@@ -208,18 +215,18 @@ def test_what_is_not_a_key_is_401_and_says_how_without_quoting_it(guarded: Guard
         [("x-api-key", secret), ("x-api-key", other)],
     ]
     for headers in tried:
-        answer = httpx.get(f"{guarded.service.url}/stats", headers=headers)
+        answer = httpx.get(f"{guarded.service.url}/stats", headers=headers, timeout=PATIENCE_SECONDS)
         assert refusal(answer) == (401, "unauthorized"), headers
         assert answer.headers["www-authenticate"] == "Bearer"
         assert_no_secret_in(answer.text + str(answer.headers), *holders.values())
     for path in (f"/stats?key={secret}", f"/stats?access_token={secret}"):
-        assert httpx.get(f"{guarded.service.url}{path}").status_code == 401
+        assert httpx.get(f"{guarded.service.url}{path}", timeout=PATIENCE_SECONDS).status_code == 401
 
 
 def test_a_body_is_not_read_before_the_key(guarded: Guarded) -> None:
     """Whoever has no key learns nothing about their body, and costs no more than their head."""
     for path in ("/predict", "/stream", "/models", "/models/m/fit", "/models/m/predict", "/models/m/stream"):
-        answer = httpx.post(f"{guarded.service.url}{path}", content=b"{" * 100_000)
+        answer = httpx.post(f"{guarded.service.url}{path}", content=b"{" * 100_000, timeout=PATIENCE_SECONDS)
         assert refusal(answer) == (401, "unauthorized")
 
 

@@ -1,4 +1,3 @@
-# long: one town, and every way to attack it
 """Two tenants with a key each: neither can see, change, or find out anything of the other's."""
 
 import io
@@ -11,8 +10,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from tests.holders import Holder, assert_no_secret_in, good, lines_of, refusal
-from tests.running import Service
+from tests.support.api_keys import Holder, assert_no_secret_in, good, lines_of, refusal
+from tests.support.service_process import Service
+from tests.support.service_thread import ServiceThread
 
 Start = Callable[..., Service]
 
@@ -58,7 +58,7 @@ class Town:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    town = Town(Service(tmp_path_factory.mktemp("town") / "data", pending_ttl_seconds=3600)).furnish()
+    town = Town(ServiceThread(tmp_path_factory.mktemp("town") / "data", pending_ttl_seconds=3600)).furnish()
     yield town
     town.service.close()
     assert_no_secret_in("".join(town.service.log), town.acme, town.zeta, town.owner)
@@ -255,7 +255,10 @@ def test_the_feed_tells_of_one_s_own_changes_only(town: Town) -> None:
         good(acme.predict("acme-brief", [1.0]))
         assert [line["model"] for line in next(others)[1]["models"]] == ["acme-brief"]
         assert acme.client.delete("/models/acme-brief").status_code == 204
-        assert next(others)[1]["deleted"] == ["acme-brief"]
+        gone = next(
+            data["deleted"] for _, data in others if data["deleted"]
+        )  # one of the prediction may come first
+        assert gone == ["acme-brief"]
         good(zeta.learn("zeta-own", [1.0], 1))
         kind, data = next(frames)  # the first since the snapshot, though two were sent to others
         assert kind == "changes" and [line["model"] for line in data["models"]] == ["zeta-own"]
@@ -462,6 +465,7 @@ def test_arrow_streams_go_to_one_s_own_models_only(town: Town) -> None:
 # Jobs, and moving models
 
 
+@pytest.mark.slow
 def test_jobs_of_others_were_never_heard_of(town: Town) -> None:
     body = {"source": "history", "passes_max": 2}
     good(town.acme.predict("acme-fitted", [1.0]))

@@ -6,10 +6,11 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 Start = Callable[..., Service]
 
@@ -31,12 +32,18 @@ def sent(name: str) -> list[tuple[str, str, Any, int]]:
     ]
 
 
+def wait_for_job(service: Service, started: httpx.Response) -> None:
+    """One job may run at a time, and the next may be another test's."""
+    eventually(lambda: service.get(started.headers["location"])["state"] != "running")
+
+
 def test_every_route_that_takes_a_body_takes_gzip(service: Service, name: str) -> None:
     for method, path, body, status in sent(name):
         text = json.dumps(body).encode()
         in_two = gzip.compress(text[:5]) + gzip.compress(text[5:]) + b"\0" * 10
         answer = service.client.request(method, path, content=in_two, headers=JSON | GZIP)
         assert answer.status_code == status, (path, answer.text)
+    wait_for_job(service, answer)
     export = service.client.get(f"/models/{name}/export").content
     answer = service.client.put(f"/models/{name}-2", content=gzip.compress(export), headers=JSON | GZIP)
     assert answer.status_code == 201, answer.text
@@ -45,17 +52,9 @@ def test_every_route_that_takes_a_body_takes_gzip(service: Service, name: str) -
 def test_all_members_of_gzip_are_read(service: Service, name: str) -> None:
     answer = service.client.post(f"/stream?model={name}", content=LINES_TWICE, headers=NDJSON | GZIP)
     assert [json.loads(line)["rounds"] for line in answer.text.splitlines()] == [1, 2, 3, 4, 5]
-    jobs: list[Any] = []
-
-    def is_fitting() -> bool:
-        """One job may run at a time, and it may be another test's."""
-        jobs.append(
-            service.client.post(f"/models/{name}/fit", content=LINES_TWICE, headers=NDJSON | GZIP).json()
-        )
-        return "examples" in jobs[-1]
-
-    eventually(is_fitting, otherwise="there is never room for a fit")
-    assert jobs[-1]["examples"] == 5
+    fit = service.client.post(f"/models/{name}/fit", content=LINES_TWICE, headers=NDJSON | GZIP)
+    assert (fit.status_code, fit.json()["examples"]) == (202, 5), fit.text
+    wait_for_job(service, fit)
 
 
 @pytest.mark.parametrize("cut", [5, 20, len(LINES_TWICE) - 1])

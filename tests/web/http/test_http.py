@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
 from tests.web.raw import HOST, connect, rest_of, said, statuses
 
 Start = Callable[..., Service]
@@ -133,8 +133,9 @@ def memory_bytes(service: Service) -> int:
         b"",
     ],
 )
-def test_what_has_no_end_is_cut_off(service: Service, beginning: bytes) -> None:
+def test_what_has_no_end_is_cut_off(service_process: Service, beginning: bytes) -> None:
     """However much is sent, the service neither keeps it nor goes on reading."""
+    service = service_process
     before = memory_bytes(service)
     line = b"a" * 65_536 if beginning else b"\r\n" * 32_768
     with connect(service) as connection:

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.running import Service
+from tests.support.service_process import Service
 from tests.web.raw import HOST, connect, said
 
 LINE = b'{"features": [1.0], "label": 1}\n'

@@ -7,14 +7,15 @@ import httpx
 import pytest
 
 from service.web.http.cycle import _line
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.raw_http import read_until
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 
 def first_packet(service: Service, request: bytes) -> bytes:
     """What can be read as soon as anything can."""
     url = httpx.URL(service.url)
-    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+    with socket.create_connection((url.host, url.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(request)
         return connection.recv(65_536)
 
@@ -34,14 +35,14 @@ def test_head_and_body_of_an_answer_come_together(service: Service, name: str) -
 def test_a_head_does_not_wait_for_a_body_that_comes_later(service: Service) -> None:
     body = b'{"features": [1.0]}\n'
     url = httpx.URL(service.url)
-    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+    with socket.create_connection((url.host, url.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(
             b"POST /stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
             b"transfer-encoding: chunked\r\n\r\n"
         )
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200"), "before the first line is sent"
         connection.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
-        assert b"is missing, and the stream has no default" in connection.recv(65_536)
+        read_until(connection, b"is missing, and the stream has no default")
 
 
 def is_learned(service: Service, name: str) -> bool:
@@ -56,13 +57,13 @@ def test_a_short_stream_is_answered_in_one_piece_when_all_of_it_has_come(service
     head = b"POST /stream?model=%s HTTP/1.1\r\nhost: localhost\r\n" % name.encode()
     head += b"content-type: application/x-ndjson\r\ncontent-length: %d\r\n\r\n" % (2 * len(line))
     url = httpx.URL(service.url)
-    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+    with socket.create_connection((url.host, url.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(head + line)
         eventually(lambda: is_learned(service, name), otherwise="the first line is not learned")
         connection.settimeout(0)
         with pytest.raises(BlockingIOError):
             connection.recv(1)
-        connection.settimeout(30)
+        connection.settimeout(PATIENCE_SECONDS)
         connection.sendall(line)
         head, _, content = connection.recv(65_536).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200") and b"content-length: %d" % len(content) in head
@@ -72,20 +73,21 @@ def test_a_short_stream_is_answered_in_one_piece_when_all_of_it_has_come(service
 def test_an_answer_is_whole_when_the_connection_closes(service: Service) -> None:
     request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     url = httpx.URL(service.url)
-    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+    with socket.create_connection((url.host, url.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(request)
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     head, _, content = answer.partition(b"\r\n\r\n")
     assert b"content-length: %d" % len(content) in head and content
 
 
+@pytest.mark.slow
 def test_many_requests_in_one_go_are_answered_in_their_order(service: Service, name: str) -> None:
     bodies = [
         json.dumps({"model": name, "features": [1.0], "label": 1, "id": f"{name}-{i}"}).encode()
         for i in range(300)
     ]
     url = httpx.URL(service.url)
-    with socket.create_connection((url.host, url.port), timeout=30) as connection:
+    with socket.create_connection((url.host, url.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(b"".join(request_for("/learn", body) for body in bodies))
         received = b""
         while received.count(b"}") < len(bodies):

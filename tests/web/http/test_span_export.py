@@ -14,10 +14,10 @@ from service.errors import InvalidSettings
 from service.settings import load_settings
 from service.web.http.span_export import SpanExport
 from service.web.http.spans import SPAN_BYTES_MAX, Span, Spans
-from tests.forking import environment
-from tests.otlp import Receiver, metric
-from tests.running import Service
-from tests.waiting import PATIENCE_SECONDS, eventually
+from tests.support.forkserver import environment
+from tests.support.otlp_receiver import Receiver, metric
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 
 def test_an_endpoint_that_hangs_costs_clients_nothing_and_the_stop_a_bounded_time(
@@ -47,7 +47,7 @@ def test_an_endpoint_that_is_down_or_refuses_is_told_in_the_log_and_counted(
     service = start(otlp_endpoint=refusing.url, otlp_seconds_max=0.5)
     service.learn("m", [1.0], 1)
     told = "spans were dropped: the OTLP endpoint did not take them"
-    eventually(lambda: told in "".join(service.log))
+    service.wait_for_log(told)
     refused = metric(service, 'novikoff_spans_dropped_total{reason="endpoint"}')
     refusing.close()
     service.learn("m", [1.0], 1)  # now nobody listens there
@@ -85,11 +85,12 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_the_extra_is_imported_only_for_an_endpoint_and_is_told_of_if_it_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_THE_EXTRA, "serve", "--port", "0"],
         env=environment(otlp_endpoint="http://127.0.0.1:1", data=tmp_path / "data"),
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     kind, *modules = done.stdout.split()
     assert kind == "Application", done.stderr

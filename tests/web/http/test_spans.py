@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.otlp import Received, Receiver, metric
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.otlp_receiver import Received, Receiver, metric
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 PARENT = "00f067aa0ba902b7"
 ROUTE, MODEL, STATUS = "http.route", "novikoff.model", "http.response.status_code"

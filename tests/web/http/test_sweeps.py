@@ -13,7 +13,7 @@ from service.commands.serve import Server
 from service.listening import listen
 from service.settings import Settings
 from service.web.http.slow_clients import SlowClients
-from tests.waiting import eventually_async
+from tests.support.waiting import eventually_async
 
 QUESTION = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"
 END = b'"live"}'
@@ -42,6 +42,7 @@ async def swept(data: Path) -> AsyncIterator[tuple[SlowClients, Client]]:
         gc.set_threshold(*threshold)
 
 
+@pytest.mark.slow
 async def test_what_came_while_the_service_was_held_up_is_answered(tmp_path: Path) -> None:
     async with swept(tmp_path) as (slow_clients, (reader, writer)):
         slow_clients.sweep()
@@ -50,6 +51,7 @@ async def test_what_came_while_the_service_was_held_up_is_answered(tmp_path: Pat
         assert b" 200 " in await reader.readuntil(END)
 
 
+@pytest.mark.slow
 async def test_a_connection_that_is_idle_for_too_long_is_closed(tmp_path: Path) -> None:
     async with swept(tmp_path) as (slow_clients, (reader, _)):
         for second in range(8):

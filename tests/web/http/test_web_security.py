@@ -9,9 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.forking import run
-from tests.holders import Holder, good
-from tests.running import Service, problem_of
+from tests.support.api_keys import Holder, good
+from tests.support.forkserver import run
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 Start = Callable[..., Service]
 
@@ -91,7 +92,7 @@ def preflight(service: Service, origin: str, path: str, method: str = "POST") ->
 @pytest.mark.parametrize("path", ["/predict", "/stats", "/models/m"])
 def test_other_sites_are_not_let_in_unless_told(service: Service, path: str) -> None:
     assert preflight(service, SITE, path).status_code in (403, 405)
-    answer = service.client.get("/stats", headers={"origin": SITE})
+    answer = service.client.get("/stats", headers={"origin": SITE}, timeout=PATIENCE_SECONDS)
     assert not any(name.startswith("access-control") for name in answer.headers)
 
 
@@ -116,7 +117,7 @@ def test_chosen_sites_are_let_in_on_every_route(start: Start) -> None:
         assert "Origin" in answer.headers["vary"]
         assert "retry-after" in answer.headers["access-control-expose-headers"]
     assert good(lines)["rounds"] == 1
-    without = httpx.get(f"{service.url}/stats", headers={"origin": SITE})
+    without = httpx.get(f"{service.url}/stats", headers={"origin": SITE}, timeout=PATIENCE_SECONDS)
     assert problem_of(without) == (401, "unauthorized")
     assert without.headers["access-control-allow-origin"] == SITE  # so that the page can read why
     holder.headers["origin"] = EVIL
@@ -174,7 +175,10 @@ def test_with_keys_any_name_will_do(start: Start) -> None:
     holder = Holder("a", "read")
     keyed = start(api_keys=holder.line)
     named = {"host": "novikoff.example.org"}
-    assert httpx.get(f"{keyed.url}/stats", headers=holder.headers | named).status_code == 200
+    assert (
+        httpx.get(f"{keyed.url}/stats", headers=holder.headers | named, timeout=PATIENCE_SECONDS).status_code
+        == 200
+    )
 
 
 def reached_as(service: Service, host: str, **headers: str) -> int:
@@ -220,6 +224,7 @@ def test_the_names_of_a_service_are_a_setting(start: Start) -> None:
 @pytest.mark.parametrize(
     "names", ["http://novikoff", "novikoff:8000", "*example.org", "a.*.org", "a/b", "a..b"]
 )
+@pytest.mark.slow
 def test_what_is_no_name_keeps_the_service_from_starting(tmp_path: Path, names: str) -> None:
     ended = run("serve", "--port", "0", "--data", str(tmp_path / "data"), allowed_hosts=names)
     assert ended.returncode == 2 and "NOVIKOFF_ALLOWED_HOSTS: " in ended.stderr

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.web.http.whole_requests import HEAD_BYTES_MAX, HEADS_MAX, RequestHeads
-from tests.raw_http import connect, read_until, request
-from tests.running import Service
+from tests.support.raw_http import connect, read_until, request
+from tests.support.service_process import Service
 
 PATHS = frozenset({"/learn", "/predict"})
 PLAIN = b"POST /learn HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n"

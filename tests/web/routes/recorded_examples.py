@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 
 from service.web.routes.operations import ANSWERS_FILE
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 JSON = "application/json"
 

@@ -17,8 +17,8 @@ from service.events import (
     RoundLearned,
 )
 from service.web.routes.model_settings import ModelLimits, ModelSettings
-from tests.holders import Holder, good, lines_of
-from tests.running import Service
+from tests.support.api_keys import Holder, good, lines_of
+from tests.support.service_thread import ServiceThread
 
 HOUR_US = int(LATE_SECONDS_MIN * 1e6)
 
@@ -74,7 +74,7 @@ def test_each_tenant_hears_of_its_own_models(tmp_path_factory: pytest.TempPathFa
         Holder("acme", "admin", "acme-"),
         Holder("zeta", "read", "zeta-"),
     )
-    service = Service(
+    service = ServiceThread(
         tmp_path_factory.mktemp("tenants") / "data", api_keys=lines_of(owner, acme, zeta)
     ).start()
     try:

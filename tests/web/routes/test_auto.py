@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pytest
 
 from service.learning.panel.panels import NEWEST, PANELS
-from tests.kinds import over_journals
-from tests.running import Service, problem_of
+from tests.support.model_kinds import over_journals
+from tests.support.service_process import Service, problem_of
 
 OVER_EVERY_JOURNAL = True
 
@@ -40,7 +41,7 @@ CASES = [
 def test_what_was_learned_survives_a_kill_to_the_bit(
     start: Callable[..., Service], settings: dict[str, Any]
 ) -> None:
-    service = start(snapshot_every_events=40)
+    service = start(snapshot_every_events=40, durability_of_predictions="strict")
     service.create("m", learner=AUTO, **settings)
     kind = "dense" if "features" not in settings else "named"
     lines = rounds(160, settings["labels"] or ["x", "y", "z"], kind)
@@ -66,6 +67,7 @@ def test_what_was_learned_survives_a_kill_to_the_bit(
     assert service.stats("m")["experts"]["rounds"] == 160
 
 
+@pytest.mark.slow
 def test_a_stream_is_the_same_to_the_bit_as_its_rounds_one_by_one(service: Service, name: str) -> None:
     lines = rounds(300, ["no", "yes"])
     for suffix in ("a", "b", "c"):
@@ -104,6 +106,7 @@ def test_a_prediction_is_explained_by_the_expert_that_weighs_most(service: Servi
     assert "expert" not in service.get(f"/models/{name}-plain/weights")
 
 
+@pytest.mark.slow
 def test_an_export_makes_the_same_model_elsewhere(service: Service, name: str) -> None:
     service.create(name, learner=AUTO, labels=None)
     service.stream(rounds(120, ["x", "y", "z"]), model=name)

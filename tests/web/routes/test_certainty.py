@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 OVER_EVERY_JOURNAL = True
 
@@ -37,7 +37,7 @@ def test_a_probability_is_null_before_the_first_reveal_and_a_number_after(
 
 
 def test_everything_at_once_survives_kills_and_restarts_to_the_bit(start: Callable[..., Service]) -> None:
-    service = start(snapshot_every_events=20)
+    service = start(snapshot_every_events=20, durability_of_predictions="strict")
     rng = random.Random(5)
     service.create(
         "m",

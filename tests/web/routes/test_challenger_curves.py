@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 from tests.web.routes.test_challengers import AROW, AUTO, rounds
 
 OVER_EVERY_JOURNAL = True

@@ -8,10 +8,10 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from tests.doctoring import with_digest
-from tests.kinds import over_journals
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.doctored_exports import with_digest
+from tests.support.model_kinds import over_journals
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
 
@@ -49,7 +49,7 @@ CASES = [
 def test_what_was_learned_survives_a_kill_to_the_bit(
     start: Callable[..., Service], settings: dict[str, Any]
 ) -> None:
-    service = start(snapshot_every_events=40)
+    service = start(snapshot_every_events=40, durability_of_predictions="strict")
     service.create("m", **settings)
     lines = rounds(160, "named" if "features" in settings else "dense")
     waiting: list[tuple[dict[str, Any], Any]] = []
@@ -111,6 +111,7 @@ def test_a_better_challenger_is_promoted_by_itself_once_and_the_trail_says_so(
     assert service.stats("m")["challengers"] == stats["challengers"] and len(promotions(service, "m")) == 1
 
 
+@pytest.mark.slow
 def test_a_stream_is_the_same_to_the_bit_as_its_rounds_one_by_one(service: Service, name: str) -> None:
     lines = rounds(200)
     settings = {"promote": {"confidence": 0.8, "rounds_min": 20}, "challengers": {"arow": AROW, "auto": AUTO}}
@@ -200,6 +201,7 @@ def test_the_rule_of_promotion_can_be_set_later(service: Service, name: str) -> 
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.slow
 def test_a_fit_is_of_the_champion_and_challengers_go_on(service: Service, name: str) -> None:
     service.create(name, labels=None, challengers={"arow": AROW})
     lines = rounds(60)

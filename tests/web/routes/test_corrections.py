@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
 
@@ -69,6 +69,7 @@ def lived(service: Service, model: str, wrong: dict[int, int], rounds: int = 24)
 
 
 @pytest.mark.parametrize("learner", ["perceptron", "auto"])
+@pytest.mark.slow
 def test_a_correction_gives_what_the_right_label_would_have_given(
     service: Service, name: str, learner: str
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_correction_gives_what_the_right_label_would_have_given(
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.slow
 def test_what_was_void_from_the_start_leaves_no_trace(service: Service, name: str) -> None:
     twin = f"{name}-twin"
     for number in range(30):
@@ -127,6 +129,7 @@ def test_what_was_void_from_the_start_leaves_no_trace(service: Service, name: st
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.slow
 def test_the_trail_keeps_both_labels_and_the_same_again_changes_nothing(service: Service, name: str) -> None:
     service.learn(name, [1.0, 2.0], 1, id=f"{name}-1")
     service.learn(name, [2.0, 1.0], -1, id=f"{name}-2")
@@ -181,6 +184,7 @@ def test_what_cannot_be_corrected_is_refused_and_changes_nothing(service: Servic
     assert service.get(f"/models/{name}/export") == before
 
 
+@pytest.mark.slow
 def test_older_versions_and_the_history_have_the_right_labels(service: Service, name: str) -> None:
     twin = f"{name}-twin"
     lived(service, name, wrong={5: -label_of(5)})
@@ -206,6 +210,7 @@ def test_older_versions_and_the_history_have_the_right_labels(service: Service, 
     assert substance(service, name) == substance(service, twin)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_made_anew_amid_a_rebuild_is_rebuilt_too(service: Service, name: str) -> None:
     service.create(name)
     lived(service, name, {})

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
+from tests.web.test_bad_input import timeless
 
 OVER_EVERY_JOURNAL = True
 
@@ -17,9 +18,9 @@ def test_a_dry_run_is_what_would_be_served_and_waits_for_nothing(service: Servic
     service.create(name, coverage=0.9, ask={"b": 1.0})
     for number in range(6):
         service.learn(name, [1.0 - number % 2, 2.0], -1 if number % 2 else 1)
-    before, events = service.stats(name), service.get(f"/models/{name}/events")
+    before, events = timeless(service.stats(name)), service.get(f"/models/{name}/events")
     tried = dry(service, name, [1.0, -2.0], explain=2)
-    assert service.stats(name) == before and service.get(f"/models/{name}/events") == events
+    assert timeless(service.stats(name)) == before and service.get(f"/models/{name}/events") == events
     made = service.predict(name, [1.0, -2.0], explain=2)
     del made["ask"]  # a dry run has no label that could be asked for, only the chance of it
     assert tried == made | {"prediction_id": None}

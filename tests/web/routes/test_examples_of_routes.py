@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from tests.running import Service
+from tests.support.service_process import Service
+from tests.support.service_thread import ServiceThread
 from tests.web.routes.recorded_examples import ORDER, Player, first_frame, path_of, steady
 
 COLUMNS = {"application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"}
@@ -20,7 +21,7 @@ COLUMNS = {"application/vnd.apache.arrow.stream", "application/vnd.apache.parque
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """With nobody else's models in its lists."""
-    service = Service(tmp_path_factory.mktemp("examples") / "data").start()
+    service = ServiceThread(tmp_path_factory.mktemp("examples") / "data").start()
     yield service
     service.close()
 
@@ -89,7 +90,7 @@ def test_every_example_fits_the_schema_beside_it(document: dict[str, Any]) -> No
 
 
 def test_examples_in_queries_are_taken(tmp_path: Path, document: dict[str, Any]) -> None:
-    service = Service(tmp_path / "data").start()
+    service = ServiceThread(tmp_path / "data").start()
     try:
         service.learn("spam", [1.0, 0.5], -1)
         for route, operation in operations(document):
@@ -109,6 +110,7 @@ def test_examples_in_queries_are_taken(tmp_path: Path, document: dict[str, Any])
         service.close()
 
 
+@pytest.mark.slow
 def test_the_service_answers_the_example_requests_with_the_example_answers(
     own: Service, document: dict[str, Any]
 ) -> None:

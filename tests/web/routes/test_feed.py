@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from service.answers import Stats
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 OVER_EVERY_JOURNAL = True
 
@@ -84,17 +85,22 @@ def test_frames_of_the_feed_carry_the_probability_of_the_newest_prediction_or_ro
         service.reveal(waiting, -1)
         service.learn("m", [1.0, 0.5], 1)
         served = service.predict("m", [2.0, 0.5])
-        told = []
-        while not told or told[-1] != served["probability"]:
-            told.append(probability_in(next(follow)[2], "m"))
+
+        def wait_for(probability: float | None) -> None:
+            """A frame with this one; those before it may be of what came before, also once more."""
+            while probability_in(next(follow)[2], "m") != probability:
+                pass
+
+        wait_for(served["probability"])
         learned = service.learn("m", [1.0, 4.0], 1)
-        assert probability_in(next(follow)[2], "m") == learned["probability"] != served["probability"]
+        assert learned["probability"] != served["probability"]
+        wait_for(learned["probability"])
         (*_, last) = service.stream([{"features": [at, 0.5], "label": 1} for at in (1.0, 9.0)], model="m")
-        assert probability_in(next(follow)[2], "m") == last["probability"]
+        wait_for(last["probability"])
         service.reveal(served["prediction_id"], 1)
-        assert probability_in(next(follow)[2], "m") == served["probability"], "as it was served"
+        wait_for(served["probability"])  # as it was served
         service.client.post("/models/m/reset")
-        assert probability_in(next(follow)[2], "m") is None
+        wait_for(None)
 
 
 def test_the_feed_is_bounded_and_does_not_hold_up_the_shutdown(start: Callable[..., Service]) -> None:
@@ -105,5 +111,5 @@ def test_the_feed_is_bounded_and_does_not_hold_up_the_shutdown(start: Callable[.
         next(frames(lines))
         assert problem_of(service.client.get("/feed")) == (503, "overloaded")
         service.process.terminate()
-        assert service.process.wait(40) == 0
+        assert service.process.wait(PATIENCE_SECONDS) == 0
         assert list(frames(lines)) == []

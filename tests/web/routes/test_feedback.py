@@ -7,8 +7,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.running import NO_TLS, Service, problem_of
-from tests.waiting import eventually
+from tests.support.service_process import NO_TLS, Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 OVER_EVERY_JOURNAL = True
 
@@ -138,9 +138,10 @@ def test_a_mistake_is_counted_against_the_label_that_was_served(service: Service
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.slow
 def test_concurrent_reveals_of_one_prediction_learn_once(service: Service, name: str) -> None:
     async def reveal_ten_times(prediction_id: str) -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url, verify=NO_TLS) as client:
+        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as client:
             body = {"prediction_id": prediction_id, "label": -1}
             return await asyncio.gather(*(client.post("/feedback", json=body) for _ in range(10)))
 
@@ -156,7 +157,7 @@ def test_concurrent_reveals_of_one_prediction_learn_once(service: Service, name:
 
 def test_concurrent_reveals_with_different_labels_let_one_win(service: Service, name: str) -> None:
     async def reveal_both(prediction_id: str) -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url, verify=NO_TLS) as client:
+        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as client:
             bodies = [{"prediction_id": prediction_id, "label": label} for label in (-1, 1)]
             return await asyncio.gather(*(client.post("/feedback", json=body) for body in bodies))
 

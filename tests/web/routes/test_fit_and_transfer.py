@@ -14,9 +14,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import SGDClassifier
 
 from service.journal.codec import STATE_VERSION
-from tests.kinds import over_journals
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.model_kinds import over_journals
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
 
@@ -37,6 +37,7 @@ def separable(count: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_batch_fit_stops_when_all_is_correct_and_enters_the_journal(service: Service, name: str) -> None:
     service.create(name)
     examples = separable(200)
@@ -54,6 +55,7 @@ def test_a_batch_fit_stops_when_all_is_correct_and_enters_the_journal(service: S
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.slow
 def test_a_fit_on_history_or_lines_with_options_in_the_query(service: Service, name: str) -> None:
     examples = separable(100)
     for e in examples:
@@ -73,6 +75,7 @@ def test_a_fit_on_history_or_lines_with_options_in_the_query(service: Service, n
     service.assert_replay_equals_live(name)
 
 
+@pytest.mark.slow
 def test_one_job_a_model_and_cancelling_changes_nothing(service: Service, name: str) -> None:
     service.learn(name, [1.0, 1.0], -1)
     before = service.get(f"/models/{name}/weights")
@@ -82,7 +85,7 @@ def test_one_job_a_model_and_cancelling_changes_nothing(service: Service, name: 
     assert service.refused(f"/models/{name}/fit", endless) == (409, "job-running")
     while not service.get(f"/jobs/{job['id']}")["progress"]:
         service.predict(name, [1.0, 1.0])
-    nice_of_service = os.getpriority(os.PRIO_PROCESS, service.process.pid)
+    nice_of_service = os.getpriority(os.PRIO_PROCESS, service.pid)
     assert os.getpriority(os.PRIO_PROCESS, service.child_running("fit_process")) > nice_of_service
     assert service.client.delete(f"/jobs/{job['id']}").json()["state"] == "cancelled"
     assert service.get(f"/jobs/{job['id']}")["state"] == "cancelled"
@@ -112,6 +115,7 @@ def test_bad_fits_are_refused(service: Service, name: str, body: dict[str, Any],
     assert answer.json()["errors"][0]["field"] == field
 
 
+@pytest.mark.slow
 def test_a_fit_with_one_class_only_fails_and_changes_nothing(service: Service, name: str) -> None:
     service.learn(name, [1.0, 2.0], 1)
     job = finished(service, service.post(f"/models/{name}/fit", {"source": "history"}))

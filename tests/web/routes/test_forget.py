@@ -9,10 +9,11 @@ import pytest
 
 from service.client import Client
 from tests.commands.running import novikoff
-from tests.kinds import over_journals
-from tests.nats_servers import NatsServer
-from tests.running import Service, problem_of
-from tests.traces import files_with
+from tests.support.file_search import files_with
+from tests.support.model_kinds import over_journals
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.web.routes.test_corrections import correct, label_of, rebuilt, substance
 
 Start = Callable[..., Service]
@@ -90,7 +91,7 @@ def test_what_is_forgotten_is_nowhere_and_has_never_been(
         service.learn(model, example(5, named), 1)
     service.restart()
     assert len(traces(files)) >= 4
-    with Client(service.url) as client:
+    with Client(service.url, timeout_seconds=PATIENCE_SECONDS) as client:
         told = client.forget("m", tag)
     assert (told.rounds, told.rebuilding) == (3, True)
     rebuilt(service, "m")

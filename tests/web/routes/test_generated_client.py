@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from service.web.routes.operations import OPERATIONS
-from tests.holders import Holder
-from tests.missing import missing
-from tests.pages import ROOT
-from tests.running import Service
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.api_keys import Holder
+from tests.support.markdown import ROOT
+from tests.support.missing_programs import missing
+from tests.support.service_process import Service
+from tests.support.service_thread import ServiceThread
+from tests.support.waiting import PATIENCE_SECONDS
 
 GENERATOR = ROOT / ".venv" / "generator" / "bin"
 
@@ -48,7 +49,7 @@ def holder() -> Holder:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory, holder: Holder) -> Iterator[Service]:
-    service = Service(tmp_path_factory.mktemp("guarded") / "data", api_keys=holder.line).start()
+    service = ServiceThread(tmp_path_factory.mktemp("guarded") / "data", api_keys=holder.line).start()
     yield service
     service.close()
 
@@ -92,6 +93,7 @@ def test_the_body_of_a_promotion_is_not_taken_for_the_promotions_that_statistics
     assert "by_evidence" in schemas["Promotion"]["required"]
 
 
+@pytest.mark.thorough
 def test_a_generated_client_does_a_round_with_a_key(
     guarded: Service, holder: Holder, document: dict[str, Any], tmp_path: Path
 ) -> None:

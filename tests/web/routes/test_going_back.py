@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.kinds import over_journals
-from tests.running import Service, problem_of
+from tests.support.model_kinds import over_journals
+from tests.support.service_process import Service, problem_of
+from tests.support.version_records import Witness
+from tests.support.waiting import eventually
 from tests.web.routes.test_past import KINDS, streamed
-from tests.witness import Witness
 
 OVER_EVERY_JOURNAL = True
 
@@ -197,6 +198,7 @@ def test_a_fit_on_its_history_begins_after_the_last_rollback(service: Service, n
     taught(service, name, rounds(6, seed=1))
     job = service.client.post(f"/models/{name}/fit", json={"source": "history"})
     assert job.status_code == 202 and job.json()["examples"] == 6, job.text
+    eventually(lambda: service.get(job.headers["location"])["state"] != "running")  # others want to fit, too
 
 
 def test_whatever_kind_of_model_it_is_can_be_forked(shared_service: Service, name: str) -> None:

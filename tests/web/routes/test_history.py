@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.kinds import over_journals
-from tests.memory import peak_bytes, restart_peak
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.model_kinds import over_journals
+from tests.support.process_usage import peak_bytes, restart_peak
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 from tests.web.routes.test_past import streamed
 
 OVER_EVERY_JOURNAL = True
@@ -172,5 +172,5 @@ def test_a_history_whose_model_is_deleted_meanwhile_breaks_off(start: Start, nam
         assert service.client.delete(f"/models/{name}").status_code == 204
         for _ in parts:
             pass
-    eventually(lambda: any("an answer was broken off" in line for line in service.log[began:]))
+    service.wait_for_log("an answer was broken off", after=began)
     assert not any("unforeseen" in line or "ASGI" in line for line in service.log[began:])

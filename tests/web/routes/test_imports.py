@@ -3,9 +3,9 @@
 import copy
 from collections.abc import Callable
 
-from tests.doctoring import with_digest
-from tests.memory import peak_bytes
-from tests.running import Service
+from tests.support.doctored_exports import with_digest
+from tests.support.process_usage import peak_bytes
+from tests.support.service_process import Service
 
 JSON = {"content-type": "application/json"}
 

@@ -1,6 +1,6 @@
 """Several requests in one."""
 
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 
 OVER_EVERY_JOURNAL = True
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from service.web.routes.weights import largest_in
-from tests.memory import peak_bytes, restart_peak
-from tests.pauses import Turns, in_loop, shortest_pause
-from tests.running import Service
+from tests.support.loop_pauses import Turns, in_loop, shortest_pause
+from tests.support.process_usage import peak_bytes, restart_peak
+from tests.support.service_process import Service
 
 MEBIBYTE = 1_048_576
 
@@ -50,7 +50,6 @@ def test_what_comes_in_slices_is_what_it_would_be_at_once(start: Callable[..., S
         service.assert_replay_equals_live(name)
 
 
-@pytest.mark.alone
 async def test_the_loop_has_its_turns_while_weights_are_sent(tmp_path: Path) -> None:
     async with in_loop(tmp_path) as service:
         sent: list[int] = []
@@ -86,7 +85,7 @@ async def test_the_loop_has_its_turns_while_weights_are_sent(tmp_path: Path) -> 
         assert await shortest_pause(asked, 0.2) < 0.2, "it was half a second, in one piece"
 
 
-@pytest.mark.alone
+@pytest.mark.thorough
 async def test_the_loop_has_its_turns_while_the_largest_weights_of_many_classes_are_told(
     tmp_path: Path,
 ) -> None:

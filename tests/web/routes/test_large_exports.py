@@ -11,9 +11,11 @@ import onnx
 import onnxruntime
 import pytest
 
-from tests.memory import peak_bytes, restart_peak
-from tests.pauses import Turns, in_loop, shortest_pause, watched
-from tests.running import Service, problem_of
+from tests.support.loop_pauses import Turns, in_loop, shortest_pause, watched
+from tests.support.process_usage import peak_bytes, restart_peak
+from tests.support.service_process import Service, problem_of
+
+pytestmark = pytest.mark.thorough
 
 MEBIBYTE = 1_048_576
 DIMENSION = 65_536
@@ -98,7 +100,6 @@ def test_a_large_export_says_what_the_model_says(
     assert at_once.content == asked.content
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("form", ["sklearn", "onnx"])
 async def test_the_loop_has_its_turns_while_an_export_is_made(tmp_path: Path, form: str) -> None:
     async with in_loop(tmp_path) as service:

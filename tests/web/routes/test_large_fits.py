@@ -1,6 +1,8 @@
 """Fits whose bodies are large: read where nobody else waits for it, and answered like small ones."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from threading import Thread
@@ -12,9 +14,11 @@ import pytest
 from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, UnreadFit, encode_examples
 from service.engine.model.model import Model
 from service.events import ModelCreated
-from tests.running import Service
-from tests.waiting import eventually
-from tests.work import cpu_seconds
+from tests.support.process_usage import cpu_seconds
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
+
+pytestmark = pytest.mark.slow
 
 Start = Callable[..., Service]
 
@@ -99,7 +103,7 @@ def test_a_large_fit_gives_what_a_small_one_gives(service: Service, name: str, a
 
 
 def test_the_service_itself_does_not_read_a_large_fit(start: Start) -> None:
-    """It uses a fraction of the processor time that the reading takes, which others would have to wait for."""
+    """It uses less processor time than the reading takes, which others would have to wait for."""
     service = start()
     service.create("m", features={"kind": "dense", "dimension": 20})
     example = {"features": [0.123456789 + i for i in range(20)], "label": 1}
@@ -117,24 +121,36 @@ def test_the_service_itself_does_not_read_a_large_fit(start: Start) -> None:
     job = fitted(service, "m", body, JSON)
     used = cpu_seconds(service.process.pid) - before
     assert job.status_code == 202 and job.json()["examples"] == 80_000
-    assert used < reading / 3, f"{used:.2f} s of the processor, where reading takes {reading:.2f} s"
+    # A fifth of it, for taking the body; one and a fifth if the service were to read it itself.
+    assert used < reading * 2 / 3, f"{used:.2f} s of the processor, where reading takes {reading:.2f} s"
 
 
+@pytest.mark.thorough
 def test_while_a_large_fit_is_read_others_are_answered(start: Start) -> None:
     service = start()
     service.create("m", features={"kind": "dense", "dimension": 20})
     example = {"features": [0.123456789 + i for i in range(20)], "label": 1}
     body = json.dumps({"examples": [example] * 50_000}).encode()
     answers: list[httpx.Response] = []
-    fitting = Thread(
-        target=lambda: answers.append(service.client.post("/models/m/fit", content=body, headers=JSON))
-    )
-    fitting.start()
-    with httpx.Client(base_url=service.url, timeout=30) as other:
-        served = 0
-        while fitting.is_alive():
-            served += other.get("/livez").status_code == 200
-    fitting.join()
-    assert answers[0].status_code == 202 and served > 10
-    cancelled = service.client.delete(answers[0].headers["location"])
-    assert cancelled.json()["state"] in ("cancelled", "failed")
+
+    def fit() -> None:
+        answers.append(service.client.post("/models/m/fit", content=body, headers=JSON))
+
+    def are_answered() -> bool:
+        """While the process that reads stands still; on a slow machine it may have read all of it before."""
+        fitting = Thread(target=fit)
+        fitting.start()
+        eventually(lambda: service.child_running("fit_process") > 0, not_yet=ValueError)
+        reader = service.child_running("fit_process")
+        os.kill(reader, signal.SIGSTOP)
+        with httpx.Client(base_url=service.url, timeout=PATIENCE_SECONDS) as other:
+            served = [other.get("/livez").status_code for _ in range(20)]
+        was_reading = fitting.is_alive()
+        os.kill(reader, signal.SIGCONT)
+        fitting.join()
+        assert answers[-1].status_code == 202 and served == [200] * 20
+        cancelled = service.client.delete(answers[-1].headers["location"])
+        assert cancelled.json()["state"] in ("cancelled", "failed")
+        return was_reading
+
+    eventually(are_answered)

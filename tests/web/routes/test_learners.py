@@ -1,12 +1,14 @@
 """Every learner, every way to several classes and every kind of features, over HTTP."""
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
 
 from service.learning.learners.algorithms import ALGORITHMS
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
+from tests.support.tiers import covering
 
 ALGORITHM_NAMES = list(ALGORITHMS)
 STRATEGIES = [None, "one_vs_all", "one_vs_one", "multiclass"]
@@ -32,9 +34,9 @@ def kind_for(algorithm: str, kind: str) -> dict[str, Any]:
     return {"kind": kind, **({"bits": 12} if kind == "hashed" and algorithm != "perceptron" else {})}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", STRATEGIES)
-@pytest.mark.parametrize("algorithm", ALGORITHM_NAMES)
+@pytest.mark.parametrize(
+    ("algorithm", "way", "kind"), covering(list(product(ALGORITHM_NAMES, STRATEGIES, KINDS)))
+)
 def test_each_combination_learns_explains_and_replays(
     service: Service, name: str, algorithm: str, way: str | None, kind: str
 ) -> None:

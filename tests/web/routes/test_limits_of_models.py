@@ -9,9 +9,9 @@ import pytest
 from service.errors import InvalidSettings
 from service.learning.statistics.confusion import CLASSES_MAX
 from service.settings import load_settings
-from tests.memory import peak_bytes
-from tests.running import Service, problem_of
-from tests.sending import at_once
+from tests.support.concurrent_requests import at_once
+from tests.support.process_usage import peak_bytes
+from tests.support.service_process import Service, problem_of
 
 Start = Callable[..., Service]
 

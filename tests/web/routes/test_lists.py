@@ -5,12 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.running import NO_TLS, Service
+from tests.support.service_process import NO_TLS, Service
+from tests.support.waiting import PATIENCE_SECONDS
 
 OVER_EVERY_JOURNAL = True
 
 
+@pytest.mark.thorough
 def test_lists_are_answered_while_models_are_deleted_and_made_again(start: Callable[..., Service]) -> None:
     """Also while most of them are not in memory, so that others are deleted while one is loaded."""
     service = start(models_loaded_max=3)
@@ -38,7 +41,7 @@ def test_lists_are_answered_while_models_are_deleted_and_made_again(start: Calla
                 assert (await client.post("/learn", json=body)).status_code == 200
 
     async def all_at_once() -> None:
-        async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS) as client:
+        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as client:
             changes = asyncio.gather(*(delete_and_make(client, names[i::2]) for i in range(2)))
             changing = asyncio.ensure_future(_finished(changes))
             asked = await asyncio.gather(*(poll(client, path, changing) for path in paths))

@@ -7,18 +7,15 @@ from pathlib import Path
 import pytest
 
 from service.turns import SLICE_SECONDS, Turns
-from tests.pauses import InLoop, in_loop, shortest_pause, watched
-from tests.pauses import Turns as Pauses
-
-pytestmark = pytest.mark.alone
+from tests.support.loop_pauses import InLoop, in_loop, shortest_pause, watched
+from tests.support.loop_pauses import Turns as Pauses
 
 NDJSON = (b"content-type", b"application/x-ndjson")
 MODELS = 1_000
 FEEDS = 40
 
 PAUSE_SECONDS_MAX = 0.1
-"""Work is done in slices of 5 ms; the CPU of a machine that others use is slower, and this process has a larger heap.
-Without slices they took 0.2 to 1 second."""
+"""Work is done in slices of 5 ms. Without slices they took 0.2 to 1 second."""
 
 
 def rounds_of_all(label: int) -> bytes:
@@ -32,6 +29,7 @@ async def learn_all(service: InLoop, label: int = 1) -> None:
     assert (status, json.loads(told)["errors"]) == (200, 0)
 
 
+@pytest.mark.thorough
 async def test_many_who_follow_the_feed_do_not_hold_up_the_others(tmp_path: Path) -> None:
     async def followed(number: int) -> Pauses:
         async with in_loop(tmp_path / str(number)) as service:
@@ -75,6 +73,7 @@ async def test_a_stream_that_makes_many_models_does_not_hold_up_the_others(tmp_p
     assert await shortest_pause(learned, PAUSE_SECONDS_MAX) < PAUSE_SECONDS_MAX
 
 
+@pytest.mark.thorough
 async def test_outcomes_of_many_models_are_saved_in_slices(tmp_path: Path) -> None:
     lines = [
         b'{"model":"m%d","features":[1.0],"label":1,"id":"r%d-%d"}\n' % (at, at, number)

@@ -1,7 +1,8 @@
 """Statistics of more classes than a matrix is shown for."""
 
 from service.client import Client
-from tests.running import Service
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 def test_the_commonest_confusions_of_many_classes_name_their_labels(service: Service, name: str) -> None:
@@ -17,6 +18,6 @@ def test_the_commonest_confusions_of_many_classes_name_their_labels(service: Ser
     assert {type(label) for pair in told for label in pair} == {str, int, bool}
     assert set(told) <= {(7, "label 0"), (False, 7), (7, False)}
     service.assert_replay_equals_live(name)
-    with Client(service.url) as client:
+    with Client(service.url, timeout_seconds=PATIENCE_SECONDS) as client:
         largest = client.stats(name).confusion.largest or []
     assert {(cell.truth, cell.served): cell.count for cell in largest} == told

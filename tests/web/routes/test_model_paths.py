@@ -11,8 +11,8 @@ import pytest
 
 from service.engine.names import NAME_CHARS_MAX
 from service.web.routes.model_paths import QuickPaths
-from tests.raw_http import connect, read_until, request
-from tests.running import Service, problem_of
+from tests.support.raw_http import connect, read_until, request
+from tests.support.service_process import Service, problem_of
 
 LINES = {"content-type": "application/x-ndjson"}
 OTHER_MODEL = [{"field": "model", "message": "must be that of the path, or be left out"}]

@@ -1,6 +1,6 @@
 """The life of a model over HTTP."""
 
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
 
 OVER_EVERY_JOURNAL = True
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.kinds import over_journals
-from tests.running import Service, problem_of
-from tests.witness import Stream, Witness
+from tests.support.model_kinds import over_journals
+from tests.support.service_process import Service, problem_of
+from tests.support.version_records import Stream, Witness
 
 OVER_EVERY_JOURNAL = True
 
@@ -40,7 +40,7 @@ def go_on(stream: Stream, witness: Witness, steps: int) -> None:
 
 @over_journals("kind", KINDS, on_cluster=["appearing-classes", "auto-asks"])
 def test_every_version_can_be_had_again_also_after_a_kill(start: Start, kind: str, name: str) -> None:
-    service = start(snapshot_every_events=9)
+    service = start(snapshot_every_events=9, durability_of_predictions="strict")
     stream, witness = streamed(service, name, kind, 45, seed=len(kind))
     witness.assert_all_can_be_had_again(list(witness.seen)[::5])
     service.kill()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.nats_servers import NatsServer
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 
 OVER_EVERY_JOURNAL = True
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from service.answers import Stats
-from tests.running import NO_TLS, Service, problem_of
+from tests.support.service_process import NO_TLS, Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 OVER_EVERY_JOURNAL = True
 
@@ -169,6 +170,7 @@ def test_the_audit_trail_tells_what_happened(service: Service, name: str) -> Non
     assert [event["kind"] for event in page["events"]] == ["learned", "reset"] and page["next"] is None
 
 
+@pytest.mark.slow
 def test_a_drift_is_found_and_stands_in_the_audit_trail(service: Service, name: str) -> None:
     service.create(name, learner={"eta0": 1e-3}, bias=False)
     rounds = 0
@@ -221,9 +223,10 @@ def test_the_metrics_are_right_and_well_formed(start: Callable[..., Service]) ->
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
 def test_totals_are_right_however_many_ask(service: Service, name: str) -> None:
     async def ask_often(rounds: int) -> None:
-        async with httpx.AsyncClient(base_url=service.url, timeout=30, verify=NO_TLS) as client:
+        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as client:
             answers = await asyncio.gather(
                 *(client.get(f"/stats?model={name}&fields=rounds") for _ in range(6))
             )

@@ -3,13 +3,14 @@
 import pytest
 
 from service.client import Client
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 OVER_EVERY_JOURNAL = True
 
 
 def test_a_tag_is_kept_with_its_round_and_told_in_the_trail(service: Service, name: str) -> None:
-    with Client(service.url) as client:
+    with Client(service.url, timeout_seconds=PATIENCE_SECONDS) as client:
         client.predict(name, [1.0, 2.0], id=f"{name}-1", tag="user 17 é")
         client.learn(name, [2.0, 1.0], -1, id=f"{name}-2", tag="x" * 128)
         client.feedback(f"{name}-1", 1)

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable
 
-from tests.running import Service, problem_of
-from tests.witness import Witness
+from tests.support.service_process import Service, problem_of
+from tests.support.version_records import Witness
 
 Start = Callable[..., Service]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 BAD_WEIGHTS = [
     "0",

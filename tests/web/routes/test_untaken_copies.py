@@ -7,11 +7,13 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from tests.holders import Holder, lines_of
-from tests.memory import peak_bytes, restart_peak
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.api_keys import Holder, lines_of
+from tests.support.process_usage import peak_bytes, restart_peak
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
 from tests.web.test_budgets import gauge
+
+pytestmark = pytest.mark.thorough
 
 Start = Callable[..., Service]
 
@@ -19,6 +21,8 @@ DIMENSION = 60_000
 LABELS = list(range(24))
 """So many that no form of it fits into what the system keeps for a connection."""
 COPY_BYTES = 8 * (DIMENSION + 1) * len(LABELS)
+PATIENT = {"request_timeout_seconds": 3_600}
+"""An answer may be left untaken for longer than any test takes."""
 FORMS = ["export", "export?format=sklearn", "export?format=onnx", "weights", "weights?largest=1000"]
 
 
@@ -45,7 +49,7 @@ def status(untaken: socket.socket) -> int:
 
 @pytest.mark.parametrize("path", [form for form in FORMS if "largest" not in form])
 def test_answers_that_nobody_takes_keep_no_more_copies_than_may_be(start: Start, path: str) -> None:
-    service = start(copies_bytes_max=2 * COPY_BYTES)
+    service = start(copies_bytes_max=2 * COPY_BYTES, **PATIENT)
     make_large(service, "large")
     service.client.get(f"/models/large/{path}")
     restart_peak(service.process.pid)
@@ -63,9 +67,10 @@ def test_answers_that_nobody_takes_keep_no_more_copies_than_may_be(start: Start,
     assert service.client.get(f"/models/large/{path}").status_code == 200
 
 
+@pytest.mark.thorough
 def test_histories_that_nobody_takes_keep_no_more_models_than_may_be(start: Start) -> None:
     """The rounds of a history are made by a model of their own, which learns them again."""
-    service = start(copies_bytes_max=COPY_BYTES)
+    service = start(copies_bytes_max=COPY_BYTES, **PATIENT)
     make_large(service, "large")
     service.learn("small", [1.0], 1)
     with ExitStack() as until:
@@ -78,12 +83,13 @@ def test_histories_that_nobody_takes_keep_no_more_models_than_may_be(start: Star
 
 
 @pytest.mark.parametrize("path", FORMS)
+@pytest.mark.thorough
 def test_one_copy_is_made_however_little_room_there_is(start: Start, path: str) -> None:
     service = start(copies_bytes_max=0)
     make_large(service, "large")
     for _ in range(2):
         assert service.client.get(f"/models/large/{path}").status_code == 200
-    assert gauge(service, "novikoff_budget_bytes", "copies") == 0
+        eventually(lambda: gauge(service, "novikoff_budget_bytes", "copies") == 0)
 
 
 def test_a_refused_export_takes_no_room(start: Start) -> None:
@@ -95,13 +101,14 @@ def test_a_refused_export_takes_no_room(start: Start) -> None:
     assert gauge(service, "novikoff_budget_bytes", "copies") == 0
 
 
+@pytest.mark.thorough
 def test_a_tenant_whose_answers_wait_leaves_room_to_others(start: Start) -> None:
     calm, flood, owner = (
         Holder("calm", "read", "calm-"),
         Holder("flood", "read", "flood-"),
         Holder("owner", "admin"),
     )
-    service = start(api_keys=lines_of(calm, flood, owner), copies_bytes_max=3 * COPY_BYTES)
+    service = start(api_keys=lines_of(calm, flood, owner), copies_bytes_max=3 * COPY_BYTES, **PATIENT)
     for holder in (calm, owner):
         holder.at(service)
     service.client.headers.update(owner.headers)

@@ -1,6 +1,6 @@
 """What `/stats` says of the bound: proved once is proved, and nothing is proved by numbers that have vanished."""
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 OVER_EVERY_JOURNAL = True
 

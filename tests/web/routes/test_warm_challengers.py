@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.running import Service, problem_of
-from tests.waiting import eventually
-from tests.web.routes.test_what_if import LEARNERS, live_on
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
+from tests.web.routes.test_what_if import LEARNERS, MANY_ROUNDS, live_on
+
+pytestmark = pytest.mark.slow
 
 EVERY_JOURNAL = pytest.mark.parametrize("journal", ["sqlite", "jetstream"], indirect=True)
 
-SLOW = {"learner": {"algorithm": "arow", "covariance": "full"}, "features": {"fourier": {"features": 400}}}
+SLOW = {"learner": {"algorithm": "arow", "covariance": "full"}, "features": {"fourier": {"features": 500}}}
 
 
 def entered(service: Service, model: str, challenger: str, **settings: Any) -> dict[str, Any]:
@@ -179,9 +181,8 @@ def test_what_is_wrong_is_refused_at_once_and_nothing_changes(service: Service, 
 def test_a_job_may_be_cancelled_or_killed_and_the_model_is_as_it_was(start: Callable[..., Service]) -> None:
     service = start()
     live_on([(service, "m")], rounds=30)
-    for line in range(12):  # a block of many rounds, so that the job takes some seconds
-        block = [{"features": [line - 6.0, 1.0, 0.5], "label": 1 if line > 6 else -1}] * 100
-        service.stream(block, "m")
+    for _ in range(4):  # so that the job takes half a minute at least
+        service.stream(MANY_ROUNDS, "m")
     before = service.get("/models/m/export")
     slow = {"name": "slow", "start": "history", **SLOW}
     job = service.post("/models/m/challengers", slow)

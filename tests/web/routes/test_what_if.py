@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.kinds import over_journals
-from tests.running import Service, problem_of
-from tests.waiting import eventually
+from tests.support.model_kinds import over_journals
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 EVERY_JOURNAL = pytest.mark.parametrize("journal", ["sqlite", "jetstream"], indirect=True)
 
@@ -20,6 +22,13 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "classes": {"labels": None, "learner": {"algorithm": "scw"}},
     "named": {"features": "named", "learner": {"algorithm": "logistic"}},
 }
+
+
+SLOW = {"learner": {"algorithm": "arow", "covariance": "full"}, "features": {"fourier": {"features": 400}}}
+MANY_ROUNDS = [
+    {"features": [at % 13 - 6.0, 1.0, 0.5], "label": 1 if at % 13 > 6 else -1} for at in range(10_000)
+]
+"""With SLOW settings they take many minutes: a job that goes through them does not end by itself."""
 
 
 def replayed(service: Service, model: str, **wanted: Any) -> dict[str, Any]:
@@ -192,12 +201,9 @@ def test_a_killed_service_has_the_model_and_its_counts_and_says_that_the_job_is_
 ) -> None:
     service = start()
     live_on([(service, "m")])
+    service.stream(MANY_ROUNDS, "m")
     before = service.get("/models/m/export")
-    slow = {
-        "learner": {"algorithm": "arow", "covariance": "full"},
-        "features": {"fourier": {"features": 400}},
-    }
-    job = service.post("/models/m/replay", {"grid": [slow] * 32, "as": "twin"})
+    job = service.post("/models/m/replay", {"grid": [SLOW] * 32, "as": "twin"})
     assert service.refused("/models/m/replay", {"settings": {}}) == (409, "job-running")
     service.kill()
     service.start()
@@ -208,10 +214,7 @@ def test_a_killed_service_has_the_model_and_its_counts_and_says_that_the_job_is_
 
 def test_a_job_may_be_cancelled_and_the_next_one_be_started(service: Service, name: str) -> None:
     live_on([(service, name)])
-    slow = {
-        "learner": {"algorithm": "arow", "covariance": "full"},
-        "features": {"fourier": {"features": 400}},
-    }
-    job = service.post(f"/models/{name}/replay", {"grid": [slow] * 32})
+    service.stream(MANY_ROUNDS, name)
+    job = service.post(f"/models/{name}/replay", {"grid": [SLOW] * 32})
     assert service.client.delete(f"/jobs/{job['id']}").json()["state"] == "cancelled"
     assert replayed(service, name, settings={})["live"]["rounds"] > 0

@@ -3,7 +3,7 @@
 import pytest
 
 from service.engine.names import NAME_RULE
-from tests.running import Service
+from tests.support.service_process import Service
 
 
 @pytest.mark.parametrize("path", ["/predict", "/stream?model=words"])

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 from service.client import Client, Refused
-from tests.memory import peak_bytes, restart_peak
-from tests.pauses import Turns, in_loop, shortest_pause
-from tests.running import Service, problem_of
+from tests.support.loop_pauses import Turns, in_loop, shortest_pause
+from tests.support.process_usage import peak_bytes, restart_peak
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 Start = Callable[..., Service]
 
@@ -51,8 +52,8 @@ HOSTILE = {
 }
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.thorough
 async def test_the_loop_is_free_again_soon(kind: str, tmp_path: Path) -> None:
     body = gzip.compress(HOSTILE[kind])
     lines = HOSTILE[kind].count(b"\n") if kind != "blank lines" else 0
@@ -91,7 +92,7 @@ def test_clients_get_an_answer_for_each_line_that_was_summed_up(start: Start) ->
     service = start(stream_errors_max=2)
     line = {"model": "m", "features": [1.0], "label": 1}
     bad = {"model": "m", "features": [1.0, 2.0], "label": 1}
-    with Client(service.url) as client:
+    with Client(service.url, timeout_seconds=PATIENCE_SECONDS) as client:
         answers = list(client.stream([line, *[bad] * 10, line]))
     assert [isinstance(answer, Refused) for answer in answers] == [False, *[True] * 10, False]
 

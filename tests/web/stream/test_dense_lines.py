@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.web.stream import dense_lines
-from tests.reading_lines import read
+from tests.support.stream_lines import read
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
@@ -86,6 +86,7 @@ def a_body(draw: st.DrawFn) -> bytes:
 @example(b'{"model":"[","features":{"a":"]"},"label":1}', [])
 @example(b'{"features":[1]\n,"label":1}', [])
 @example(b'{"features":[1],"label":1} {"features":[1],"label":1}', [])
+@pytest.mark.slow
 def test_lines_read_as_arrays_are_what_the_decoder_reads(body: bytes, sizes: list[int]) -> None:
     assert read(body, as_arrays=True, sizes=sizes) == read(body, as_arrays=False, sizes=sizes)
 
@@ -109,6 +110,7 @@ def test_other_fields_may_stand_around(fields: str) -> None:
     assert found.rows.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
+@pytest.mark.slow
 def test_without_the_extra_all_lines_go_to_the_decoder() -> None:
     """In an interpreter that cannot import it."""
     program = """

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pauses import in_loop
-
-pytestmark = pytest.mark.alone
+from tests.support.loop_pauses import in_loop
 
 NDJSON = (b"content-type", b"application/x-ndjson")
 

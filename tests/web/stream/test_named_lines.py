@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.web.stream.line import Line, decoder
 from service.web.stream.named_lines import TRIES_MAX, NamedLines
-from tests.reading_lines import read
+from tests.support.stream_lines import read
 
 NAMES = st.sampled_from(["a", "b", "é", "a b", "", '\\"', "of_0", "label", "model"])
 VALUES = st.one_of(
@@ -51,6 +51,7 @@ def a_body(draw: st.DrawFn) -> bytes:
 @example(
     b'{"features":{"a":1},"label":1}\n{"features":{"a":1},"label":1} {"features":{"a":1},"label":1}', [31]
 )
+@pytest.mark.slow
 def test_lines_read_by_their_names_are_what_the_decoder_reads(body: bytes, sizes: list[int]) -> None:
     assert read(body, as_arrays=True, sizes=sizes) == read(body, as_arrays=False, sizes=sizes)
 

@@ -9,7 +9,7 @@ import pytest
 
 from service.engine.rounds.blocks import UNKNOWN_MAX
 from service.events import RoundsLearned
-from tests.running import Service
+from tests.support.service_process import Service
 from tests.web.stream.test_stream import NDJSON, arrow_of, post_arrow
 
 ROUNDS = 3_000

@@ -10,7 +10,8 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from tests.running import Service, problem_of
+from tests.support.service_process import Service, problem_of
+from tests.support.waiting import PATIENCE_SECONDS
 
 OVER_EVERY_JOURNAL = True
 
@@ -32,6 +33,7 @@ def label(i: int) -> int:
     return 1 if example(i)[1] > example(i)[2] else -1
 
 
+@pytest.mark.slow
 def test_whole_rounds_are_learned_as_if_they_came_one_by_one(service: Service, name: str) -> None:
     one_by_one = [service.learn(f"{name}a", example(i), label(i)) for i in range(300)]
     lines = [{"model": f"{name}b", "features": example(i), "label": label(i)} for i in range(300)]
@@ -123,7 +125,7 @@ class Duplex:
 
     def __init__(self, service: Service, query: str) -> None:
         url = httpx.URL(service.url)
-        self.socket = socket.create_connection((url.host, url.port), timeout=30)
+        self.socket = socket.create_connection((url.host, url.port), timeout=PATIENCE_SECONDS)
         self.socket.sendall(
             f"POST /stream{query} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
             "transfer-encoding: chunked\r\n\r\n".encode()

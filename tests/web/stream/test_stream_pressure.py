@@ -5,15 +5,15 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from service.client import Client, Ended
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.service_process import Service
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 Start = Callable[..., Service]
 
@@ -40,18 +40,19 @@ def test_lines_wait_for_room_in_the_queue(start: Start) -> None:
         service.assert_replay_equals_live(f"m{model}")
 
 
+@pytest.mark.thorough
 def test_lines_of_all_kinds_wait_while_others_are_refused(start: Start) -> None:
     service = start(queue_events_max=2)
     service.create("m")
-    over: list[bool] = []
+    over = Event()
 
     def press() -> None:
         with Client(service.url, retry_seconds=0) as client:
-            while not over:
+            while not over.is_set():
                 try:
                     client.learn("other", [1.0], 1)
                 except Exception:
-                    continue
+                    over.wait(0.02)  # whoever is refused comes again, and not at once
 
     others = [Thread(target=press) for _ in range(6)]
     for other in others:
@@ -70,7 +71,7 @@ def test_lines_of_all_kinds_wait_while_others_are_refused(start: Start) -> None:
     try:
         answers = streamed(service, lines, "?model=m")
     finally:
-        over.append(True)
+        over.set()
         for other in others:
             other.join()
     assert not [answer for answer in answers if "error" in answer]
@@ -133,7 +134,7 @@ def test_the_client_raises_when_a_stream_is_ended(start: Start) -> None:
     service.learn("m", LEARN["features"], 1)
     service.learn("other", LEARN["features"], 1)
     with (
-        Client(service.url, timeout_seconds=30) as client,
+        Client(service.url, timeout_seconds=PATIENCE_SECONDS) as client,
         stuck(service),
         pytest.raises(Ended, match="no more"),
     ):

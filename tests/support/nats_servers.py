@@ -2,27 +2,21 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import eventually
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
 
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+ANSWER_SECONDS = 60
 
 
 class NatsServer:
@@ -90,7 +84,7 @@ class NatsServer:
         return "\n".join(lines) + "\n"
 
     def ask(self, path: str) -> dict[str, Any]:
-        with _open(f"{self.monitor}/{path}", timeout=2) as answer:
+        with _open(f"{self.monitor}/{path}", timeout=ANSWER_SECONDS) as answer:
             told: dict[str, Any] = json.load(answer)
         return told
 
@@ -139,7 +133,7 @@ class NatsCluster:
             server.start()
         for server in self.servers:
             server.wait_until_healthy()
-        eventually(self._has_leader, otherwise="the servers choose no leader")
+        eventually(self._has_leader, otherwise="the servers choose no leader", not_yet=OSError)
         return self
 
     def _has_leader(self) -> bool:
@@ -151,7 +145,10 @@ class NatsCluster:
         for server in self.servers:
             if server.process.poll() is not None:
                 continue
-            told = server.ask("jsz?streams=1&accounts=1")
+            try:
+                told = server.ask("jsz?streams=1&accounts=1")
+            except OSError:  # it starts, or has just ended
+                continue
             for account in told.get("account_details", []):
                 for detail in account.get("stream_detail", []):
                     leader = detail.get("cluster", {}).get("leader")

@@ -12,6 +12,11 @@ from service.app import create_app
 from service.settings import Settings
 from service.web.application import Application
 
+TRIES = 10
+
+REFERENCE_SECONDS = 0.005
+"""What `_reference_work` takes on the machine that the limits of the tests were measured on."""
+
 
 class Turns:
     """Measures the longest slice of work between two turns of the loop, in CPU time: others may load the machine."""
@@ -26,15 +31,29 @@ class Turns:
             self.longest_seconds = max(self.longest_seconds, thread_time() - began)
 
 
-async def shortest_pause(measured: Callable[[int], Awaitable[Turns]], seconds_max: float) -> float:
-    """The longest slice of the first try of three in which it is short enough, or the least of all.
+def slowness() -> float:
+    """How many times as long as the machine of the limits this one takes for the same work, at this moment."""
+    began = thread_time()
+    _reference_work()
+    return max(1.0, (thread_time() - began) / REFERENCE_SECONDS)
 
-    A virtual machine stops at times, which counts as CPU time of whoever was running; it does not three times in a
+
+def _reference_work() -> int:
+    return sum(number * number % 7 for number in range(100_000))
+
+
+async def shortest_pause(measured: Callable[[int], Awaitable[Turns]], seconds_max: float) -> float:
+    """The longest slice of the first of some tries in which it is short enough, or the least of all; a slower machine
+    may take longer.
+
+    A virtual machine stops at times, which counts as CPU time of whoever was running; it does not ten times in a
     row, while work in one piece takes as long each time. `measured` is told the number of the try.
     """
     longest = []
-    for number in range(3):
-        longest.append((await measured(number)).longest_seconds)
+    for number in range(TRIES):
+        before = slowness()
+        turns = await measured(number)
+        longest.append(turns.longest_seconds / max(before, slowness()))
         if longest[-1] < seconds_max:
             break
     return min(longest)

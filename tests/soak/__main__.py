@@ -28,11 +28,11 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.mortals import Mortals
-from tests.moving import move_models
-from tests.nats_servers import NatsCluster
-from tests.running import Service
-from tests.waiting import eventually_async
+from tests.support.nats_servers import NatsCluster
+from tests.support.service_process import Service
+from tests.support.short_lived_models import Mortals
+from tests.support.transfer_client import move_models
+from tests.support.waiting import eventually_async
 
 CLIENTS = 12
 MORTAL_CLIENTS = 3
@@ -137,7 +137,7 @@ class Soak:
         """An answer, however many restarts it takes, of any replica."""
         account = self.account
         while True:
-            await eventually_async(lambda: bool(self._running), 120)
+            await eventually_async(lambda: bool(self._running))
             http = self._chance.choice(list(self._running.values()))
             began = time.perf_counter()
             try:
@@ -255,7 +255,7 @@ class Soak:
             told = []
             for service in self._services:  # a replica may be a little behind the others
                 with suppress(AssertionError):
-                    await eventually_async(lambda: _revealed(service, model) >= acknowledged, 10)  # noqa: B023
+                    await eventually_async(lambda: _revealed(service, model) >= acknowledged)  # noqa: B023
                 told.append(_revealed(service, model))
             balances &= set(told) == {acknowledged}
             print(f"{model}: {acknowledged:,} acknowledged, {', '.join(f'{one:,}' for one in told)} counted")

@@ -3,12 +3,21 @@
 import asyncio
 import threading
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tests.support.waiting import PATIENCE_SECONDS
+
+T = TypeVar("T")
 
 CHUNK_BYTES = 65_536
 
 
 class TcpProxy:
-    """Passes bytes on while it is not cut; a cut is silent, as real ones are."""
+    """Passes bytes on while it is not cut; a cut is silent, as real ones are.
+
+    What a method does is done when it returns.
+    """
 
     def __init__(self, port: int) -> None:
         self._server_port = port
@@ -24,9 +33,12 @@ class TcpProxy:
 
     def start(self) -> "TcpProxy":
         self._thread.start()
-        listening = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
-        self.port = listening.result(10)
+        self.port = self._run(self._listen())
         return self
+
+    def _run(self, what: Coroutine[Any, Any, T]) -> T:
+        """Run it in the loop of the proxy, to its end."""
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(PATIENCE_SECONDS)
 
     async def _listen(self) -> int:
         self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -34,8 +46,15 @@ class TcpProxy:
         return port
 
     async def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
-        await self._open.wait()
-        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+        try:
+            await self._open.wait()
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+        except asyncio.CancelledError:
+            writer.close()
+            raise
+        except OSError:  # the server is down
+            writer.close()
+            return
         for source, target, slow in ((reader, server_writer, False), (server_reader, writer, True)):
             task = asyncio.create_task(self._pass_on(source, target, slow))
             self._tasks.add(task)
@@ -62,7 +81,10 @@ class TcpProxy:
             target.close()
 
     def cut(self) -> None:
-        self._loop.call_soon_threadsafe(self._open.clear)
+        async def cut() -> None:
+            self._open.clear()
+
+        self._run(cut())
 
     def lose(self) -> None:
         """Let what clients send go astray until the connections are broken off."""
@@ -71,24 +93,35 @@ class TcpProxy:
     def break_off(self) -> None:
         """End the connections that there are."""
 
-        def end() -> None:
-            for task in self._tasks:
-                task.cancel()
+        async def end() -> None:
+            await self._end_connections()
             self.lost = None
 
-        self._loop.call_soon_threadsafe(end)
+        self._run(end())
 
     def heal(self) -> None:
-        self._loop.call_soon_threadsafe(self._open.set)
+        async def heal() -> None:
+            self._open.set()
+
+        self._run(heal())
 
     def close(self) -> None:
         async def end() -> None:
             self._listener.close()
-            for task in list(self._tasks):
+            others = asyncio.all_tasks() - {
+                asyncio.current_task()
+            }  # also those that wait for the end of a cut
+            for task in others:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*others, return_exceptions=True)
 
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        self._run(end())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_SECONDS)
         self._loop.close()
+
+    async def _end_connections(self) -> None:
+        ending = list(self._tasks)
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)

@@ -5,7 +5,7 @@ import socket
 import struct
 from typing import Any
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 ANSWER_SECONDS = 60
 

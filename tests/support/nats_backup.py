@@ -11,8 +11,9 @@ from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
 CHUNK_BYTES = 65_536
-ANSWER_SECONDS = 15.0
-ATTEMPTS = 3
+ANSWER_SECONDS = 60.0
+ATTEMPT_SECONDS = 15.0
+ATTEMPTS = 10
 
 
 class Backup(NamedTuple):
@@ -28,7 +29,7 @@ async def back_up(client: Client, stream: str) -> Backup:
     for _ in range(ATTEMPTS):
         # The server that has the stream may not have heard yet where we listen, and then a piece is lost.
         with suppress(TimeoutError):
-            return await asyncio.wait_for(_back_up(client, stream), ANSWER_SECONDS)
+            return await asyncio.wait_for(_back_up(client, stream), ATTEMPT_SECONDS)
     raise AssertionError(f"no server gives us the stream {stream}")
 
 

@@ -24,9 +24,9 @@ from pkgutil import walk_packages
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def environment(**settings: object) -> dict[str, str]:
@@ -100,7 +100,7 @@ class Nursery:
 
     def _start(self) -> socket.socket:
         here, there = socket.socketpair()
-        command = [*self._through, sys.executable, "-m", "tests.forking"]
+        command = [*self._through, sys.executable, "-m", "tests.support.forkserver"]
         with there:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment(), stdin=there.fileno(), stdout=subprocess.DEVNULL

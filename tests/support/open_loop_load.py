@@ -1,7 +1,7 @@
 """Load that does not wait for answers: requests fall due at a rate, whatever has become of those before.
 
-A process of its own: `python -m tests.open_loop URL RATE SECONDS PREFIX` prints what came of them as JSON. With
-the rate 0 each connection sends its next request as soon as it has an answer, which measures the capacity.
+A process of its own: `python -m tests.support.open_loop_load URL RATE SECONDS PREFIX` prints what came of them as
+JSON. With the rate 0 each connection sends its next request as soon as it has an answer, which measures the capacity.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 DOCS = {page.name: page.read_text() for page in sorted(ROOT.glob("docs/*.md"))}

@@ -1,6 +1,6 @@
 """As much of curl as the README needs, for machines that have none.
 
-python tests/curl.py -s localhost:8000/livez
+python tests/support/curl.py -s localhost:8000/livez
 """
 
 import argparse

@@ -22,12 +22,23 @@ from service.journal.sqlite.schema import open_reader
 from service.journals import make_journal
 from service.settings import Settings
 from service.web.routes.weights import weights_of
-from tests.forking import Forked, environment, fork
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.forkserver import Forked, environment, fork
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
-ANSWER_SECONDS = 60
+ANSWER_SECONDS = PATIENCE_SECONDS
 NO_TLS = False
 """For `verify`: nobody speaks TLS here, and a client takes 30 ms of a core to load the authorities."""
+
+
+KEPT_OPEN_SECONDS = 2.0
+"""How long a connection without a request is used again: less than the 5 s after which a service closes it, or a
+request could be on its way at that moment."""
+
+
+def http_client(**options: Any) -> httpx.Client:
+    """A client for services of tests."""
+    limits = httpx.Limits(keepalive_expiry=KEPT_OPEN_SECONDS)
+    return httpx.Client(timeout=ANSWER_SECONDS, verify=NO_TLS, limits=limits, **options)
 
 
 class Service:
@@ -42,7 +53,7 @@ class Service:
         # A shared machine's disk stands still for seconds at times; only tests of overload are about that.
         self.settings = {"queue_seconds_max": 60} | settings
         self.log: list[str] = []
-        self.client = httpx.Client(timeout=ANSWER_SECONDS, verify=NO_TLS)
+        self.client = http_client()
         self.clients: list[httpx.Client] = []
         """Those of people with keys, to be closed in the end."""
 
@@ -86,11 +97,32 @@ class Service:
         """The process that writes the journal; fits and imports have some, too."""
         return self.child_running("writer_process")
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
     def child_running(self, module: str) -> int:
         """The process that runs a module of this name for the service."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        (child,) = (c for c in children if module.encode() in Path(f"/proc/{c}/cmdline").read_bytes())
+        threads = Path(f"/proc/{self.pid}/task").iterdir()
+        children = [child for thread in threads for child in (thread / "children").read_text().split()]
+        (child,) = (c for c in children if module.encode() in _command_line(c))
         return int(child)
+
+    def wait_for_log(self, text: str, *, times: int = 1, after: int = 0) -> str:
+        """The first line with this text, once so many lines have it; a line may come after the answer it is about.
+
+        `after`: so many lines from the beginning are passed over.
+        """
+
+        def found() -> list[str]:
+            return [line for line in self.log[after:] if text in line]
+
+        eventually(lambda: len(found()) >= times, otherwise=lambda: f"no {text!r} in: {''.join(self.log)}")
+        return found()[0]
+
+    def wait_for_end(self) -> int:
+        """The exit status of a service that ends by itself; its log has been read to the end then."""
+        return self._wait()
 
     def stop(self) -> int:
         """SIGTERM; the exit status."""
@@ -110,7 +142,7 @@ class Service:
         status = self.process.wait(PATIENCE_SECONDS)
         self._reader.join()
         self.client.close()
-        self.client = httpx.Client(timeout=ANSWER_SECONDS, verify=NO_TLS)
+        self.client = http_client()
         return status
 
     def close(self) -> None:
@@ -196,6 +228,13 @@ class Service:
         for clock in ("minute", "hour", "day"):  # these depend on when one asks
             del report["windows"][clock], stats["windows"][clock]
         assert {field: stats[field] for field in report} == report
+
+
+def _command_line(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return b""
 
 
 async def _recorded_in_cluster(settings: dict[str, Any], model: str) -> list[Recorded]:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from service.web.access.keys import make_key
-from tests.running import NO_TLS, Service, problem_of
+from tests.support.service_process import Service, http_client, problem_of
 
 Start = Callable[..., Service]
 
@@ -22,7 +22,7 @@ class Holder:
 
     def at(self, service: Service) -> "Holder":
         """Use this service from now on."""
-        self.client = httpx.Client(base_url=service.url, headers=self.headers, timeout=30, verify=NO_TLS)
+        self.client = http_client(base_url=service.url, headers=self.headers)
         service.clients.append(self.client)
         return self
 

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from shutil import which
 
-from tests.missing import missing
+from tests.support.missing_programs import missing
 
 SOURCE = Path(__file__).with_name("failing_syncs.c")
 

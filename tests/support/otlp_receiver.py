@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
-from tests.running import Service
-from tests.waiting import eventually
+from tests.support.service_process import Service
+from tests.support.waiting import eventually
 
 SERVER = OtlpSpan.SPAN_KIND_SERVER
 

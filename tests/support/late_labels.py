@@ -7,7 +7,7 @@ import numpy as np
 from service.engine.model.model import Model
 from service.events import AnyEvent, RoundLearned, RoundRevealed
 from service.journal.codec import decode_event, encode
-from tests.doctoring import NOW
+from tests.support.doctored_exports import NOW
 
 
 class Late:

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.running import Service
+from tests.support.service_process import Service
 
 OF_THE_MOMENT = ("windows", "rounds", "unlabelled", "ask")
 """Statistics that depend on when one asks, or on predictions that wait."""

@@ -16,11 +16,12 @@ def eventually(
     what: Callable[[], bool],
     seconds: float = PATIENCE_SECONDS,
     *,
-    otherwise: str | Path = "it has not come so far",
+    otherwise: str | Path | Callable[[], str] = "it has not come so far",
     not_yet: type[Exception] | tuple[type[Exception], ...] = (),
     every: float | None = None,
 ) -> None:
-    """Ask until it is so; after so many seconds an AssertionError with these words, or those of a log.
+    """Ask until it is so; after so many seconds an AssertionError with these words, those of a log, or those
+    that are made then.
 
     Errors of the kinds `not_yet` mean just that. It asks `every` so many seconds, or else ever more seldom: a service
     that is asked fifty times in a second has less of a busy machine for what is waited for.
@@ -55,5 +56,7 @@ def _so(what: Callable[[], bool], not_yet: type[Exception] | tuple[type[Exceptio
         return False
 
 
-def _words(otherwise: str | Path) -> str:
-    return otherwise if isinstance(otherwise, str) else otherwise.read_text()
+def _words(otherwise: str | Path | Callable[[], str]) -> str:
+    if isinstance(otherwise, str):
+        return otherwise
+    return otherwise.read_text() if isinstance(otherwise, Path) else otherwise()

@@ -1,0 +1,51 @@
+"""Messages between the service and a process that works for a job, and the process's end of the pipes.
+
+The service writes messages to the process's standard input and reads messages from its standard output. A message is
+its length in four bytes and then MessagePack. The service's end is a file of its own: the process does without asyncio.
+"""
+
+import resource
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+Message = TypeVar("Message")
+
+
+def frame(message: Any) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(4, "big") + body
+
+
+def read_message(expected: type[Message]) -> Message:
+    size = int.from_bytes(sys.stdin.buffer.read(4), "big")
+    return msgspec.msgpack.decode(sys.stdin.buffer.read(size), type=expected)
+
+
+def write_message(message: msgspec.Struct) -> None:
+    sys.stdout.buffer.write(frame(message))
+    sys.stdout.buffer.flush()
+
+
+def limits_given() -> tuple[int, int]:
+    """How many bytes and seconds the service has allowed this process."""
+    memory_bytes_max, seconds_max = map(int, sys.argv[-2:])
+    return memory_bytes_max, seconds_max
+
+
+def set_limits(memory_bytes_max: int, seconds_max: int) -> None:
+    """Raise MemoryError beyond so much memory on top of what the interpreter has mapped by now; TimeoutError beyond so
+    much CPU time: the service watches the clock, but this process may outlive it."""
+
+    def give_up(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    signal.signal(signal.SIGXCPU, give_up)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds_max, seconds_max + 10))
+    with suppress(OSError, ValueError):  # not every system counts it
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes_max,) * 2)
