@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from tests.support.service_process import Service
 pytestmark = pytest.mark.slow
 
 HEAP_BYTES = 67_108_864
-"""Where glibc gives a thread a heap of its own, its address is a multiple of this."""
+"""Where glibc gives a thread a heap of its own, it reserves so much at a multiple of it: memory in use, and behind it
+the rest, which cannot be accessed. The kernel puts other large blocks at such addresses, too."""
 
 WITHOUT_FILES = """
 import resource
@@ -22,6 +24,15 @@ from service.allocator import FreeMemory
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 FreeMemory().look()
 print("looked")
+"""
+
+WITH_HEAPS = """
+import ctypes, threading
+library = ctypes.CDLL(None)
+thread = threading.Thread(target=library.malloc, args=(1_000,))
+thread.start()
+thread.join()
+print(open("/proc/self/maps").read())
 """
 
 
@@ -43,8 +54,12 @@ def test_a_process_that_can_open_no_file_goes_on() -> None:
 def test_threads_share_one_heap(cold: Service) -> None:
     """Each of their own would keep what it once needed, at times 80 MB."""
     _ask_for_much(cold)
-    begins = re.findall(r"^([0-9a-f]+)-\S+ rw-p 00000000 00:00 0 *$", _maps(cold), re.MULTILINE)
-    assert [begin for begin in begins if int(begin, 16) % HEAP_BYTES == 0] == []
+    assert _heaps_of_threads(_maps(cold)) == []
+
+
+def test_heaps_of_threads_are_found_where_there_are_some() -> None:
+    ended = subprocess.run([sys.executable, "-c", WITH_HEAPS], capture_output=True, text=True, check=True)
+    assert _heaps_of_threads(ended.stdout)
 
 
 def test_pandas_is_not_loaded_though_it_is_installed(cold: Service) -> None:
@@ -56,6 +71,18 @@ def test_pandas_is_not_loaded_though_it_is_installed(cold: Service) -> None:
 
 def _maps(service: Service) -> str:
     return Path(f"/proc/{service.process.pid}/maps").read_text()
+
+
+def _heaps_of_threads(maps: str) -> list[str]:
+    regions = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) 00000000 00:00 0 *$", maps, re.MULTILINE)
+    return [
+        begin
+        for (begin, middle, used), (rest, end, unused) in pairwise(regions)
+        if (used, unused) == ("rw-p", "---p")
+        and middle == rest
+        and int(begin, 16) % HEAP_BYTES == 0
+        and int(end, 16) - int(begin, 16) == HEAP_BYTES
+    ]
 
 
 def _ask_for_much(service: Service) -> None:

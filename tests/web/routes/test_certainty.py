@@ -49,6 +49,8 @@ def test_everything_at_once_survives_kills_and_restarts_to_the_bit(start: Callab
     )
     service.create("auto", ask="auto", coverage=0.9, declared_margin=0.01)
     waiting: list[tuple[str, Any]] = []
+    weights: list[float] = []
+    mistaken: list[float] = []
     for number in range(150):
         features, truth = example(rng, 3)
         served = service.predict("m", features, id=f"p{number}")
@@ -60,7 +62,10 @@ def test_everything_at_once_survives_kills_and_restarts_to_the_bit(start: Callab
         features, truth = example(rng)
         service.learn("auto", features, [-1, 1][truth], weight=rng.choice([1.0, 0.5]))
         while len(waiting) > 10:
-            service.reveal(*waiting.pop(0), weight=rng.choice([1.0, 3.0]))
+            weight = rng.choice([1.0, 3.0])
+            revealed = service.reveal(*waiting.pop(0), weight=weight)
+            weights.append(weight * (2.0 if revealed["label"] == "a" else 1.0))
+            mistaken.append(weights[-1] * revealed["mistake"])
         if number in (60, 110):
             before = {model: service.get(f"/models/{model}/export") for model in ("m", "auto")}
             service.kill()
@@ -74,7 +79,7 @@ def test_everything_at_once_survives_kills_and_restarts_to_the_bit(start: Callab
     assert stats["ask"]["asked"] == stats["rounds"]["revealed"]
     assert stats["error_rate_interval"]["confidence"] == 0.9
     assert stats["ask"]["bound"]["verdict"] == "not_applicable"
-    assert stats["weighted_error_rate"] != stats["error_rate"]
+    assert stats["weighted_error_rate"] == pytest.approx(sum(mistaken) / sum(weights))
     bound = service.stats("auto")["ask"]["bound"]
     assert bound["verdict"] == "not_applicable" and "weigh 1" in bound["why"]
 
