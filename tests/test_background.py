@@ -39,7 +39,7 @@ async def test_a_task_with_an_end_tells_only_of_its_failure(caplog: pytest.LogCa
 
 
 async def test_a_service_that_misses_a_task_is_not_ready(tmp_path: Path) -> None:
-    app = create_app(Settings(data=tmp_path))
+    app = create_app(Settings(data=tmp_path, loop_pause_seconds_max=60))
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:

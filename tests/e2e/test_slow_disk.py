@@ -36,6 +36,7 @@ def test_a_disk_that_stalls_is_told_at_once_and_those_who_wait_get_their_answers
     with ThreadPoolExecutor(200) as pool:
         with stalled(service.writer_pid):
             waits = pool.submit(service.learn, "m", [1.0], -1)
+            eventually(lambda: figure(service, "novikoff_journal_queue_events") == 1)
             earlier: list[Future[httpx.Response]] = []
 
             def is_answered_at_once() -> bool:

@@ -50,8 +50,9 @@ class Service:
 
     def __init__(self, data: Path, **settings: object) -> None:
         self.data = data
-        # A shared machine's disk stands still for seconds at times; only tests of overload are about that.
-        self.settings = {"queue_seconds_max": 60} | settings
+        # A shared machine's disk stands still for seconds at times, and a busy one gives a process no core for as long;
+        # only tests of overload are about that.
+        self.settings = {"queue_seconds_max": 60, "loop_pause_seconds_max": 60} | settings
         self.log: list[str] = []
         self.client = http_client()
         self.clients: list[httpx.Client] = []

@@ -25,9 +25,6 @@ Start = Callable[..., Service]
 
 SECRET = "secret-41"  # as in conftest.py
 
-NO_PAUSES = {"loop_pause_seconds_max": 3_600}
-"""A machine that stops for seconds adds no line of its own."""
-
 
 def lines_of(service: Service) -> list[dict[str, Any]]:
     """The log of a service that writes JSON and has ended."""
@@ -40,7 +37,7 @@ def lines_of(service: Service) -> list[dict[str, Any]]:
 
 
 def test_a_start_and_a_stop_are_a_line_each(start: Start) -> None:
-    service = start(log_format="json", durability="process", **NO_PAUSES)
+    service = start(log_format="json", durability="process")
     assert service.stop() == 0
     began, ended = lines_of(service)
     assert began["level"] == ended["level"] == "info"
@@ -51,7 +48,7 @@ def test_a_start_and_a_stop_are_a_line_each(start: Start) -> None:
 
 
 def test_on_a_console_a_line_has_its_time_its_level_and_its_fields(start: Start) -> None:
-    service = start(**NO_PAUSES)
+    service = start()
     service.stop()
     began, ended = service.log
     assert re.match(r"20\d\d-\S+Z info     running on http://127.0.0.1:\d+ ", began)
@@ -166,7 +163,7 @@ def test_an_overload_is_told_once_a_second_however_many_clients_it_meets(start: 
 
 
 def test_a_journal_that_cannot_be_written_is_told_and_so_is_its_recovery(start: Start) -> None:
-    service = start(log_format="json", **NO_PAUSES)
+    service = start(log_format="json")
     service.learn("m", [1.0], 1)
     soft, hard = resource.prlimit(service.writer_pid, resource.RLIMIT_FSIZE)
     resource.prlimit(service.writer_pid, resource.RLIMIT_FSIZE, (1, hard))
@@ -221,7 +218,7 @@ def test_requests_without_an_id_get_one_but_for_the_fast_routes(service: Service
 def test_an_unforeseen_error_is_one_line_with_the_request_and_without_features(
     spoiled: Start,
 ) -> None:
-    service = spoiled(log_format="json", **NO_PAUSES)
+    service = spoiled(log_format="json")
     slow = service.client.get("/models", headers={"x-request-id": "slow-1"})
     assert problem_of(slow) == (500, "internal-error") and slow.headers["x-request-id"] == "slow-1"
     assert "slow-1" in slow.json()["detail"]
