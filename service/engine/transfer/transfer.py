@@ -28,6 +28,9 @@ FORMAT = "novikoff-model/"
 AROUND = ("format", "digest", "damaged")
 """Fields of an export that are no part of the state; `damaged` says what is missing in one of a damaged model."""
 
+DEPTH_MAX = 64
+"""How deep the objects and lists of an export may be nested: far deeper than those of any model."""
+
 FUTURE_MAX_US = 600_000_000
 """How far the clock of the machine that made an export may be ahead of the one here."""
 
@@ -248,7 +251,8 @@ def _plain(value: Any, *, as_lists: bool = True) -> Any:
     return value
 
 
-def _restored(value: Any) -> Any:
+def _restored(value: Any, depth: int = 0) -> Any:
+    saved.check(depth < DEPTH_MAX, "", f"must not be nested deeper than {DEPTH_MAX} levels")
     if isinstance(value, dict):
         if "$array" in value:
             return _array(*saved.fields(value, "$array", "kind", "shape"))
@@ -257,10 +261,10 @@ def _restored(value: Any) -> Any:
         restored = {}
         for key, part in value.items():
             with saved.Within(key):
-                restored[key] = _restored(part)
+                restored[key] = _restored(part, depth + 1)
         return restored
     if isinstance(value, list):
-        return [_restored(part) for part in value]
+        return [_restored(part, depth + 1) for part in value]
     if type(value) is int:
         saved.check(-(2**63) <= value < 2**64, "", "must fit into 64 bits")
     return value

@@ -9,6 +9,9 @@ from service.web.http.bodies import Header
 
 UNKNOWN = "unknown"
 
+ADDRESS_CHARS_MAX = 64
+"""No longer text is an address: one of IPv6 has at most 45 characters, and some more with a zone."""
+
 
 class Proxies:
     """Addresses and networks whose word is taken for who calls: `X-Forwarded-For`.
@@ -21,14 +24,16 @@ class Proxies:
     def __init__(self, networks: Iterable[str]) -> None:
         """ValueError if one of them is no address and no network."""
         self._networks = [ipaddress.ip_network(network, strict=False) for network in networks]
-        self.include = lru_cache(maxsize=1024)(self._include)
+        self._include = lru_cache(maxsize=1024)(self._is_in_networks)
 
-    def _include(self, address: str) -> bool:
-        try:
-            parsed = ipaddress.ip_address(address.partition("%")[0])
-        except ValueError:
-            return False
-        return any(parsed.version == network.version and parsed in network for network in self._networks)
+    def include(self, address: str) -> bool:
+        return len(address) <= ADDRESS_CHARS_MAX and self._include(address)
+
+    def _is_in_networks(self, address: str) -> bool:
+        parsed = _parsed(address)
+        return parsed is not None and any(
+            parsed.version == network.version and parsed in network for network in self._networks
+        )
 
     def caller(self, client: tuple[str, int] | None, headers: list[Header]) -> str | None:
         """Who calls, as `caller_of` names them; None for a proxy that does not say, or a program beside it.
@@ -51,13 +56,27 @@ class Proxies:
 def caller_of(client: tuple[str, int] | None) -> str:
     """The caller that an address stands for. All of a /64 of IPv6 are one caller, since a host may use them all.
 
-    >>> caller_of(("10.0.0.7", 1)), caller_of(("2001:db8::1", 1)), caller_of(None)
-    ('10.0.0.7', '2001:db8::/64', 'unknown')
+    What is no address, as a client may write it into `X-Forwarded-For`, is one caller however it is written: callers
+    are kept in tables.
+
+    >>> caller_of(("10.0.0.7", 1)), caller_of(("2001:db8::1", 1)), caller_of(("a" * 60_000, 1)), caller_of(None)
+    ('10.0.0.7', '2001:db8::/64', 'unknown', 'unknown')
     """
-    host = client[0] if client else UNKNOWN
-    if ":" not in host:
-        return host
-    try:
-        return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))
-    except ValueError:
+    if client is None or len(client[0]) > ADDRESS_CHARS_MAX:
         return UNKNOWN
+    return _caller(client[0])
+
+
+@lru_cache(maxsize=1024)
+def _caller(host: str) -> str:
+    parsed = _parsed(host)
+    if parsed is None:
+        return UNKNOWN
+    return str(parsed if parsed.version == 4 else ipaddress.ip_network((parsed, 64), strict=False))
+
+
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None

@@ -246,7 +246,7 @@ _FIGURES = (
     (GaugeMetricFamily, "bound_exceeded", "1 if the stream cannot have the declared margin.",
      lambda look: look.bound["verdict"] == "exceeded"),
     (GaugeMetricFamily, "last_reveal_timestamp_seconds", "When the model last changed.",
-     lambda look: look.model.updated_at / 1e6),
+     lambda look: look.model.updated_at / 1e6 if look.model.revealed else None),
 )  # fmt: skip
 
 

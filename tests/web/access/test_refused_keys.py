@@ -93,6 +93,19 @@ def test_behind_a_proxy_it_is_the_caller_who_pauses(start: Start) -> None:
     assert [get(service, "/stats", WRONG).status_code for _ in range(9)] == [401] * 9
 
 
+def test_what_is_no_address_is_one_caller_however_it_is_written(start: Start) -> None:
+    """Or a client could fill the table of callers with long texts, and have a new name for each guess."""
+    service = start(api_keys=Holder("a", "read").line, refused_keys_max=3)
+    numbers = count()
+
+    def status() -> int:
+        return get(
+            service, "/stats", WRONG | {"x-forwarded-for": f"{next(numbers)}" + "x" * 10_000}
+        ).status_code
+
+    eventually(lambda: status() == 429)
+
+
 def test_open_routes_are_limited_by_address_but_for_probes(start: Start) -> None:
     holder = Holder("a", "read")
     service = start(api_keys=holder.line, requests_per_second=0.001, requests_burst=3)

@@ -3,9 +3,11 @@
 import copy
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.doctored_exports import with_digest
 from tests.support.process_usage import peak_bytes
-from tests.support.service_process import Service
+from tests.support.service_process import Service, problem_of
 
 JSON = {"content-type": "application/json"}
 
@@ -30,6 +32,19 @@ def test_an_import_has_to_be_json(service: Service) -> None:
         assert service.client.put("/models/lines", content=b"{}", headers=headers).status_code == 415
     assert service.client.put("/models/none", content=b"{", headers=JSON).status_code == 400
     assert service.client.put("/models/none", content=b"[]", headers=JSON).status_code == 422
+
+
+@pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"a":', "}")], ids=["lists", "objects"])
+@pytest.mark.parametrize("depth", [100, 500, 900])
+def test_an_import_that_is_nested_deep_is_refused(
+    service: Service, name: str, depth: int, opening: str, closing: str
+) -> None:
+    service.create(name)
+    nested = opening * depth + "1" + closing * depth
+    export = service.client.get(f"/models/{name}/export").text.replace("{", '{"deep":' + nested + ",", 1)
+    answer = service.client.put(f"/models/{name}-copy", content=export, headers=JSON)
+    assert problem_of(answer) == (422, "invalid-export")
+    assert "nested" in answer.text and "deep" in answer.json()["errors"][0]["field"]
 
 
 def test_a_large_body_that_is_no_export_takes_neither_memory_nor_time_of_the_service(

@@ -193,6 +193,14 @@ def test_a_drift_is_found_and_stands_in_the_audit_trail(service: Service, name: 
     service.assert_replay_equals_live(name)
 
 
+def test_a_model_without_a_reveal_has_no_time_of_its_last_one(start: Callable[..., Service]) -> None:
+    service = start()
+    service.predict("m", [1.0])
+    assert "novikoff_model_last_reveal_timestamp_seconds{" not in service.client.get("/metrics").text
+    service.learn("m", [1.0], 1)
+    assert 'novikoff_model_last_reveal_timestamp_seconds{model="m"}' in service.client.get("/metrics").text
+
+
 def test_the_metrics_are_right_and_well_formed(start: Callable[..., Service]) -> None:
     service = start(metrics_models_max=2)
     for model, rounds in (("a", 1), ("b", 3), ("c", 2)):
