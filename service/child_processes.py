@@ -5,6 +5,7 @@ import sys
 from asyncio.subprocess import Process
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 ROOT = str(Path(__file__).parent.parent)
 """Where this very package is, installed or not."""
@@ -28,6 +29,17 @@ def command_of(module: str, *, can_wait: bool = False) -> list[str]:
     return [sys.executable, "-P", "-c", code, ROOT, module]
 
 
+async def start(*command: str, **options: Any) -> Process:
+    """Start a process. If the caller is cancelled meanwhile, the process is ended: asyncio of Python 3.11 can leave one
+    behind that it has begun to start."""
+    starting = asyncio.create_task(asyncio.create_subprocess_exec(*command, **options))
+    if await _is_cancelled_before(starting):
+        if starting.exception() is None:
+            await kill(starting.result())
+        raise asyncio.CancelledError
+    return starting.result()
+
+
 async def kill(process: Process) -> None:
     """End a process, if it has not ended, and wait for that, however often the caller is cancelled meanwhile: it ends
     soon, and nobody else would see to it."""
@@ -35,12 +47,16 @@ async def kill(process: Process) -> None:
         return
     with suppress(ProcessLookupError):
         process.kill()
-    ended = asyncio.create_task(process.wait())
+    if await _is_cancelled_before(asyncio.create_task(process.wait())):
+        raise asyncio.CancelledError
+
+
+async def _is_cancelled_before(task: asyncio.Task[Any]) -> bool:
+    """Wait until a task is done that does not take long, and say whether the caller was cancelled meanwhile."""
     is_cancelled = False
-    while not ended.done():
+    while not task.done():
         try:
-            await asyncio.wait([ended])
+            await asyncio.wait([task])
         except asyncio.CancelledError:
             is_cancelled = True
-    if is_cancelled:
-        raise asyncio.CancelledError
+    return is_cancelled

@@ -1,8 +1,9 @@
 """Jobs end once: their place is free when they are told to be over, whenever somebody cancels them."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,29 @@ async def test_a_process_is_waited_for_however_often_that_is_cancelled() -> None
         await asyncio.sleep(0)
         ending.cancel()
     assert ending.cancelled() and worker._process.returncode is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_start_that_is_cancelled_leaves_no_process(turns: int) -> None:
+    before = children()
+    starting = asyncio.create_task(Worker.start("service.engine.jobs.fit_process", LIMITS))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    while not starting.done():
+        starting.cancel()
+        await asyncio.sleep(0)
+    if starting.cancelled():
+        assert children() <= before
+    else:
+        await starting.result().end()
+
+
+def children() -> set[str]:
+    """The processes that this one has started and has not waited for."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if f"\nPPid:\t{os.getpid()}\n" in status.read_text():
+                found.add(status.parent.name)
+    return found

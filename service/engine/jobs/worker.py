@@ -7,7 +7,7 @@ from math import ceil
 
 import msgspec
 
-from service.child_processes import command_of, kill
+from service.child_processes import command_of, kill, start
 from service.engine.jobs.messages import Message
 from service.errors import InvalidRequest
 
@@ -30,7 +30,7 @@ class Worker:
     @classmethod
     async def start(cls, module: str, limits: JobLimits) -> "Worker":
         return cls(
-            await asyncio.create_subprocess_exec(
+            await start(
                 *command_of(module, can_wait=True),
                 str(limits.memory_bytes_max),
                 str(ceil(limits.seconds_max)),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from service.child_processes import command_of, kill
+from service.child_processes import command_of, kill, start
 from service.engine.clock import Clock
 from service.engine.decoding import UNDECODABLE, raise_problem
 from service.engine.model.settings import ModelLimits
@@ -87,7 +87,7 @@ def _refused(why: str) -> Report:
 
 
 async def _read_elsewhere(task: Task) -> Report:
-    process = await asyncio.create_subprocess_exec(
+    process = await start(
         *command_of("service.engine.transfer.importing", can_wait=True), stdin=PIPE, stdout=PIPE
     )
     try:
