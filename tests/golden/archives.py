@@ -4,6 +4,7 @@ import tarfile
 from pathlib import Path
 
 FILES = Path(__file__).parent / "0.1.0"
+LATER = Path(__file__).parent / "8f0831c"
 
 
 def pack(directory: Path, archive: Path) -> None:

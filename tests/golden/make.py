@@ -31,7 +31,7 @@ PREFIX = "golden"
 
 
 def service_of(program: Path, data: Path, **settings: object) -> Service:
-    service = Service(data, **SETTINGS, **settings)
+    service = Service(data, **(SETTINGS | settings))
     service.program = (str(program),)
     return service
 

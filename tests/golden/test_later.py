@@ -1,0 +1,91 @@
+"""Data directories, streams and exports of commit 8f0831c are opened to the same answers, with every kind of event."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden.archives import LATER, unpack
+from tests.golden.later import KEPT, Answers, go_on, record
+from tests.golden.make import PREFIX
+from tests.golden.test_directories import assert_is_well
+from tests.golden.transcripts import load
+from tests.support.nats_servers import NatsServer
+from tests.support.service_process import Service
+
+OPENED_WITH: dict[str, object] = KEPT | {"pending_ttl_seconds": 3e9}
+
+OF_THE_MOMENT = {"minute", "hour", "day"}
+"""Windows of time: they depend on when one asks."""
+
+OF_THE_CLOCK = {"at", "predicted_at", "updated_at", "seconds", "times", "since", "seq", "as_of", "job_id"}
+"""In rounds that a test sends, these are those of the test."""
+
+NOT_EXPORTED = {"model", "created_at", "updated_at", "rounds", "ask", "unlabelled", "corrections", "bound"}
+"""Pending predictions, corrections, times and the conditions of the bound do not travel."""
+
+
+def comparable(answer: Any, left_out: set[str]) -> Any:
+    if isinstance(answer, dict):
+        return {name: comparable(part, left_out) for name, part in answer.items() if name not in left_out}
+    return [comparable(part, left_out) for part in answer] if isinstance(answer, list) else answer
+
+
+def assert_as_recorded(now: Answers, then: Answers, left_out: set[str]) -> None:
+    """Everything that was said then is said now; later versions may say more."""
+    assert now.keys() == then.keys()
+    for path, answer in then.items():
+        said = comparable(now[path], left_out)
+        assert _common(said, comparable(answer, left_out)) == comparable(answer, left_out), path
+
+
+def _common(now: Any, then: Any) -> Any:
+    """What is said now, without the fields that were not there then."""
+    if isinstance(now, dict) and isinstance(then, dict):
+        return {name: _common(part, then[name]) for name, part in now.items() if name in then}
+    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        return [_common(*both) for both in zip(now, then, strict=True)]
+    return now
+
+
+def assert_gives_its_own_answers(service: Service, recorded: dict[str, Any]) -> None:
+    models = recorded["models"]
+    assert_as_recorded(record(service, models), recorded["found"], OF_THE_MOMENT)
+    go_on(service, models)
+    assert_as_recorded(record(service, models), recorded["left"], OF_THE_MOMENT | OF_THE_CLOCK)
+    service.restart()
+    assert_as_recorded(record(service, models), recorded["left"], OF_THE_MOMENT | OF_THE_CLOCK)
+
+
+@pytest.mark.slow
+def test_a_directory_of_8f0831c_gives_the_same_answers(start: Callable[..., Service], tmp_path: Path) -> None:
+    data = unpack(LATER / "directory.tar.xz", tmp_path / "data")
+    service = start(data, **OPENED_WITH)
+    assert_gives_its_own_answers(service, load(LATER / "directory.json.xz"))
+    assert service.stop() == 0
+    assert_is_well(data)
+
+
+@pytest.mark.thorough
+def test_streams_of_8f0831c_give_the_same_answers(start: Callable[..., Service], tmp_path: Path) -> None:
+    unpack(LATER / "streams.tar.xz", tmp_path / "nats" / "store")
+    server = NatsServer(tmp_path / "nats").start()
+    try:
+        server.wait_until_healthy()
+        service = start(**OPENED_WITH, **server.settings(PREFIX))
+        assert_gives_its_own_answers(service, load(LATER / "streams.json.xz"))
+    finally:
+        server.kill()
+
+
+@pytest.mark.slow
+def test_exports_of_8f0831c_become_the_same_models(service: Service) -> None:
+    found = load(LATER / "directory.json.xz")["found"]
+    for export in load(LATER / "exports.json.xz"):
+        of, name = export["name"], f"golden-{export['name']}"
+        answer = service.client.put(f"/models/{name}", json=export)
+        assert answer.status_code == 201, answer.text
+        assert service.get(f"/models/{name}/weights") == found[f"/models/{of}/weights"] | {"model": name}
+        then = comparable(found[f"/stats/{of}"], OF_THE_MOMENT | NOT_EXPORTED)
+        assert _common(comparable(service.stats(name), OF_THE_MOMENT | NOT_EXPORTED), then) == then, of
