@@ -101,6 +101,25 @@ def test_a_discarded_prediction_is_voided_when_the_time_for_undo_is_over(
     expect(page.get_by_role("button", name="Previous")).to_be_hidden()
 
 
+def test_a_discard_that_is_refused_brings_the_prediction_back(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    page.clock.install()
+    page.route("**/predictions/*", lambda route: route.fulfill(status=503, json={"detail": "no room"}))
+    expect(features(page)).to_have_text("2")
+    for shown in ("-1", "0.02", "1"):
+        page.keyboard.press("v" if shown == "-1" else "s")
+        expect(features(page)).to_have_text(shown)
+    page.clock.fast_forward(20_000)
+    expect(page.locator(".inbox-said")).to_have_text("no room")
+    page.keyboard.press("s")
+    expect(features(page)).to_have_text("2")
+    assert service.stats(name)["rounds"]["pending"] == 4
+    page.complaints.expect("503")
+
+
 def test_a_discarded_prediction_can_be_brought_back(service: Service, name: str, open_page: Open) -> None:
     made_with_four_waiting(service, name)
     page = opened(service, name, open_page)
@@ -291,8 +310,9 @@ def test_labels_that_appear_by_themselves_are_typed(service: Service, name: str,
     eventually(lambda: service.stats(name)["confusion"]["labels"] == ["1 s"])
 
 
+@pytest.mark.parametrize("width", [1280, 375])
 def test_a_label_keeps_its_key_and_its_place_for_the_whole_visit(
-    service: Service, name: str, open_page: Open
+    service: Service, name: str, open_page: Open, width: int
 ) -> None:
     labels = [f"label {number:02}" for number in range(12)]
     service.create(name, labels=labels)
@@ -301,7 +321,7 @@ def test_a_label_keeps_its_key_and_its_place_for_the_whole_visit(
         for _ in range(1 + (number == 10)):  # which is true most often, and comes first
             service.learn(name, features_of, label)
         service.predict(name, features_of, id=f"{name}-{number}")
-    page = opened(service, name, open_page)
+    page = opened(service, name, open_page, width=width)
     buttons = page.get_by_role("group", name="True label").locator("button[title]")
     offered = [labels[10], *labels[:10], labels[11]]
     keyed = [f"{label}{number}" if number < 10 else label for number, label in enumerate(offered, 1)]

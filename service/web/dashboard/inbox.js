@@ -84,7 +84,8 @@ class Inbox {
       h("h1", { tabindex: "-1" }, "Labels"),
       this.#count,
     );
-    const toolbar = h("div", { class: "inbox-bar" }, h("label", {}, "Order ", this.#order), h("div", { class: "inbox-last" }, this.#said, " ", this.#undo));
+    const last = h("div", { class: "inbox-last" }, this.#said, " ", this.#undo);
+    const toolbar = h("div", { class: "inbox-bar" }, h("label", {}, "Order ", this.#order), last);
     this.#main.replaceChildren(h("div", { class: "inbox" }, head, toolbar, this.#place));
     document.addEventListener("keydown", this.#press);
     window.addEventListener("pagehide", this.#sendDiscards);

@@ -19,9 +19,9 @@ export class InboxQueue {
     }
   }
 
-  /** How many to ask the service for: what was skipped comes again. */
+  /** How many to ask the service for: what was skipped or discarded comes again. */
   get limit() {
-    return Math.min(1000, LIMIT + this.#passed.size);
+    return Math.min(1000, LIMIT + this.skipped + this.discarded);
   }
 
   get current() {
