@@ -44,7 +44,7 @@ def label_what_is_asked_for(client: Client, seen: list[Page]) -> tuple[int, int]
             mistakes += answer.label != label  # known to us here; the service never hears of most
             if answer.ask:
                 wanted.append({"prediction_id": answer.prediction_id, "label": label})
-        labels += sum(1 for _ in client.stream(wanted))
+        labels += len(client.stream(wanted))
     return labels, mistakes
 
 

@@ -63,8 +63,7 @@ async def play(url: str) -> None:
         for_all = f"{PREFIX}s-all"
         await begin(client, for_all)
         mixed = [click for clicks in zip(*(user.clicks for user in users), strict=True) for click in clicks]
-        async for _ in client.learn_many(for_all, mixed, safe=False):
-            pass
+        await client.learn_many(for_all, mixed, safe=False)
 
         fleet = await client.fleet(f"{PREFIX}-", sort="error_rate", limit=USERS)
         together = await client.stats(for_all)

@@ -126,14 +126,24 @@ class AsyncClient:
 
     async def learn_many(
         self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True
+    ) -> list[Learned]:
+        return await self._play(model, list(stream_calls.whole_rounds(examples, safe=safe)), Learned)
+
+    async def iter_learn(
+        self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True
     ) -> AsyncIterator[Learned]:
-        async for answer in self.stream(stream_calls.whole_rounds(examples, safe=safe), model=model):
+        async for answer in self.iter_stream(stream_calls.whole_rounds(examples, safe=safe), model=model):
             if isinstance(answer, Refused):
                 raise answer
             assert isinstance(answer, Learned)
             yield answer
 
     async def stream(
+        self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
+    ) -> list[Streamed]:
+        return [answer async for answer in self.iter_stream(lines, model=model, chunk=chunk)]
+
+    async def iter_stream(
         self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
     ) -> AsyncIterator[Streamed]:
         for lines_sent in stream_calls.chunks(lines, chunk):
@@ -161,7 +171,7 @@ class AsyncClient:
         answers = Answers(kind, len(lines))
         for sent in stream_calls.chunks(lines, CHUNK_LINES):
             with answers.of_one_request():
-                async for answer in self.stream(sent, model=model):
+                async for answer in self.iter_stream(sent, model=model):
                     answers.add(answer)
         return answers.good
 

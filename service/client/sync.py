@@ -139,13 +139,23 @@ class Client:
 
     def learn_many(
         self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True
-    ) -> Iterator[Learned]:
-        """Whole rounds in the order of the examples, many in one request.
+    ) -> list[Learned]:
+        """Whole rounds in the order of the examples, many in one request; returns when all are learned.
 
-        Refused is raised for one that is bad; those sent together with it are learned all the same. Unless
-        `safe`, rounds have no ids and are many times faster, but are not repeated when the connection fails.
+        Refused is raised for one that is bad, with its row, from 0 on, and how many were learned: those sent together
+        with it are. Unless `safe`, rounds have no ids and are many times faster, but are not repeated when the
+        connection fails.
         """
-        for answer in self.stream(stream_calls.whole_rounds(examples, safe=safe), model=model):
+        return self._play(model, list(stream_calls.whole_rounds(examples, safe=safe)), Learned)
+
+    def iter_learn(
+        self, model: str, examples: Iterable[tuple[Features, Label]], *, safe: bool = True
+    ) -> Iterator[Learned]:
+        """`learn_many` for examples that do not fit into memory: nothing is sent until the outcomes are iterated.
+
+        Examples are taken and sent a few hundred at a time, while outcomes are read. Refused is raised in its place.
+        """
+        for answer in self.iter_stream(stream_calls.whole_rounds(examples, safe=safe), model=model):
             if isinstance(answer, Refused):
                 raise answer
             assert isinstance(answer, Learned)
@@ -153,13 +163,23 @@ class Client:
 
     def stream(
         self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
-    ) -> Iterator[Streamed]:
+    ) -> list[Streamed]:
         """Predictions, reveals and whole rounds, each answered in its place; `model` is for lines without one.
 
-        Lines are sent `chunk` at a time, and answered when so many have come or there are no more. A bad
-        line is answered with Refused and stops nothing. A chunk that was cut off, or of which a proxy passed
-        on only some answers, is repeated if each of its lines has an id; else CutOff tells how many were
-        answered. Ended is raised if the service has no room for more: no line that was not answered was learned.
+        Lines are sent `chunk` at a time; it returns when all are answered. A bad line is answered with Refused and
+        stops nothing. A chunk that was cut off, or of which a proxy passed on only some answers, is repeated if each
+        of its lines has an id; else CutOff tells how many were answered. Ended is raised if the service has no room
+        for more. `iter_stream` also gives the answers that come before such an error.
+        """
+        return list(self.iter_stream(lines, model=model, chunk=chunk))
+
+    def iter_stream(
+        self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
+    ) -> Iterator[Streamed]:
+        """`stream` for lines that do not fit into memory: nothing is sent until the answers are iterated.
+
+        Lines are taken and sent `chunk` at a time, while answers are read. If Ended is raised, no line that was not
+        answered was learned.
         """
         for lines_sent in stream_calls.chunks(lines, chunk):
             for answer in self._send(stream_calls.stream(lines_sent, model)):
@@ -197,7 +217,7 @@ class Client:
         answers = Answers(kind, len(lines))
         for sent in stream_calls.chunks(lines, CHUNK_LINES):
             with answers.of_one_request():
-                for answer in self.stream(sent, model=model):
+                for answer in self.iter_stream(sent, model=model):
                     answers.add(answer)
         return answers.good
 

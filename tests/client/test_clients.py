@@ -1,5 +1,7 @@
 """What a client promises, for both of them."""
 
+import inspect
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +11,9 @@ from msgspec import UNSET
 from msgspec.structs import fields
 
 from service.answers import Stats, StatsLine
-from service.client import Refused, Unreachable
+from service.client import AsyncClient, Client, Refused, Unreachable
 from service.client.answers import Learned, Outcome, Prediction
-from service.client.calls import make_id
+from service.client.calls import CHUNK_LINES, make_id
 from tests.client.conftest import Connect
 from tests.client.faulty import FaultyProxy
 from tests.support.ports import free_ports
@@ -110,7 +112,7 @@ def test_the_fleet_has_sums_and_lines(client: Any, name: str) -> None:
 @pytest.mark.parametrize("safe", [True, False])
 def test_many_rounds_are_learned_in_their_order(client: Any, service: Service, name: str, safe: bool) -> None:
     examples = [([float(i % 7), float(i % 3)], 1 if i % 2 else -1) for i in range(40)]
-    outcomes: list[Learned] = list(client.learn_many(name, iter(examples), safe=safe))
+    outcomes: list[Learned] = client.learn_many(name, iter(examples), safe=safe)
     expected = [service.learn(f"{name}.direct", *example) for example in examples]
     assert [(o.rounds, o.score, o.mistakes) for o in outcomes] == [
         (e["rounds"], e["score"], e["mistakes"]) for e in expected
@@ -118,10 +120,44 @@ def test_many_rounds_are_learned_in_their_order(client: Any, service: Service, n
     service.assert_replay_equals_live(name)
 
 
+def test_many_rounds_are_learned_also_if_the_answers_are_not_read(
+    client: Any, service: Service, name: str
+) -> None:
+    client.learn_many(name, [([1.0], 1), ([2.0], -1)])
+    client.stream([{"features": [1.0], "label": 1}], model=name)
+    assert service.stats(name)["rounds"]["revealed"] == 3
+
+
+def test_only_reads_and_calls_named_iter_wait_until_they_are_iterated() -> None:
+    reads = {"list_models", "pending", "events", "feed", "history"}
+    for kind, is_lazy in ((Client, inspect.isgeneratorfunction), (AsyncClient, inspect.isasyncgenfunction)):
+        lazy = {name for name, _ in inspect.getmembers(kind, is_lazy) if not name.startswith("_")}
+        assert lazy == {"iter_learn", "iter_stream"} | reads
+
+
+def test_an_iterator_of_rounds_sends_them_while_it_is_read(service: Service, name: str) -> None:
+    taken = []
+
+    def examples() -> Iterator[tuple[list[float], int]]:
+        for number in range(3 * CHUNK_LINES):
+            taken.append(number)
+            yield [float(number % 5)], 1
+
+    with Client(service.url) as client:
+        outcomes = client.iter_learn(name, examples(), safe=False)
+        assert not taken
+        assert next(outcomes).rounds == 1
+        assert len(taken) == CHUNK_LINES  # not all of what may be more than fits into memory
+        assert sum(1 for _ in outcomes) == 3 * CHUNK_LINES - 1
+
+
 def test_a_bad_round_among_many_is_raised_in_its_place(client: Any, name: str) -> None:
-    with pytest.raises(Refused) as refused:
-        list(client.learn_many(name, [([1.0], 1), ([1.0, 2.0], 1)]))
+    with pytest.raises(Refused, match=r"row 1: .*; 1 of 2 rows were learned") as refused:
+        client.learn_many(name, [([1.0], 1), ([1.0, 2.0], 1)])
     assert (refused.value.code, refused.value.status) == ("invalid-request", 422)
+    assert refused.value.fields[0].field == "features"
+    with pytest.raises(Refused) as refused:
+        list(client.iter_learn(name, [([1.0], 1), ([1.0, 2.0], 1)]))
     assert refused.value.fields[0].field == "features"
 
 
@@ -194,7 +230,7 @@ def test_lines_whose_answers_are_lost_count_once_if_they_have_ids(
     assert len(proxy.seen) == 3
     with FaultyProxy(service, "lost") as proxy:
         with pytest.raises(Unreachable):
-            list(connect(proxy.url).learn_many(name, examples, safe=False))
+            connect(proxy.url).learn_many(name, examples, safe=False)
         assert len(proxy.seen) == 1
     assert service.stats(name)["rounds"]["revealed"] == 10
 

@@ -23,7 +23,7 @@ def test_lines_with_ids_are_sent_again_until_all_are_answered_and_count_once(
     reveals = [{"prediction_id": f"{name}.{i}", "label": label} for i, label in enumerate(LABELS)]
     with FaultyProxy(service, *[fault, fault, "none"] * 2, fault, "none", fault, "none") as proxy:
         client = connect(proxy.url)
-        assert len(list(client.stream(lines, model=name))) == 5
+        assert len(client.stream(lines, model=name)) == 5
         assert [outcome.rounds for outcome in client.stream(reveals)] == [1, 2, 3, 4, 5]
         assert [outcome.rounds for outcome in client.learn_many(name, EXAMPLES)] == [6, 7, 8, 9, 10]
         assert len(client.predict_table(name, ROWS)) == 5
@@ -45,7 +45,7 @@ def test_lines_without_ids_are_not_repeated_and_it_is_told_how_many_were_answere
 ) -> None:
     with FaultyProxy(service, fault) as proxy:
         with pytest.raises(CutOff, match="3 of 5 lines were answered") as cut:
-            list(connect(proxy.url).learn_many(name, EXAMPLES, safe=False))
+            connect(proxy.url).learn_many(name, EXAMPLES, safe=False)
         assert isinstance(cut.value, Unreachable)  # who is prepared for a lost answer is prepared for this
         assert len(proxy.seen) == 1
     assert service.stats(name)["rounds"]["revealed"] == 5
@@ -59,7 +59,7 @@ def test_a_proxy_that_always_cuts_is_told_when_the_time_for_retries_is_over(
         FaultyProxy(service, *["cut short"] * 100) as proxy,
         pytest.raises(CutOff, match="3 of 5 lines were answered"),
     ):
-        list(connect(proxy.url, retry_seconds=0.5).learn_many(name, EXAMPLES))
+        connect(proxy.url, retry_seconds=0.5).learn_many(name, EXAMPLES)
     assert proxy.seen and service.stats(name)["rounds"]["revealed"] == 5
 
 
@@ -68,7 +68,7 @@ def test_a_bad_line_and_a_refusal_that_stands_for_several_are_no_cut(
 ) -> None:
     service = start(stream_errors_max=2)
     lines = [{"features": [1.0], "label": 1}, *[{"features": [1.0], "label": "none"}] * 7]
-    assert len(list(connect(service.url).stream(lines, model=name))) == 8
+    assert len(connect(service.url).stream(lines, model=name)) == 8
 
 
 def test_a_history_that_ends_amid_a_line_is_told(connect: Connect, service: Service, name: str) -> None:

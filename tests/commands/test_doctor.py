@@ -31,7 +31,7 @@ def fill(service: Service) -> None:
     for features, label in EXAMPLES[:5]:
         service.learn("learned", features, label)
     with Client(service.url) as client:
-        list(client.learn_many("in-blocks", EXAMPLES, safe=False))
+        client.learn_many("in-blocks", EXAMPLES, safe=False)
         client.import_model("imported", client.export_model("learned"))
     service.create("untouched")
     service.learn("deleted", [1.0], 1)

@@ -28,6 +28,19 @@ def features(page: Any) -> Any:
     return page.locator(".inbox-features dd").first
 
 
+def undo(page: Any) -> Any:
+    return page.get_by_role("button", name="Undo")
+
+
+def places(page: Any) -> dict[str, tuple[float, float]]:
+    """Where each label's button is, with its key."""
+    buttons = page.get_by_role("group", name="True label").locator("button[title]")
+    return {
+        button.inner_text(): (button.bounding_box()["x"], button.bounding_box()["y"])
+        for button in buttons.all()
+    }
+
+
 @pytest.mark.smoke
 def test_a_key_or_a_click_reveals_the_label_and_the_next_one_comes(
     service: Service, name: str, open_page: Open
@@ -69,15 +82,132 @@ def test_the_least_sure_come_first_if_so_wished_and_the_link_says_so(
     expect(features(page)).to_have_text("0.02")
 
 
-def test_what_was_never_shown_does_not_count(service: Service, name: str, open_page: Open) -> None:
+def test_a_discarded_prediction_is_voided_when_the_time_for_undo_is_over(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    page.clock.install()
+    expect(features(page)).to_have_text("2")
+    page.get_by_role("button", name="Discard").click()
+    expect(page.locator(".inbox-bar")).to_contain_text("Discarded. Undo")
+    expect(page.locator(".inbox .about")).to_have_text("3 predictions wait for a label.")
+    expect(features(page)).to_have_text("-1")
+    assert service.stats(name)["rounds"]["pending"] == 4
+    page.clock.fast_forward(20_000)
+    expect(undo(page)).to_be_hidden()
+    eventually(lambda: service.stats(name)["rounds"]["pending"] == 3)
+    assert service.stats(name)["corrections"]["voided"] == 1
+    expect(page.get_by_role("button", name="Previous")).to_be_hidden()
+
+
+def test_a_discard_that_is_refused_brings_the_prediction_back(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    page.clock.install()
+    page.route("**/predictions/*", lambda route: route.fulfill(status=503, json={"detail": "no room"}))
+    expect(features(page)).to_have_text("2")
+    for shown in ("-1", "0.02", "1"):
+        page.keyboard.press("v" if shown == "-1" else "s")
+        expect(features(page)).to_have_text(shown)
+    page.clock.fast_forward(20_000)
+    expect(page.locator(".inbox-said")).to_have_text("no room")
+    page.keyboard.press("s")
+    expect(features(page)).to_have_text("2")
+    assert service.stats(name)["rounds"]["pending"] == 4
+    page.complaints.expect("503")
+
+
+def test_a_discarded_prediction_can_be_brought_back(service: Service, name: str, open_page: Open) -> None:
     made_with_four_waiting(service, name)
     page = opened(service, name, open_page)
     expect(features(page)).to_have_text("2")
-    page.get_by_role("button", name="Does not count").click()
-    expect(page.locator(".inbox-said")).to_have_text("The one before does not count.")
+    page.keyboard.press("v")
     expect(features(page)).to_have_text("-1")
-    assert service.stats(name)["corrections"]["voided"] == 1
-    assert service.stats(name)["rounds"]["pending"] == 3
+    undo(page).click()
+    expect(features(page)).to_have_text("2")
+    expect(page.locator(".inbox .about")).to_have_text("4 predictions wait for a label.")
+    page.keyboard.press("v")
+    page.keyboard.press("v")
+    expect(features(page)).to_have_text("0.02")
+    page.keyboard.press("p")
+    page.keyboard.press("p")
+    expect(features(page)).to_have_text("2")
+    page.keyboard.press("2")
+    expect(page.locator(".inbox-said")).to_have_text("spam: as it was served. 1 label by you.")
+    page.get_by_role("link", name=name).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    assert service.stats(name)["rounds"] == {"predicted": 12, "revealed": 9, "pending": 3, "expired": 0}
+
+
+@pytest.mark.parametrize("how", ["by a link", "closed"])
+def test_leaving_the_inbox_sends_what_was_discarded(
+    service: Service, name: str, open_page: Open, how: str
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    page.keyboard.press("v")
+    page.keyboard.press("v")
+    expect(features(page)).to_have_text("0.02")
+    if how == "by a link":
+        page.get_by_role("link", name=name).click()
+    else:
+        page.goto("about:blank")
+    eventually(lambda: service.stats(name)["rounds"]["pending"] == 2)
+
+
+def test_what_is_labelled_elsewhere_while_undo_is_offered_keeps_that_label(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    page.keyboard.press("v")
+    expect(features(page)).to_have_text("-1")
+    service.reveal(f"{name}-3", "ham")
+    expect(page.get_by_role("button", name="Previous")).to_be_hidden()
+    page.get_by_role("link", name=name).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    assert service.stats(name)["rounds"] == {"predicted": 12, "revealed": 9, "pending": 3, "expired": 0}
+    assert not service.stats(name)["corrections"]
+
+
+def test_a_label_is_undone_by_another_one_or_by_discarding(
+    service: Service, name: str, open_page: Open
+) -> None:
+    made_with_four_waiting(service, name)
+    page = opened(service, name, open_page)
+    expect(features(page)).to_have_text("2")
+    page.keyboard.press("1")
+    expect(page.locator(".inbox-said")).to_have_text("ham: spam was served, a mistake. 1 label by you.")
+    undo(page).click()
+    expect(features(page)).to_have_text("2")
+    given = page.locator(".inbox-given")
+    expect(given).to_have_text("You labelled it ham. Another label corrects it, Skip keeps it.")
+    page.keyboard.press("2")
+    expect(page.locator(".inbox-said")).to_have_text("Corrected: spam instead of ham.")
+    expect(given).to_be_hidden()
+    eventually(lambda: service.stats(name)["corrections"]["in_force"] == 1)
+    expect(features(page)).to_have_text("-1")
+    page.keyboard.press("Enter")
+    expect(features(page)).to_have_text("0.02")
+    for shown in ("-1", "2"):
+        page.keyboard.press("p")
+        expect(features(page)).to_have_text(shown)
+    expect(given).to_contain_text("You labelled it spam.")
+    page.keyboard.press("s")  # it keeps its label, and is not one that waits
+    expect(features(page)).to_have_text("-1")
+    page.keyboard.press("v")
+    expect(features(page)).to_have_text("0.02")
+    for _ in range(2):
+        page.keyboard.press("s")
+    expect(page.locator(".inbox-none")).to_contain_text("2 predictions were skipped")
+    page.get_by_role("link", name=name).click()
+    eventually(lambda: service.stats(name)["corrections"]["in_force"] == 2)
+    service.assert_replay_equals_live(name)
 
 
 def test_what_was_skipped_is_gone_back_to_one_by_one(service: Service, name: str, open_page: Open) -> None:
@@ -94,14 +224,13 @@ def test_what_was_skipped_is_gone_back_to_one_by_one(service: Service, name: str
     page.keyboard.press("p")
     expect(features(page)).to_have_text("-1")
     page.keyboard.press("v")
-    expect(page.locator(".inbox-said")).to_have_text("The one before does not count.")
+    expect(page.locator(".inbox-said")).to_have_text("Discarded.")
     expect(features(page)).to_have_text("0.02")
     for _ in range(2):
         page.keyboard.press("s")
     expect(page.locator(".inbox-none")).to_contain_text("3 predictions were skipped")
     page.keyboard.press("p")
     expect(features(page)).to_have_text("1")
-    assert service.stats(name)["corrections"]["voided"] == 1
 
 
 def test_a_key_that_was_meant_for_what_somebody_else_has_labelled_labels_nothing(
@@ -181,43 +310,92 @@ def test_labels_that_appear_by_themselves_are_typed(service: Service, name: str,
     eventually(lambda: service.stats(name)["confusion"]["labels"] == ["1 s"])
 
 
-def test_of_many_classes_the_served_one_comes_first_and_enter_confirms_it(
+@pytest.mark.parametrize("width", [1280, 375])
+def test_a_label_keeps_its_key_and_its_place_for_the_whole_visit(
+    service: Service, name: str, open_page: Open, width: int
+) -> None:
+    labels = [f"label {number:02}" for number in range(12)]
+    service.create(name, labels=labels)
+    for number, label in enumerate(labels):
+        features_of = [float(number == at) for at in range(12)]
+        for _ in range(1 + (number == 10)):  # which is true most often, and comes first
+            service.learn(name, features_of, label)
+        service.predict(name, features_of, id=f"{name}-{number}")
+    page = opened(service, name, open_page, width=width)
+    buttons = page.get_by_role("group", name="True label").locator("button[title]")
+    offered = [labels[10], *labels[:10], labels[11]]
+    keyed = [f"{label}{number}" if number < 10 else label for number, label in enumerate(offered, 1)]
+    expect(buttons).to_have_text(keyed)
+    first, served = places(page), set()
+    for number in range(12):
+        expect(page.locator(".inbox .about")).to_have_text(
+            f"{12 - number} prediction{'s wait' if number < 11 else ' waits'} for a label."
+        )
+        served.add(page.locator(".inbox-served strong").inner_text())
+        expect(page.locator(".reveals .served .label")).to_have_text(
+            page.locator(".inbox-served strong").inner_text()
+        )
+        assert places(page) == first
+        page.keyboard.press("4")
+        expect(page.locator(".inbox-said")).to_contain_text(f"{number + 1} label")
+    assert len(served) > 3
+    assert service.stats(name)["classes"][2]["support"] == 13
+
+
+def test_a_label_that_appears_during_the_visit_gets_the_next_key(
+    service: Service, name: str, open_page: Open
+) -> None:
+    service.create(name, labels=None)
+    service.learn(name, [1.0], "ham")
+    for number in range(3):
+        service.predict(name, [float(number)])
+    page = opened(service, name, open_page)
+    buttons = page.get_by_role("group", name="True label").locator("button[title]")
+    expect(buttons).to_have_text(["ham1"])
+    service.learn(name, [1.0], "a word before it")
+    expect(buttons).to_have_text(["ham1", "a word before it2"])
+    page.get_by_label("Find a label").fill("spam")
+    page.keyboard.press("Enter")
+    expect(buttons).to_have_text(["ham1", "a word before it2", "spam3"])
+
+
+def test_of_many_classes_enter_confirms_the_served_one_wherever_it_stands(
     service: Service, name: str, open_page: Open
 ) -> None:
     labels = [f"label {number:02}" for number in range(60)]
     service.create(name, labels=labels)
-    service.learn(name, [1.0, 0.0], labels[50])
-    for true in (41, 57, 57):  # what was served was label 50, until it was learned otherwise
-        service.learn(name, [1.0, 0.0], labels[true])
-        service.learn(name, [1.0, 0.0], labels[50])
-        service.learn(name, [1.0, 0.0], labels[50])
-    served = service.predict(name, [1.0, 0.0])["label"]
-    told = service.stats(name)["confusion"]["largest"]
-    likely = [each["true"] for each in told if each["served"] == served and each["true"] != served]
+    for label in [*labels[:40] * 2, labels[50]]:
+        service.learn(name, [1.0, 0.0], label)
+    service.predict(name, [1.0, 0.0])
     page = opened(service, name, open_page)
+    served = page.locator(".inbox-served strong").inner_text()
+    assert served == labels[50]
     buttons = page.get_by_role("group", name="True label").locator("button[title]")
-    expect(buttons).to_have_count(24)
-    expect(buttons.first).to_have_text(f"{served}Enter1")
-    assert served not in labels[:24]
-    assert likely
-    expect(buttons.nth(1)).to_have_text(f"{likely[0]}2")
+    expect(buttons).to_have_text(
+        [*(f"{label}{number}" for number, label in enumerate(labels[:9], 1)), *labels[9:24], served]
+    )
+    expect(page.locator(".ask")).to_have_text("What was it really? Enter confirms the served label.")
     page.keyboard.press("Enter")
     expect(page.locator(".inbox-said")).to_have_text(f"{served}: as it was served. 1 label by you.")
 
 
-def test_of_few_classes_each_keeps_its_key_whichever_was_served(
+def test_enter_confirms_what_was_served_also_after_a_click_on_another_label(
     service: Service, name: str, open_page: Open
 ) -> None:
     made_with_four_waiting(service, name)
     page = opened(service, name, open_page)
-    buttons = page.get_by_role("group", name="True label").get_by_role("button")
     expect(page.locator(".inbox-served")).to_contain_text("The model said spam")
-    expect(buttons).to_have_text(["spamEnter2", "ham1"])
     page.keyboard.press("Enter")
     expect(page.locator(".inbox-served")).to_contain_text("The model said ham")
-    expect(buttons).to_have_text(["hamEnter1", "spam2"])
     page.get_by_role("button", name="spam").click()
     expect(features(page)).to_have_text("0.02")
     served = page.locator(".inbox-served strong").inner_text()
     page.keyboard.press("Enter")  # not the label that was clicked before
     expect(page.locator(".inbox-said")).to_have_text(f"{served}: as it was served. 3 labels by you.")
+    expect(features(page)).to_have_text("1")
+    undo(page).click()
+    expect(features(page)).to_have_text("0.02")
+    page.get_by_role("button", name="Skip").click()
+    expect(features(page)).to_have_text("1")
+    page.keyboard.press("Enter")  # not another skip
+    expect(page.locator(".inbox-said")).to_contain_text("as it was served. 4 labels by you.")

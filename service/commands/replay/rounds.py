@@ -62,7 +62,7 @@ class Rounds:
             places = deque(example.place for example, _ in sent)
             refused, learned_behind = "", 0
             try:
-                async for answer in self._client.stream([line for _, line in sent], model=self._model):
+                async for answer in self._client.iter_stream([line for _, line in sent], model=self._model):
                     place = places.popleft()
                     if isinstance(answer, Refused):
                         refused = refused or f"{place}: {answer}"

@@ -47,9 +47,9 @@ export async function getJson(path, options) {
   return (await request(path, options)).json();
 }
 
-export async function postJson(path, body) {
+export async function postJson(path, body, method = "POST") {
   const answer = await request(path, {
-    method: "POST",
+    method,
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   });

@@ -11,6 +11,7 @@ import { notice, refusal } from "./notice.js";
 import { Throttle } from "./timing.js";
 
 const EVERY_MS = 1500;
+const UNDO_MS = 20_000;
 const ORDERS = [
   ["newest", "Newest first"],
   ["least_sure", "Least sure first"],
@@ -27,15 +28,19 @@ class Inbox {
   #main;
   #name;
   #queue;
-  #confusion = { labels: [] };
+  #classes = [];
+  #pending = 0;
   #isOpenSet = false;
   #revealed = 0;
   #busy = false;
   #isClosed = false;
+  #held = new Map(); // id of a discarded prediction → the timer that sends it
   #read = new Throttle(() => this.#load(), EVERY_MS);
   #feed;
   #count = h("p", { class: "about", role: "status" });
   #said = h("p", { class: "inbox-said", role: "status" });
+  #undo = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#back() }, "Undo");
+  #undoable = null;
   #place = h("div", { class: "inbox-place" });
   #item = new InboxItem({
     reveal: (label) => this.#reveal(label),
@@ -57,6 +62,9 @@ class Inbox {
     const isPressed = this.#queue.current ? this.#item.press(event.key) : this.#pressOfNone(event.key);
     if (isPressed) event.preventDefault();
   };
+  #sendDiscards = () => {
+    for (const id of this.#held.keys()) this.#discard(id);
+  };
 
   constructor(main, name, order) {
     this.#main = main;
@@ -76,9 +84,11 @@ class Inbox {
       h("h1", { tabindex: "-1" }, "Labels"),
       this.#count,
     );
-    const toolbar = h("div", { class: "inbox-bar" }, h("label", {}, "Order ", this.#order), this.#said);
+    const last = h("div", { class: "inbox-last" }, this.#said, " ", this.#undo);
+    const toolbar = h("div", { class: "inbox-bar" }, h("label", {}, "Order ", this.#order), last);
     this.#main.replaceChildren(h("div", { class: "inbox" }, head, toolbar, this.#place));
     document.addEventListener("keydown", this.#press);
+    window.addEventListener("pagehide", this.#sendDiscards);
     this.#feed.start();
     this.#load();
   }
@@ -88,6 +98,8 @@ class Inbox {
     this.#feed.stop();
     this.#read.stop();
     document.removeEventListener("keydown", this.#press);
+    window.removeEventListener("pagehide", this.#sendDiscards);
+    this.#sendDiscards();
   }
 
   #frame(event, data) {
@@ -99,9 +111,14 @@ class Inbox {
     }
   }
 
-  #take({ confusion, rounds }) {
-    this.#confusion = confusion;
-    const waits = plural(rounds.pending, "prediction waits", "predictions wait");
+  #take({ classes, rounds }) {
+    this.#classes = classes;
+    this.#pending = rounds.pending;
+    this.#tellCount();
+  }
+
+  #tellCount() {
+    const waits = plural(Math.max(0, this.#pending - this.#queue.discarded), "prediction waits", "predictions wait");
     setText(this.#count, `${waits} for a label.`);
   }
 
@@ -111,7 +128,7 @@ class Inbox {
       const query = new URLSearchParams({ order: asked.order, limit: asked.limit });
       const [page, stats, model] = await Promise.all([
         getJson(`${modelPath("models", this.#name)}/pending?${query}`),
-        getJson(`${modelPath("stats", this.#name)}?fields=confusion,rounds`),
+        getJson(`${modelPath("stats", this.#name)}?fields=classes,rounds`),
         getJson(modelPath("models", this.#name)),
       ]);
       if (this.#isClosed || asked !== this.#queue) return;
@@ -131,9 +148,11 @@ class Inbox {
   }
 
   #show() {
-    const current = this.#queue.current;
+    const { current, previous } = this.#queue;
+    this.#tellCount();
+    this.#undo.hidden = previous === null || previous !== this.#undoable;
     if (current) {
-      this.#item.show(current, this.#confusion, this.#isOpenSet, this.#queue);
+      this.#item.show(current, this.#classes, this.#isOpenSet, this.#queue);
       if (!this.#item.element.isConnected) this.#place.replaceChildren(this.#item.element);
     } else this.#place.replaceChildren(this.#nothing());
   }
@@ -161,17 +180,20 @@ class Inbox {
     this.#load();
   }
 
-  /** Where nothing is shown, the one that was skipped last can be gone back to. */
+  /** Where nothing is shown, the one before can be gone back to. */
   #pressOfNone(pressed) {
-    if (pressed.toLowerCase() !== "p" || !this.#queue.skipped) return false;
+    if (pressed.toLowerCase() !== "p" || this.#queue.previous === null) return false;
     this.#back();
     return true;
   }
 
-  /** To the one that was skipped last. */
+  /** To the one before. A discard is undone by that; a label stays until another one corrects it. */
   #back() {
     if (this.#busy) return;
+    const id = this.#queue.previous;
     this.#queue.back();
+    clearTimeout(this.#held.get(id));
+    this.#held.delete(id);
     this.#say("");
     this.#show();
     this.#read.ask(); // it may have been labelled meanwhile
@@ -187,41 +209,27 @@ class Inbox {
 
   #skip() {
     if (this.#busy) return;
-    this.#queue.skip();
+    this.#queue.pass("label" in this.#queue.current ? "labelled" : "skipped");
     this.#say("");
     this.#show();
     if (!this.#queue.current) this.#read.ask();
   }
 
-  #reveal(label) {
-    return this.#settle(async (id) => {
-      const outcome = await postJson("feedback", { prediction_id: id, label });
-      this.#revealed += 1;
-      const served = outcome.mistake ? `${labelText(outcome.predicted)} was served, a mistake` : "as it was served";
-      this.#say(`${labelText(label)}: ${served}. ${plural(this.#revealed, "label")} by you.`, outcome.mistake);
-    });
-  }
-
-  /** It was never shown to anybody: it does not count. */
-  #drop() {
-    return this.#settle(async (id) => {
-      await request(`predictions/${encodeURIComponent(id)}`, { method: "DELETE" });
-      this.#say("The one before does not count.");
-    });
-  }
-
-  /** Do something by which the current prediction waits no longer. */
-  async #settle(act) {
-    const prediction = this.#queue.current;
+  /** Send the label of the current one; if it was labelled here before, correct it. */
+  async #reveal(label) {
+    const queue = this.#queue; // another order may be chosen meanwhile
+    const prediction = queue.current;
     if (this.#busy || !prediction) return;
     this.#busy = true;
     try {
-      await act(prediction.prediction_id);
-      this.#queue.done();
+      const act = "label" in prediction ? this.#correct(prediction, label) : this.#label(prediction, label);
+      const [words, isMistake] = await act;
+      queue.pass("labelled", { label });
+      this.#say(words, isMistake, prediction.prediction_id);
     } catch (error) {
       const isOver = [404, 409, 410].includes(error.status);
       this.#say(isOver ? `Somebody was faster, or it has expired: ${error.message}.` : "", true);
-      if (isOver) this.#queue.done();
+      if (isOver) queue.done();
       else sayFailure(this.#said, error);
     }
     this.#busy = false;
@@ -230,9 +238,52 @@ class Inbox {
     this.#read.ask();
   }
 
-  #say(text, isWrong = false) {
+  async #label({ prediction_id: id }, label) {
+    const outcome = await postJson("feedback", { prediction_id: id, label });
+    this.#revealed += 1;
+    const served = outcome.mistake ? `${labelText(outcome.predicted)} was served, a mistake` : "as it was served";
+    return [`${labelText(label)}: ${served}. ${plural(this.#revealed, "label")} by you.`, outcome.mistake];
+  }
+
+  async #correct({ prediction_id: id, label: former }, label) {
+    if (label === former) return [`${labelText(label)}, as before.`, false];
+    await postJson(`feedback/${encodeURIComponent(id)}`, { label }, "PUT");
+    return [`Corrected: ${labelText(label)} instead of ${labelText(former)}.`, false];
+  }
+
+  /** Discard the current one. The service cannot undo that, so it is sent when the time for Undo is over. */
+  #drop() {
+    if (this.#busy) return;
+    const { prediction_id: id } = this.#queue.current;
+    this.#queue.pass("discarded");
+    this.#held.set(id, setTimeout(() => this.#discard(id), UNDO_MS));
+    this.#say("Discarded.", false, id);
+    this.#show();
+    if (!this.#queue.current) this.#read.ask();
+  }
+
+  async #discard(id) {
+    clearTimeout(this.#held.get(id));
+    this.#held.delete(id);
+    if (!this.#queue.close(id)) return; // it was labelled elsewhere meanwhile, or has expired
+    if (!this.#isClosed) this.#show();
+    try {
+      await request(`predictions/${encodeURIComponent(id)}`, { method: "DELETE", keepalive: true });
+    } catch (error) {
+      this.#queue.reopen(id);
+      if (this.#isClosed) return;
+      this.#say("", true);
+      sayFailure(this.#said, error);
+      this.#show();
+      this.#read.ask();
+    }
+  }
+
+  /** `undoable`: the prediction to which Undo goes back, as long as it is the last one. */
+  #say(text, isWrong = false, undoable = null) {
     this.#said.classList.toggle("wrong", isWrong);
     setText(this.#said, text);
+    this.#undoable = undoable;
   }
 
   #refused(error) {

@@ -1,9 +1,9 @@
-// One prediction of the inbox: its features, what was served, and buttons for labels, the served one first.
+// One prediction of the inbox: its features, what was served, and a button for each label, which keeps its place.
 
 import { h, setText } from "./dom.js";
 import { parseLabel } from "./features.js";
 import { ago, count, dateTime, featureText, labelText, percent, real, signed } from "./format.js";
-import { offeredLabels } from "./label_order.js";
+import { LabelOrder } from "./label_order.js";
 import { mayNow } from "./role.js";
 
 const BUTTONS_MAX = 24;
@@ -15,10 +15,12 @@ export class InboxItem {
   #shown = null;
   #shape = null;
   #isGone = false;
+  #order = new LabelOrder();
   #offered = [];
   #servedLabel = null;
   #served = h("p", { class: "inbox-served" });
   #when = h("p", { class: "help" });
+  #given = h("p", { class: "inbox-given", role: "status", hidden: true });
   #features = h("dl", { class: "inbox-features", tabindex: "0", "aria-label": "Features" });
   #more = h("p", { class: "help" });
   #gone = h(
@@ -28,6 +30,7 @@ export class InboxItem {
     h("button", { type: "button", class: "primary", onclick: () => this.#does.goOn() }, "Next"),
   );
   #buttons = h("div", { class: "reveals", role: "group", "aria-label": "True label", "data-needs": "write" });
+  #confirm = h("span", { class: "help" }, " ", key("Enter"), " confirms the served label.");
   #back;
   element;
 
@@ -38,8 +41,8 @@ export class InboxItem {
     this.#back = h("button", { type: "button", class: "quiet", onclick: this.#do("back") }, "Previous ", key("P"));
     const drop = h(
       "button",
-      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody", onclick: this.#do("drop") },
-      "Does not count ",
+      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody, or has no true label", onclick: this.#do("drop") },
+      "Discard ",
       key("V"),
     );
     this.element = h(
@@ -48,19 +51,22 @@ export class InboxItem {
       this.#gone,
       this.#served,
       this.#when,
+      this.#given,
       this.#features,
       this.#more,
-      h("p", { class: "ask", "data-needs": "write" }, "What was it really?"),
+      h("p", { class: "ask", "data-needs": "write" }, "What was it really?", this.#confirm),
       h("p", { class: "help", "data-lacks": "write" }, "The key that you use may look at what waits, but not reveal labels."),
       this.#buttons,
-      h("div", { class: "actions" }, skip, this.#back, drop),
+      h("div", { class: "actions" }, skip, drop, this.#back),
     );
   }
 
   /** What a button or a key does. Whatever it is, it was meant for the one that is shown: if that is gone, all of them
    *  only go on to the next, which nobody has read yet. */
   #do(what, ...values) {
-    return () => {
+    return (event) => {
+      // Where a click has left the focus, Enter would do the same again instead of confirming the next one.
+      if (event?.detail) event.currentTarget.blur();
       if (this.#isGone) this.#does.goOn();
       else this.#does[what](...values);
     };
@@ -86,12 +92,17 @@ export class InboxItem {
     return found ? this.#do("reveal", found.label) : null;
   }
 
-  /** `isGone`: it waits no longer, and stays only so that nothing unread takes its place. `skipped`: how many were. */
-  show(prediction, confusion, isOpenSet, { isGone, skipped }) {
-    this.#build(prediction, confusion, isOpenSet);
+  /** `isGone`: it waits no longer, and stays only so that nothing unread takes its place. `previous`: the one before, or
+   *  null. One with a `label` was labelled here. */
+  show(prediction, classes, isOpenSet, { isGone, previous }) {
+    this.#build(prediction, classes, isOpenSet);
     this.#isGone = isGone;
     this.#gone.hidden = !isGone;
-    this.#back.hidden = !skipped;
+    this.#back.hidden = previous === null;
+    this.#given.hidden = !("label" in prediction);
+    if ("label" in prediction)
+      setText(this.#given, `You labelled it ${labelText(prediction.label)}. Another label corrects it, Skip keeps it.`);
+    this.#confirm.hidden = prediction.served === null;
     this.element.classList.toggle("gone", isGone);
     this.#buttons.setAttribute("aria-disabled", String(isGone));
     const { at, probability, score, ask } = prediction;
@@ -124,13 +135,15 @@ export class InboxItem {
   }
 
   /** The buttons stay while the prediction and the labels do: one that is replaced loses clicks and focus. */
-  #build({ prediction_id: id, served }, confusion, isOpenSet) {
-    const { labels } = confusion;
+  #build({ prediction_id: id, served }, classes, isOpenSet) {
+    const labels = classes.map(({ label }) => label);
     const shape = JSON.stringify([id, labels, isOpenSet]);
     if (shape === this.#shape) return;
     this.#shape = shape;
     this.#servedLabel = served;
-    this.#offered = offeredLabels(confusion, served).slice(0, BUTTONS_MAX);
+    this.#offered = this.#order.offered(classes).slice(0, BUTTONS_MAX);
+    const isOffered = served === null || this.#offered.some(({ label }) => label === served);
+    if (!isOffered) this.#offered.push({ label: served, key: null });
     // Where a click has left the focus, Enter would repeat that label instead of confirming the next one.
     const focused = this.#buttons.querySelector(":focus-visible");
     const halfTyped = id === this.#shown ? this.#buttons.querySelector("input")?.value : "";
@@ -147,9 +160,8 @@ export class InboxItem {
   #button({ label, key: name }, isServed) {
     return h(
       "button",
-      { type: "button", title: String(label), onclick: this.#do("reveal", label) },
+      { type: "button", class: isServed ? "served" : null, title: String(label), onclick: this.#do("reveal", label) },
       h("span", { class: "label" }, labelText(label)),
-      isServed ? key("Enter") : null,
       name ? key(name) : null,
     );
   }

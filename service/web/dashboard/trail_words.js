@@ -7,11 +7,11 @@ export const CORRECTIONS = {
   corrected: ({ label, former, reason }) => {
     const change =
       label === null
-        ? `a round with the label ${labelText(former)} does not count any more`
+        ? `a round with the label ${labelText(former)} was discarded`
         : `the label ${labelText(former)} became ${labelText(label)}`;
     return reason ? `${change} (${reason})` : change;
   },
-  voided: () => "a prediction that was never shown does not count",
+  voided: () => "a prediction was discarded",
   forgotten: ({ rounds }) => `${plural(rounds, "round")} to be as if never there`,
   purged: () => "what was forgotten is gone from the disk",
   erased: ({ rounds }) => `${plural(rounds, "round")} forgotten`,

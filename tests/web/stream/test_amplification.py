@@ -93,7 +93,7 @@ def test_clients_get_an_answer_for_each_line_that_was_summed_up(start: Start) ->
     line = {"model": "m", "features": [1.0], "label": 1}
     bad = {"model": "m", "features": [1.0, 2.0], "label": 1}
     with Client(service.url, timeout_seconds=PATIENCE_SECONDS) as client:
-        answers = list(client.stream([line, *[bad] * 10, line]))
+        answers = client.stream([line, *[bad] * 10, line])
     assert [isinstance(answer, Refused) for answer in answers] == [False, *[True] * 10, False]
 
 

@@ -138,5 +138,5 @@ def test_the_client_raises_when_a_stream_is_ended(start: Start) -> None:
         stuck(service),
         pytest.raises(Ended, match="no more"),
     ):
-        list(client.stream([LEARN] * 1_000, model="m"))
+        client.stream([LEARN] * 1_000, model="m")
     assert service.stats("m")["rounds"]["revealed"] == 1
