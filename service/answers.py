@@ -288,7 +288,9 @@ class ChallengerFigures(Struct, frozen=True):
     difference_interval: Interval | None
     evidence: float
     confidence: float
+    comparison: int | None
     warm: Warm | None
+    evidence_needed: float | None
 
 
 class Promotion(Struct, frozen=True):

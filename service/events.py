@@ -101,6 +101,8 @@ class Certainty(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the experts weighed together that were for the same class, in the order of the classes in `said`."""
     lineup: Lineup | None = None
     """Who served it, and what the challengers said; None if the model had none."""
+    last_class: int | None = None
+    """The class that had been revealed last; None if the model has rules 1."""
 
 
 class RoundRevealed(Event, frozen=True, tag="revealed", gc=False):
@@ -188,6 +190,8 @@ class PromotionRuled(Event, frozen=True, tag="promotion_rule"):
     """From now on challengers are promoted by themselves as this says; None: never."""
 
     promote: dict[str, Any] | None
+    rules: int = 1
+    """The set of rules by which challengers are promoted: see `RULES` in `service/engine/model/settings.py`."""
 
 
 class PredictionsExpired(Event, frozen=True, tag="expired"):
@@ -213,6 +217,9 @@ class ModelReset(Event, frozen=True, tag="reset"):
     What was declared stays, and the dimension, also one that the first example has fixed. Predictions not yet
     revealed are void.
     """
+
+    rules: int = 1
+    """The set of rules that the model computes by from now on: see `RULES` in `service/engine/model/settings.py`."""
 
 
 class ModelRolledBack(Event, frozen=True, tag="rolled_back"):

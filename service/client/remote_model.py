@@ -12,7 +12,9 @@ from service.client.problems import Refused
 from service.client.sync import Client
 
 WAITING_MAX = 10_000
-NOT_GIVEN = frozenset({"classes_max", "size_max", "weights_max", "champion", "challengers", "promote"})
+NOT_GIVEN = frozenset(
+    {"classes_max", "size_max", "weights_max", "rules", "champion", "challengers", "promote"}
+)
 """What a model is told to have beside the settings that it was made with: limits of its service, and who contends."""
 LOST_CODES = frozenset({"unknown-prediction", "prediction-expired"})
 """Problems of a prediction that the service has no more: then the example is learned as a whole round."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from service.events import AnyEvent, Prediction
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """The first byte of every state. Raise it with every change of what a state holds or means, and add the step from
 the version before to `service/engine/model/state_steps.py`."""
 
@@ -34,7 +34,7 @@ def encode_state(state: dict[str, Any], version: int = STATE_VERSION) -> bytes:
     """A state as bytes; equal states of the same version give equal bytes.
 
     >>> decode_state(encode_state({"w": np.array([1.0, 2.0]), "n": 3}))
-    (5, {'w': array([1., 2.]), 'n': 3})
+    (6, {'w': array([1., 2.]), 'n': 3})
     """
     return bytes([version]) + _state_encoder.encode(state)
 

@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+LEAST = 1e-100
+"""Of a learning rate, a weight and a class weight in a request: the product of the three does not vanish. Stored events
+and states may have less."""
+
 
 class BadParameter(ValueError):
     """A setting that is not allowed; `field` says which one, as in `features.bits`."""

@@ -8,6 +8,7 @@ import pytest
 from service.engine.model.block_fold import table_of
 from service.engine.model.challenger_settings import complete_new
 from service.engine.model.model import Model
+from service.engine.model.settings import RULES
 from service.events import (
     ChallengerAdded,
     ChallengerPromoted,
@@ -15,6 +16,7 @@ from service.events import (
     DimensionFixed,
     ModelCreated,
     ModelReset,
+    ModelRolledBack,
     PromotionRuled,
     RoundLearned,
     RoundsLearned,
@@ -31,8 +33,9 @@ AROW = {"learner": {"algorithm": "arow"}}
 ALL = {"labels": ["a", "b", "c"]}
 
 
-def made(dimension: int | None = 4, **settings: Any) -> Model:
-    model = Model(ModelCreated("m", 1, ModelSettings.model_validate(settings).complete(LIMITS)))
+def made(dimension: int | None = 4, rules: int = RULES, **settings: Any) -> Model:
+    complete = ModelSettings.model_validate(settings).complete(LIMITS) | {"rules": rules}
+    model = Model(ModelCreated("m", 1, complete))
     if dimension is not None:
         model.apply(DimensionFixed("m", 1, dimension))
     return model
@@ -178,7 +181,7 @@ def test_late_labels_count_against_what_each_learner_said() -> None:
     assert model.contest.challengers["arow"].record.mistakes == before
 
 
-def test_a_label_that_comes_after_a_promotion_counts_against_what_both_said_before_it() -> None:
+def test_a_label_that_comes_after_a_promotion_counts_against_what_each_said_before_it() -> None:
     stream = Late(made(challengers={"arow": AROW}))
     run(stream, 150, [-1, 1])  # type: ignore[list-item]
     stream.waiting.clear()
@@ -197,7 +200,7 @@ def test_a_label_that_comes_after_a_promotion_counts_against_what_both_said_befo
     assert contest.record.mistakes == mistakes[1] + 1  # and what the champion of now had said was not
     original = contest.challengers["original"]
     assert original.record.mistakes == mistakes[2]
-    assert (original.duel.rounds, original.duel.won, original.duel.lost) == (1, 1, 0)
+    assert original.duel.rounds == 0  # the comparison began later
 
 
 def test_a_challenger_is_compared_by_what_it_has_said_and_a_name_given_again_is_another_learner() -> None:
@@ -264,7 +267,7 @@ def test_enough_evidence_promotes_by_itself_once_and_duels_begin_anew() -> None:
     assert (done.challenger, done.former, done.by_evidence) == ("arow", "original", True)
     assert done.round >= 100 and contest.since_round == done.round
     report = stream.model.report(NOW)["challengers"]
-    assert report["champion"]["name"] == "arow" and report["evidence_needed"] == 40.0
+    assert report["champion"]["name"] == "arow" and report["evidence_needed"] == 240.0
     assert [each["name"] for each in report["line"]] == ["original", "same"]
     assert all(each["difference_interval"]["rounds"] == 1000 - done.round for each in report["line"])
     assert all(each["rounds"] == 1000 and each["difference"] > 0 for each in report["line"])
@@ -278,3 +281,78 @@ def test_a_model_without_challengers_is_kept_as_if_there_could_be_none() -> None
     assert not {"challengers", "champion", "promote"} & model.settings.keys()
     assert "contest" not in model.state() and model.report(NOW)["challengers"] is None
     assert model.predict(np.ones(4))[2].lineup is None
+
+
+def compared(model: Model) -> dict[str, int | None]:
+    """The number of each comparison under way."""
+    return {each["name"]: each["comparison"] for each in model.report(NOW)["challengers"]["line"]}
+
+
+def test_every_comparison_of_a_life_has_a_number_of_its_own_and_needs_evidence_by_that() -> None:
+    stream = Late(made(challengers={"a": AROW, "b": {}}, promote={"confidence": 0.75}))
+    assert compared(stream.model) == {"a": 1, "b": 2}
+    add(stream, "c", **AROW)
+    stream.apply(ChallengerRemoved("m", stream.at + 1, "c"))
+    add(stream, "c", **AROW)
+    assert compared(stream.model) == {"a": 1, "b": 2, "c": 4}
+    version, state = stream.model.version, stream.model.to_bytes()
+    promote(stream, "b")
+    assert compared(stream.model) == {"a": 5, "original": 6, "c": 7}
+    stream.apply(ModelReset("m", stream.at + 1, RULES))
+    assert compared(stream.model) == {"a": 8, "original": 9, "c": 10}
+    run(stream, 60, [-1, 1])  # type: ignore[list-item]
+    stream.apply(ModelRolledBack("m", stream.at + 1, version, state))
+    assert compared(stream.model) == {"a": 11, "b": 12, "c": 13}
+    run(stream, 60, [-1, 1])  # type: ignore[list-item]
+    report = stream.model.report(NOW)["challengers"]
+    assert [each["evidence_needed"] for each in report["line"]] == [528.0, 624.0, 728.0]
+    assert report["evidence_needed"] == 528.0
+    for each in report["line"]:
+        factor = each["comparison"] * (each["comparison"] + 1)
+        assert each["confidence"] == pytest.approx(max(0.0, 1 - factor / each["evidence"]), abs=1e-9)
+    assert Model.from_bytes(stream.model.to_bytes()).to_bytes() == stream.model.to_bytes()
+
+
+def test_a_rollback_to_before_the_first_challenger_does_not_give_numbers_again() -> None:
+    stream = Late(made())
+    version, state = stream.model.version, stream.model.to_bytes()
+    add(stream, "a", **AROW)
+    stream.apply(ModelRolledBack("m", stream.at + 1, version, state))
+    add(stream, "a", **AROW)
+    assert compared(stream.model) == {"a": 2}
+
+
+def test_a_model_of_before_the_numbers_promotes_as_before_until_its_rule_is_set_again() -> None:
+    rule = {"confidence": 0.75, "rounds_min": 500}
+    stream = Late(made(rules=1, challengers={"a": AROW, "b": AROW, "c": AROW}, promote=rule))
+    stream.apply(ChallengerRemoved("m", stream.at + 1, "b"))
+    run(stream, 60, [-1, 1])  # type: ignore[list-item]
+    stream.apply(PromotionRuled("m", stream.at + 1, rule))
+    assert compared(stream.model) == {"a": None, "c": None}
+    assert {each["evidence_needed"] for each in stream.model.report(NOW)["challengers"]["line"]} == {12.0}
+    rounds = [
+        each["difference_interval"]["rounds"] for each in stream.model.report(NOW)["challengers"]["line"]
+    ]
+    stream.apply(PromotionRuled("m", stream.at + 2, rule, RULES))
+    line = stream.model.report(NOW)["challengers"]["line"]
+    assert [(each["comparison"], each["evidence_needed"]) for each in line] == [(2, 24.0), (3, 48.0)]
+    assert [each["difference_interval"]["rounds"] for each in line] == rounds
+    add(stream, "d")
+    promote(stream, "a")
+    assert compared(stream.model) == {"original": 5, "c": 6, "d": 7}
+
+
+@pytest.mark.parametrize("rules", [1, RULES])
+def test_what_was_predicted_before_a_comparison_began_is_not_compared(rules: int) -> None:
+    stream = Late(made(rules=rules, challengers={"a": AROW}))
+    run(stream, 60, [-1, 1])  # type: ignore[list-item]
+    waiting = len(stream.waiting)
+    assert waiting
+    promote(stream, "a")
+    for _ in range(waiting):
+        stream.reveal(0, 1)
+    assert stream.model.contest is not None
+    one = stream.model.contest.challengers["original"]
+    assert one.duel.rounds == (0 if rules > 1 else waiting)
+    stream.learn([1.0, 2.0, 3.0, 4.0], 1)
+    assert one.duel.rounds == (1 if rules > 1 else waiting + 1)

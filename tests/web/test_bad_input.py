@@ -193,6 +193,8 @@ def test_bad_ids_are_refused(service: Service, unchanged: str, bad: str) -> None
     [
         ({"learner": {"algorithm": "magic"}}, "learner.algorithm"),
         ({"learner": {"eta0": 0}}, "learner.eta0"),
+        ({"learner": {"eta0": 1e-101}}, "learner.eta0"),
+        ({"learner": {"algorithm": "pa1", "C": 1e-101}}, "learner.C"),
         ({"learner": {"eta0": "1"}}, "learner.eta0"),
         ({"learner": {"eta0": True}}, "learner.eta0"),
         ({"learner": {"delta": -0.1}}, "learner.delta"),

@@ -15,7 +15,7 @@ from service.engine.fleet.shared_totals import SharedTotals
 from service.engine.model.challenger_settings import complete_new, complete_promote
 from service.engine.model.checks import Sent
 from service.engine.model.model import Model
-from service.engine.model.settings import ModelLimits
+from service.engine.model.settings import RULES, ModelLimits
 from service.engine.model.warm import Warm
 from service.engine.names import check_name
 from service.errors import (
@@ -113,7 +113,7 @@ class Models:
 
     async def reset(self, name: str) -> Live:
         live = await self._fleet.get(name)
-        await self._fleet.append(live, ModelReset(name, self._clock.now()))
+        await self._fleet.append(live, ModelReset(name, self._clock.now(), RULES))
         return live
 
     async def add_challenger(self, name: str, challenger: str, given: Any, limits: ModelLimits) -> Live:
@@ -159,7 +159,8 @@ class Models:
     async def rule_promotion(self, name: str, promote: Any) -> Live:
         """Say when challengers are promoted by themselves, by what a client has given of that."""
         live = await self._fleet.get(name)
-        return await self._append(live, PromotionRuled(name, self._clock.now(), complete_promote(promote)))
+        event = PromotionRuled(name, self._clock.now(), complete_promote(promote), RULES)
+        return await self._append(live, event)
 
     async def _with_challenger(self, name: str, challenger: str) -> Live:
         live = await self._fleet.get(name)

@@ -99,6 +99,10 @@ class OtherWorld:
         self._past = past
         first = past.first
         self.mistakes = bytearray()
+        settings = {
+            **settings,
+            "rules": first.settings["rules"],
+        }  # a reset in the history may have brought others
         self.model = Model(ModelCreated(first.name, first.created_at, settings))
         alone = {name: value for name, value in first.settings.items() if name not in NO_CHALLENGERS}
         self._is_the_same = self.model.settings == alone
@@ -202,7 +206,7 @@ def compare(past: Past, worlds: list[OtherWorld], confidence: float) -> list[dic
     """What is to be told of each world, in their order, beside the live model."""
     return [
         figures(world.model, world.mistakes, confidence)
-        | _duel(world.mistakes, past.mistakes).report(confidence, entered=len(worlds))
+        | _duel(world.mistakes, past.mistakes).report(confidence, factor=len(worlds))
         for world in worlds
     ]
 

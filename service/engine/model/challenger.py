@@ -39,6 +39,8 @@ class Challenger:
     __slots__ = (
         "calibration",
         "classifier",
+        "compared_since",
+        "comparison",
         "duel",
         "features",
         "number",
@@ -68,6 +70,10 @@ class Challenger:
         self.calibration = calibration
         self.record = record
         self.duel = Duel()
+        self.comparison = 0
+        """The number of this duel in the model's life; 0 by rules 1, which have no such numbers."""
+        self.compared_since = 0
+        """When it began: what was predicted before is not compared."""
         self.shares_vectors = False
         """Whether its vectors are those of the champion, to the bit."""
         self.warm: Warm | None = None
@@ -111,11 +117,6 @@ class Challenger:
             model.revealed - learner.revealed,
         )
 
-    def meet(self, champion: Features, settings: Mapping[str, Any]) -> None:
-        """Begin a duel with a champion that has these features and settings."""
-        self.duel = Duel()
-        self.share(champion, settings)
-
     def share(self, champion: Features, settings: Mapping[str, Any]) -> None:
         """Take the vectors of the champion, if examples teach its features nothing and the settings are the same."""
         self.shares_vectors = champion.is_fixed and self.settings["features"] == settings["features"]
@@ -150,12 +151,13 @@ class Challenger:
         observe_calibration(self.calibration, word, mistaken, is_late)
         return mistaken
 
-    def report(self, confidence: float, entered: int) -> dict[str, Any]:
+    def report(self, confidence: float, factor: int) -> dict[str, Any]:
         return {
             "algorithm": self.settings["learner"]["algorithm"],
             "updates": self.classifier.updates,
             **self.record.report(confidence),
-            **self.duel.report(confidence, entered),
+            **self.duel.report(confidence, factor),
+            "comparison": self.comparison or None,
             "warm": None if self.warm is None else self.warm._asdict(),
         }
 
@@ -167,14 +169,15 @@ class Challenger:
             "calibration": self.calibration.state(),
             "record": self.record.state(),
             "duel": self.duel.state(),
+            "comparison": [self.comparison, self.compared_since],
             **({} if self.warm is None else {"warm": list(self.warm)}),
         }
 
     def restore(self, state: Any, classes: int) -> None:
         """Become what `state` was taken from, with the same settings; `saved.BadState` if it cannot be one's state."""
-        names = ["number", "features", "classifier", "calibration", "record", "duel"]
+        names = ["number", "features", "classifier", "calibration", "record", "duel", "comparison"]
         is_warm = type(state) is dict and "warm" in state
-        number, features, classifier, calibration, record, duel, *warm = saved.fields(
+        number, features, classifier, calibration, record, duel, comparison, *warm = saved.fields(
             state, *names, *(["warm"] if is_warm else [])
         )
         self.number = saved.whole(number, "number")
@@ -188,6 +191,9 @@ class Challenger:
             self.record = Record.restore(record)
         with saved.Within("duel"):
             self.duel = Duel.restore(duel)
+        with saved.Within("comparison"):
+            compared, since = saved.items(comparison, 2)
+            self.comparison, self.compared_since = saved.whole(compared, "[0]"), saved.whole(since, "[1]")
         for kept in warm:
             with saved.Within("warm"):
                 self.warm = Warm.restore(kept)

@@ -16,7 +16,7 @@ from service.engine.model.sizes import OWN
 from service.engine.model.warm import WarmLearner
 from service.events import Certainty, ChallengerAdded, Lineup, Word
 from service.learning import saved
-from service.learning.certainty.duel import Record
+from service.learning.certainty.duel import Duel, Record
 from service.learning.features.crosses import CROSSED_MAX
 from service.learning.vectors import Vector
 
@@ -35,6 +35,7 @@ class Contest:
     __slots__ = (
         "_is_due",
         "challengers",
+        "comparisons",
         "entered",
         "last_promotions",
         "number",
@@ -44,7 +45,7 @@ class Contest:
         "since_round",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, rules: int) -> None:
         self.challengers: dict[str, Challenger] = {}
         self.number = 0
         """The champion's; that of the learner that the model was made with is 0."""
@@ -56,6 +57,8 @@ class Contest:
         """With how many reveals it became the champion."""
         self.entered = 0
         """How many challengers it has met, those that were removed too."""
+        self.comparisons = 0 if rules >= 2 else None
+        """How many comparisons have begun in the model's life, each of which took the next number; None by rules 1."""
         self.promotions = 0
         self.last_promotions: list[Promotion] = []
         self._is_due = False
@@ -64,10 +67,12 @@ class Contest:
     @classmethod
     def begin(cls, model: ModelState, before: Contest | None) -> Contest:
         """All learners at their start, as the settings have them; `before` is the contest of before a reset."""
-        contest = cls()
+        contest = cls(model.settings["rules"])
         if before is not None:
             contest.number, contest.numbers = before.number, before.numbers
             contest.promotions = before.promotions
+            if before.comparisons is not None:
+                contest.comparisons = before.comparisons
         for name, own in model.settings["challengers"].items():
             number = contest._next_number() if before is None else before.challengers[name].number
             contest._put(model, name, number, own)
@@ -83,7 +88,32 @@ class Contest:
         challenger = Challenger.cold(number, own, model.settings, model.labels, dimension)
         challenger.share(model.features, model.settings)
         self.challengers[name] = challenger
+        self._compare(challenger, model.updated_at)
         return challenger
+
+    def _compare(self, challenger: Challenger, at: int) -> None:
+        """Begin to compare a challenger with the champion."""
+        challenger.duel = Duel()
+        if self.comparisons is not None:
+            self.comparisons += 1
+            challenger.comparison, challenger.compared_since = self.comparisons, at
+
+    def number_comparisons(self) -> None:
+        """Number comparisons from now on. Those under way go on, as the last that the champion had."""
+        if self.comparisons is None:
+            self.comparisons = self.entered
+            for number, challenger in enumerate(reversed(self.challengers.values())):
+                challenger.comparison = self.entered - number
+
+    def compare_again(self, comparisons: int, at: int) -> None:
+        """Begin all comparisons anew after a rollback; so many had begun before it."""
+        self.comparisons = max(comparisons, self.comparisons or 0)
+        for challenger in self.challengers.values():
+            self._compare(challenger, at)
+
+    def _factor(self, challenger: Challenger) -> int:
+        """What the evidence for a challenger has to come to, times α: K(K + 1) for the K-th comparison."""
+        return challenger.comparison * (challenger.comparison + 1) or self.entered
 
     def add(self, model: ModelState, event: ChallengerAdded) -> None:
         """Add a challenger, if it still fits: what was so when it was asked for may have changed."""
@@ -147,8 +177,9 @@ class Contest:
         words = [challenger.say(example, z) for challenger in self.challengers.values()]
         lineup = Lineup(model.settings["champion"], self.number, words)
         certainty = Certainty(  # `msgspec.structs.replace` takes four times as long
-            c.gap, c.lead, c.probability, c.update_weight, c.set, c.ask_probability, c.said, c.votes, lineup
-        )
+            c.gap, c.lead, c.probability, c.update_weight, c.set, c.ask_probability, c.said, c.votes, lineup,
+            c.last_class,
+        )  # fmt: skip
         return chosen, score, certainty
 
     def learn(
@@ -177,7 +208,8 @@ class Contest:
             challenger.learn(example, z, truth, word, weight, seen.delay)
             if word is not None:
                 erred = challenger.observe(word, truth, is_late=is_late)
-                if own is not None and challenger.duel.observe(erred, mistaken):
+                is_compared = own is not None and seen.at >= challenger.compared_since
+                if is_compared and challenger.duel.observe(erred, mistaken):
                     self._is_due = True
         if own is not None:
             self.record.observe(mistaken)
@@ -197,7 +229,7 @@ class Contest:
         decided = [
             (challenger.duel.won - challenger.duel.lost, name)
             for name, challenger in self.challengers.items()
-            if challenger.duel.is_decided(rule["rounds_min"], self.entered, rule["confidence"])
+            if challenger.duel.is_decided(rule["rounds_min"], self._factor(challenger), rule["confidence"])
         ]
         if decided:
             most = max(lead for lead, _ in decided)
@@ -232,7 +264,8 @@ class Contest:
         self.number, self.record = chosen.number, chosen.record
         self.since_round, self.entered = model.revealed, len(self.challengers)
         for challenger in self.challengers.values():
-            challenger.meet(model.features, model.settings)
+            challenger.share(model.features, model.settings)
+            self._compare(challenger, model.updated_at)
         self.promotions += 1
         done = Promotion(model.revealed, name, former, by_evidence)
         self.last_promotions = [*self.last_promotions, done][-PROMOTIONS_KEPT:]
@@ -240,18 +273,21 @@ class Contest:
 
     def report(self, model: ModelState) -> dict[str, Any]:
         confidence, rule = model.settings["confidence"], model.settings["promote"]
-        needed = None
-        if rule is not None and self.entered:
-            needed = round(self.entered / (1.0 - rule["confidence"]), 9)
+        line = []
+        for name, challenger in self.challengers.items():
+            factor = self._factor(challenger)
+            needed = None if rule is None else round(factor / (1.0 - rule["confidence"]), 9)
+            line.append(
+                {"name": name, **challenger.report(confidence, factor), "evidence_needed": needed},
+            )
         name = model.settings["champion"]
         return {
             "champion": {"name": name, "since_round": self.since_round, **self.record.report(confidence)},
-            "line": [
-                {"name": name, **challenger.report(confidence, self.entered)}
-                for name, challenger in self.challengers.items()
-            ],
+            "line": line,
             "entered": self.entered,
-            "evidence_needed": needed,
+            "evidence_needed": min((each["evidence_needed"] for each in line), default=None)
+            if rule
+            else None,
             "promotions": self.promotions,
             "last_promotions": [done._asdict() for done in self.last_promotions],
         }
@@ -272,6 +308,7 @@ class Contest:
             "record": self.record.state(),
             "since_round": self.since_round,
             "entered": self.entered,
+            "comparisons": self.comparisons,
             "promotions": self.promotions,
             "last_promotions": [list(done) for done in self.last_promotions],
             "challengers": {name: challenger.state() for name, challenger in self.challengers.items()},
@@ -279,9 +316,9 @@ class Contest:
 
     def restore(self, state: Any, model: ModelState) -> None:
         """Become what `state` was taken from, with the same settings; `saved.BadState` if it cannot be one's state."""
-        number, numbers, record, since_round, entered, promotions, last, challengers = saved.fields(
-            state, "number", "numbers", "record", "since_round", "entered", "promotions", "last_promotions",
-            "challengers",
+        number, numbers, record, since_round, entered, comparisons, promotions, last, challengers = saved.fields(
+            state, "number", "numbers", "record", "since_round", "entered", "comparisons", "promotions",
+            "last_promotions", "challengers",
         )  # fmt: skip
         self.numbers = saved.whole(numbers, "numbers")
         self.number = saved.whole(number, "number", self.numbers)
@@ -291,6 +328,9 @@ class Contest:
         self.promotions = saved.whole(promotions, "promotions")
         self.entered = saved.whole(entered, "entered", least=len(self.challengers))
         self.last_promotions = restored(last, self.promotions)
+        self.comparisons = (
+            None if comparisons is None else saved.whole(comparisons, "comparisons", saved.ROUNDS_MAX)
+        )
         with saved.Within("challengers"):
             states = saved.fields(challengers, *self.challengers)
             for (name, challenger), kept in zip(self.challengers.items(), states, strict=True):
@@ -299,6 +339,13 @@ class Contest:
         given = [self.number, *(challenger.number for challenger in self.challengers.values())]
         is_right = len(set(given)) == len(given) and max(given) <= self.numbers
         saved.check(is_right, "numbers", "must be those of different learners")
+        compared = [challenger.comparison for challenger in self.challengers.values()]
+        if self.comparisons is None:
+            is_right = not any(compared)
+        else:
+            is_inside = all(0 < each <= self.comparisons for each in compared)
+            is_right = is_inside and len({*compared}) == len(compared)
+        saved.check(is_right, "comparisons", "must be at least the numbers of those under way, which differ")
         dimension = model.features.dimension
         same = all(challenger.features.dimension == dimension for challenger in self.challengers.values())
         saved.check(same, "challengers", "must have the dimension of the model")

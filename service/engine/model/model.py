@@ -107,10 +107,13 @@ class Model(ModelState):
                     self.contest.promote(self, event.challenger)
                     self.version += 1
             case PromotionRuled():
-                self._contest_begun()
+                contest = self._contest_begun()
                 self.settings = {**self.settings, "promote": event.promote}
+                if event.rules >= 2:
+                    contest.number_comparisons()
             case ModelReset():
                 self.version += 1
+                self.settings = {**self.settings, "rules": event.rules}
                 self.begin(event.at, self.features.dimension)
                 if self.amended is not None:
                     self.amended.expire(event.at)
@@ -150,7 +153,7 @@ class Model(ModelState):
         """The contest between champion and challengers, which begins with the first of these."""
         if self.contest is None:
             self.settings = {**self.settings, **NO_CHALLENGERS}
-            self.contest = Contest()
+            self.contest = Contest(self.settings["rules"])
         return self.contest
 
     def promotes(self, event: ChallengerPromoted) -> bool:
@@ -179,10 +182,12 @@ class Model(ModelState):
         self.bound = None
 
     def _go_back(self, event: ModelRolledBack) -> None:
-        version = self.version + 1
+        version, contest = self.version + 1, self.contest
         self._become(Model.from_bytes(event.state))
         self.version = version
         self.updated_at = self.began_at = event.at
+        if contest is not None and contest.comparisons is not None:
+            self._contest_begun().compare_again(contest.comparisons, event.at)
         if self.amended is not None:
             self.amended.expire(event.at)
 
@@ -220,7 +225,16 @@ class Model(ModelState):
             why = verdict.why_not_applicable(self.settings, self.origin)
             return verdict.report(Bound(None, 1.0, None), None, why)
         weights = self.classifier.weights_for(1)
-        return verdict.report(self.bound, weights, None, bias_is_first=self.bias_is_first)
+        why = None if self.features.learns_as_served else verdict.WHY_LEARNED_OTHERWISE
+        features = self.settings["features"]
+        transforms = [f"`{name}`" for name in ("crosses", "normalize", "fourier") if features.get(name)]
+        if features["kind"] == "hashed":
+            transforms.insert(0, "hashing")
+        if self.features.ignored_names:
+            transforms.insert(0, "names past `names_max` are left out")
+        return verdict.report(
+            self.bound, weights, why, bias_is_first=self.bias_is_first, transforms=transforms
+        )
 
     def report(self, now: int) -> dict[str, Any]:
         """The statistics that come from the fold, as of a time; see docs/statistics.md."""

@@ -13,7 +13,7 @@ from service.learning import saved
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
-from service.learning.parameters import BadParameter, Choice, Flag, Number, Parameter
+from service.learning.parameters import LEAST, BadParameter, Choice, Flag, Number, Parameter
 
 Checked = TypeVar("Checked")
 
@@ -21,7 +21,11 @@ BIAS = Flag(True, "whether a constant is appended to every example")
 BIAS_VALUE = Number(1.0, 0.0, 1e6, "that constant", low_open=True)
 PROTOCOL = Choice("delayed", ("delayed", "strict"), "strict: no second prediction before the reveal")
 DECLARED_MARGIN = Number(
-    1.0, 0.0, 1e100, "the margin that the stream is said to be separable with", low_open=True
+    1.0,
+    0.0,
+    1e100,
+    "the margin that the stream is said to be separable with, after hashing, `crosses`, `normalize` and `fourier`",
+    low_open=True,
 )
 CONFIDENCE = Number(0.95, 0.5, 0.9999, "the probability with which the intervals on /stats hold")
 COVERAGE = Number(
@@ -30,13 +34,24 @@ COVERAGE = Number(
 ASK_B = Number(
     1.0, 0.0, 1e100, "how far ahead a label may be and still be asked for half of the time", low_open=True
 )
-CLASS_WEIGHT = Number(1.0, 0.0, 1e6, "how often a reveal of this label counts", low_open=True)
+CLASS_WEIGHT = Number(1.0, LEAST, 1e6, "how often a reveal of this label counts")
 
 IGNORE = "ignore"
 """As `on_expiry`: predictions whose labels do not come are not learned."""
 
 DERIVED = ("classes_max", "size_max", "weights_max")
 """Settings that follow from the limits of the service that made the model."""
+
+RULES = 2
+"""The newest set of rules by which the fold computes. A model has the number that it was made with in its settings, as
+`rules`; a reset takes the newest. Models without the setting have 1.
+
+To change what the fold computes and leave models that exist as they are: compare `settings["rules"]` with the number of
+the set that brings the change (`>= 2`) where the part is made (`ModelState.begin`) or where it observes, and keep both
+ways. Raise the number once per release. Export, import, fork, rollback, rebuild, what-if and `?at=` carry it with the
+settings. Events that apply newer rules to a model that exists have their own number (`ModelReset.rules`,
+`PromotionRuled.rules`), which is 1 in stored events of before.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
         "ask": _ask(given["ask"]),
         "class_weights": _class_weights(given["class_weights"], labels, limits),
         "on_expiry": _on_expiry(given["on_expiry"], labels),
+        "rules": given.get("rules", RULES),
     }
     if numbers_kept(settings, capacity(own["features"]), _count(labels)) > limits.weights_max:
         raise InvalidRequest.at(
@@ -130,7 +146,7 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
     """
     names = (
         "learner", "labels", "tie", "bias", "bias_value", "multiclass", *DERIVED, "features", "protocol",
-        "declared_margin", "confidence", "coverage", "ask", "class_weights", "on_expiry",
+        "declared_margin", "confidence", "coverage", "ask", "class_weights", "on_expiry", "rules",
     )  # fmt: skip
     kept = dict(zip(names, saved.fields(settings, *names), strict=True))
     _check_simple(kept)
@@ -140,6 +156,7 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
         Labels.restore(kept["labels"], None)
     for name in ("classes_max", "weights_max"):
         saved.whole(kept[name], name, getattr(limits, name), 1)
+    saved.whole(kept["rules"], "rules", RULES, 1)
     if algorithms.needs_matrix(kept["learner"]):
         saved.whole(kept["size_max"], "size_max", limits.covariance_dimension_max, 1)
     completed = complete(kept, limits)

@@ -120,17 +120,18 @@ class ModelState:
 
     def serve(self, z: Vector) -> Served:
         """What a prediction for a vector is, now; changes nothing."""
+        last = self.statistics.confusion.last if self.settings["rules"] >= 2 else None
         if self.panel is not None:
-            return serve_vote(self.panel, z, self.statistics, self.sets, self.asking)
+            return serve_vote(self.panel, z, self.statistics, self.sets, self.asking, last)
         chosen, score, gap = self.classifier.decide(z)
         calibration = self.statistics.calibration
         standing = calibration.standing(gap) if chosen >= 0 else NO_STANDING
         weight = self.bound.weight if self.bound is not None else 0.0
         if self.sets is None and self.asking is None:
-            return chosen, score, Certainty(*standing, weight)
+            return chosen, score, Certainty(*standing, weight, last_class=last)
         among = self.sets.serve(calibration.leads(self.classifier.behind(z))) if self.sets else None
         asked = self.asking.probability(gap) if self.asking else None
-        return chosen, score, Certainty(*standing, weight, among, asked)
+        return chosen, score, Certainty(*standing, weight, among, asked, last_class=last)
 
     def predict(self, example: Any) -> Served:
         """What a prediction for an example is, now, with what challengers say of it; changes nothing."""
@@ -177,7 +178,9 @@ class ModelState:
             z = self.features.vector(example)
         mistake = served != truth
         certainty = seen.certainty
-        standing = None
+        standing = no_change = None
+        if certainty is not None and certainty.last_class is not None:
+            no_change = 0 if seen.before_reset else certainty.last_class
         if certainty is not None and served >= 0:
             standing = certainty.gap, certainty.lead, certainty.probability
         # The weights may have moved since the prediction was served; the bound needs the score by these.
@@ -199,6 +202,7 @@ class ModelState:
             stale_updates=seen.stale_updates,
             standing=standing,
             weight=weight,
+            no_change=no_change,
         )
         if self.bound is not None:
             x = self.without_bias(z)

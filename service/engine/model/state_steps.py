@@ -16,7 +16,7 @@ from service.learning.statistics.curve import with_unknown_times
 State = dict[str, Any]
 
 ADDED_SETTINGS: dict[str, Any] = {"confidence": 0.95, "coverage": None, "ask": None, "class_weights": None,
-                                  "on_expiry": None}  # fmt: skip
+                                  "on_expiry": None, "rules": 1}  # fmt: skip
 """Settings that models made by older versions do not have, and what they mean by that."""
 
 
@@ -59,6 +59,21 @@ def _from_4(state: State) -> State:
     return {**state, "contest": contest, "stepped_from": _stepped_from(state, 4)}
 
 
+def _from_5(state: State) -> State:
+    """Up to version 5 there was one set of rules: see `RULES` in `service/engine/model/settings.py`. Comparisons of
+    challengers had no numbers."""
+    if "settings" in state:
+        state = {**state, "settings": {**ADDED_SETTINGS, **_object(state, "settings"), "rules": 1}}
+    contest = state.get("contest")
+    if type(contest) is not dict or type(contest.get("challengers")) is not dict:
+        return state
+    challengers = {
+        name: {**kept, "comparison": [0, 0]} if type(kept) is dict else kept
+        for name, kept in contest["challengers"].items()
+    }
+    return {**state, "contest": {**contest, "comparisons": None, "challengers": challengers}}
+
+
 def _with_curve(part: Any) -> Any:
     if type(part) is not dict or "record" not in part:
         return part
@@ -83,7 +98,7 @@ def _stepped_from(state: State, version: int) -> Any:
     return version if said is None or (type(said) is int and said == 0) else said
 
 
-STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
+STEPS: dict[int, Callable[[State], State]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5}
 """By the version that a step starts from. A step has to accept a state with `features` and `classifier` only, which
 is all that a fit has."""
 

@@ -27,7 +27,12 @@ def new_classifier(settings: Mapping[str, Any], labels: Labels) -> Classifier:
 
 
 def serve_vote(
-    panel: Panel, z: Vector, statistics: Statistics, sets: Sets | None, asking: Asking | None
+    panel: Panel,
+    z: Vector,
+    statistics: Statistics,
+    sets: Sets | None,
+    asking: Asking | None,
+    last_class: int | None,
 ) -> Served:
     """A prediction by the vote of a panel, with what each of its experts says; changes nothing."""
     vote = panel.vote(z)
@@ -38,6 +43,7 @@ def serve_vote(
         ask_probability=asking.probability(vote.gap) if asking else None,
         said=vote.said,
         votes=vote.votes,
+        last_class=last_class,
     )
     return vote.chosen, vote.score, certainty
 

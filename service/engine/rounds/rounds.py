@@ -29,6 +29,7 @@ from service.events import (
     revealed,
 )
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
+from service.learning.parameters import LEAST
 
 KNOWN = (Prediction, RoundRevealed, RoundLearned, PredictionVoided)
 """What an id that clients know may stand for."""
@@ -245,8 +246,8 @@ class Rounds:
         return Round(prediction_id, name, predicted, label, outcome, False, among)
 
     def _check_weight(self, weight: float) -> None:
-        if not 0.0 < weight <= self._weight_max:
-            raise InvalidRequest.at("weight", f"must be above 0 and at most {self._weight_max:g}")
+        if not LEAST <= weight <= self._weight_max:
+            raise InvalidRequest.at("weight", f"must be at least {LEAST:g} and at most {self._weight_max:g}")
 
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
         """Keep a prediction until its label comes; False if another replica has kept one under its id."""

@@ -146,6 +146,9 @@ def _check_times(model: Model, now: int) -> None:
         saved.check(getattr(model, field) <= now + FUTURE_MAX_US, field, "is in the future")
     second = model.statistics.clock.second
     saved.check(second * 1_000_000 <= now + FUTURE_MAX_US, "statistics.clock[0]", "is in the future")
+    for name, challenger in model.contest.challengers.items() if model.contest is not None else ():
+        is_past = challenger.compared_since <= now + FUTURE_MAX_US
+        saved.check(is_past, f"contest.challengers.{name}.comparison[1]", "is in the future")
 
 
 def _check_limits(model: Model) -> None:

@@ -19,7 +19,8 @@ nothing is said until both classes have been revealed. docs/theory.md has the pr
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, sqrt
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ class Bound:
             self.weight_max = max(self.weight_max, weight)
             self.sum_norm_sq += self._growth(y * score, self._with_bias(dot(x, x)), weight)
         # A new ceiling comes with an update, and with the reveal by which both classes are known.
-        if (updated or self.classes != classes_before) and self.knows_both and self.updates:
+        if (updated or self.classes != classes_before) and self.knows_both and self.weight:
             self._lower(self._ceiling_now())
         if self.observed is not None:
             self.observed.push(x, y, indices)
@@ -229,6 +230,20 @@ class Bound:
     def radius_z_sq(self) -> float:
         """R_z², the largest ‖z‖² revealed."""
         return float(self._with_bias(self.norm_sq_max))
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether an update has weighed something else than 1."""
+        return self.weight_max > 1.0 or self.weight != self.updates
+
+    @property
+    def is_in_range(self) -> bool:
+        """Whether all numbers of the proofs can be computed with: see "Rounding" in docs/theory.md."""
+        if self.classes & OUT_OF_RANGE or not SMALLEST <= self.radius_z_sq <= LARGEST:
+            return False
+        # h² ‖z‖² of every update is at least SMALLEST.
+        weight_min = sqrt(SMALLEST) / sqrt(self.radius_z_sq) if self.is_weighted else 1.0
+        return self.eta * weight_min >= float_info.min
 
     def state(self) -> dict[str, Any]:
         """Numbers, bytes, lists: what `restore` turns back into this. Equal bounds have equal states."""

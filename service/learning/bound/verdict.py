@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import hypot, isfinite, sqrt
 from typing import Any
 
 import numpy as np
 
-from service.learning.bound.margin_ceiling import LARGEST, SMALLEST, norm
-from service.learning.bound.mistake_bound import OUT_OF_RANGE, Bound
+from service.learning.bound.margin_ceiling import norm
+from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.observed_margin import AnyArray
 from service.learning.certainty.asking import Asking
 from service.learning.learners.algorithms import AUTO
@@ -18,6 +18,10 @@ from service.learning.learners.algorithms import AUTO
 # the ceiling is not proved wrong by it.
 TOLERANCE = 1e-9
 WHY_OUT_OF_RANGE = "the examples, or the steps that they make, are too small or too large to compute with"
+WHY_LEARNED_OTHERWISE = (
+    "a new name changes the vector between prediction and reveal: by `normalize` with a bias, or by `crosses` past the"
+    " pairs that have a weight of their own"
+)
 
 
 def why_not_applicable(settings: Mapping[str, Any], origin: str | None) -> str | None:
@@ -44,12 +48,17 @@ def why_not_applicable(settings: Mapping[str, Any], origin: str | None) -> str |
 
 
 def report(
-    bound: Bound, weights: AnyArray | None, not_applicable: str | None, *, bias_is_first: bool = False
+    bound: Bound,
+    weights: AnyArray | None,
+    not_applicable: str | None,
+    *,
+    bias_is_first: bool = False,
+    transforms: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The bound as `/stats` shows it, for these weights (the bias last, if there is one, unless it is first).
 
-    `not_applicable` says why the theorem does not hold for this model, if so. What is infinite or
-    undefined is None.
+    `not_applicable` says why the theorem does not hold for this model, if so. `transforms` says what is done to
+    examples before they are learned: a margin is one of the examples after that. What is infinite or undefined is None.
 
     >>> bound = Bound(bias_value=None, eta=1.0, declared_margin=0.5)
     >>> for x, y in [(1.0, 1), (-2.0, -1)]:
@@ -80,7 +89,7 @@ def report(
             figures.update(verdict="not_applicable", why=not_applicable)
         elif not bound.knows_both:
             figures["why"] = "both classes must have been revealed"
-        elif weights is None or bound.classes & OUT_OF_RANGE or not SMALLEST <= bound.radius_z_sq <= LARGEST:
+        elif weights is None or not bound.is_in_range:
             figures.update(verdict="not_applicable", why=WHY_OUT_OF_RANGE)
         else:
             judged = (
@@ -89,6 +98,12 @@ def report(
                 else _judge_declared(bound)
             )
             figures.update(judged, margin_ceiling=bound.ceiling)
+            if transforms:
+                reasons = (
+                    figures["why"],
+                    f"the margin is that of the examples after {' and '.join(transforms)}",
+                )
+                figures["why"] = "; ".join(filter(None, reasons))
     return figures
 
 
@@ -98,7 +113,7 @@ def expected_mistakes(asking: Asking, bound: Bound | None, figures: Mapping[str,
     report |= {"expected_mistakes": None, "since_round": asking.b_since}
     if bound is None or figures["verdict"] == "not_applicable":
         return report
-    if bound.weight_max > 1.0 or bound.weight != bound.updates:
+    if bound.is_weighted:
         return report | {"verdict": "not_applicable", "why": "the theorem is about reveals that weigh 1"}
     if bound.declared_margin is None or not asking.b:
         return report | {

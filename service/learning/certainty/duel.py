@@ -84,7 +84,7 @@ class Duel:
     >>> duel = Duel()
     >>> for number in range(1000):
     ...     _ = duel.observe(mistaken=number % 10 == 0, champion_mistaken=number % 4 == 0)
-    >>> found = duel.report(0.95, entered=1)
+    >>> found = duel.report(0.95, factor=1)
     >>> found["won"], found["lost"], found["difference"], round(found["difference_interval"]["high"], 3)
     (200, 50, -0.15, -0.072)
     """
@@ -116,12 +116,12 @@ class Duel:
             self.won += 1
         return difference < 0
 
-    def is_decided(self, rounds_min: int, entered: int, confidence: float) -> bool:
-        """Whether the challenger is better, by so many rounds at least and by enough evidence."""
-        return self.rounds >= rounds_min and is_enough(self.won, self.lost, entered, confidence)
+    def is_decided(self, rounds_min: int, factor: int, confidence: float) -> bool:
+        """Whether the challenger is better, by so many rounds at least and by enough evidence; see `is_enough`."""
+        return self.rounds >= rounds_min and is_enough(self.won, self.lost, factor, confidence)
 
-    def report(self, confidence: float, entered: int) -> dict[str, Any]:
-        """`entered` is how many challengers the champion has had; see `confidence_of`."""
+    def report(self, confidence: float, factor: int) -> dict[str, Any]:
+        """See `confidence_of`."""
         found, more = None, self.lost - self.won
         if self.rounds:
             found = interval(more, self.rounds, self.variance, confidence, scale=2.0, low=-1.0)._asdict()
@@ -133,7 +133,7 @@ class Duel:
             "difference": ratio(more, self.rounds),
             "difference_interval": found,
             "evidence": grown,
-            "confidence": confidence_of(grown, entered),
+            "confidence": confidence_of(grown, factor),
         }
 
     def state(self) -> list[Any]:

@@ -48,37 +48,38 @@ def evidence(won: int, lost: int) -> float:
     return float(f"{exp(logarithm):.{DIGITS}g}")
 
 
-def confidence_of(found: float, entered: int) -> float:
-    """With what confidence the best of so many challengers is better, if this is its evidence: 1 - α for E = K/α.
+def confidence_of(found: float, factor: int) -> float:
+    """With what confidence a challenger is better that has this evidence: 1 - α for E = `factor`/α.
 
     >>> confidence_of(40.0, 2), confidence_of(1.0, 2)
     (0.95, 0.0)
     """
-    return round(max(0.0, 1.0 - entered / found), DIGITS) if found else 0.0
+    return round(max(0.0, 1.0 - factor / found), DIGITS) if found else 0.0
 
 
-def is_enough(won: int, lost: int, entered: int, confidence: float) -> bool:
-    """Whether the evidence of one of so many challengers has come to K/α, α = 1 - confidence.
+def is_enough(won: int, lost: int, factor: int, confidence: float) -> bool:
+    """Whether the evidence has come to `factor`/α, α = 1 - confidence.
 
-    The answer is the same on all machines, since replicas act on it.
+    A factor of 1 is for the only comparison there will ever be; of many, the K-th has K(K + 1), since the sum of
+    1/(K(K + 1)) over all K is 1. The answer is the same on all machines, since replicas act on it.
 
-    >>> is_enough(6, 0, entered=1, confidence=0.95), is_enough(8, 0, entered=1, confidence=0.95)
+    >>> is_enough(6, 0, factor=1, confidence=0.95), is_enough(8, 0, factor=1, confidence=0.95)
     (False, True)
     """
     rounds = won + lost
     if won <= lost:
         return False
-    threshold = log(entered / (1.0 - confidence))
+    threshold = log(factor / (1.0 - confidence))
     doubt = 1e-9 + 1e-14 * rounds
     # No bet grows more than the one with the best λ, and computing that takes a tenth of the time.
     best = won * log(2 * won / rounds) + (lost * log(2 * lost / rounds) if lost else 0.0)
     if best < threshold - doubt:
         return False
     distance = log_evidence(won, lost) - threshold
-    return distance > 0 if abs(distance) > doubt else _is_enough_exactly(won, lost, entered, confidence)
+    return distance > 0 if abs(distance) > doubt else _is_enough_exactly(won, lost, factor, confidence)
 
 
-def _is_enough_exactly(won: int, lost: int, entered: int, confidence: float) -> bool:
+def _is_enough_exactly(won: int, lost: int, factor: int, confidence: float) -> bool:
     """The same in decimal fractions.
 
     >>> _is_enough_exactly(6, 0, 1, 0.95), _is_enough_exactly(8, 0, 1, 0.95)
@@ -90,4 +91,4 @@ def _is_enough_exactly(won: int, lost: int, entered: int, confidence: float) -> 
         for twice in range(1, 2 * BETS, 2):
             share = Decimal(twice) / (2 * BETS)
             bets += (1 + share) ** won * (1 - share) ** lost
-        return bets * (1 - Decimal(confidence)) >= entered * BETS
+        return bets * (1 - Decimal(confidence)) >= factor * BETS

@@ -42,6 +42,15 @@ class Features(Protocol):
         ...
 
     @property
+    def learns_as_served(self) -> bool:
+        """Whether a prediction has the score of the vector that its reveal learns, by the weights of then.
+
+        A name that is new with the reveal is left out of the prediction: it must change neither another value nor a
+        weight that is not 0.
+        """
+        ...
+
+    @property
     def ignored_names(self) -> int:
         """How often a name of a revealed example was ignored because the dictionary is full."""
         ...

@@ -24,6 +24,7 @@ class Dense:
 
     ignored_names = 0
     is_fixed = True
+    learns_as_served = True
 
     def __init__(
         self, dimension: int | None, bias_value: float | None, dimension_max: int = DIMENSION_MAX

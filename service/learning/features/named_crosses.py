@@ -46,14 +46,14 @@ class NamedCrosses:
         self._codes = codes
         self._pairs = int(np.count_nonzero(is_pair))
         self._full_at = len(codes)
-        if self._is_full:
+        if self.is_full:
             self._full_at = int(np.flatnonzero(is_pair)[self._pairs_max - 1]) + 1
         order = np.argsort(codes)
         self._sorted = codes[order]
         self._place_of: Indices = self._first + order + np.where(order < self._full_at, 0, self._slots)
 
     @property
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
         return self._pairs == self._pairs_max
 
     def _find(self, codes: Codes) -> tuple[npt.NDArray[np.bool_], Indices]:
@@ -70,7 +70,7 @@ class NamedCrosses:
         pairs = _codes_of(left, right)
         known, places = self._find(np.concatenate((x.indices, pairs)))
         values = np.concatenate((x.values, products))[known]
-        if self._is_full:
+        if self.is_full:
             others = ~known[len(x.indices) :]
             slots, signs = hashed_pairs(left[others], right[others], self._slots)
             places = np.concatenate((places, self._first + self._full_at + slots))
@@ -88,11 +88,11 @@ class NamedCrosses:
             self._take(np.concatenate((self._codes, names, pairs)))
 
     def size(self, size: int) -> int:
-        return self._first + len(self._codes) + (self._slots if self._is_full else 0)
+        return self._first + len(self._codes) + (self._slots if self.is_full else 0)
 
     def name(self, index: int, size: int, name_of: NameOf) -> int | str:
         at = index - self._first
-        if self._is_full and at >= self._full_at:
+        if self.is_full and at >= self._full_at:
             if at < self._full_at + self._slots:
                 return f"crosses {at - self._full_at}"
             at -= self._slots
@@ -103,7 +103,7 @@ class NamedCrosses:
 
     def names_in(self, x: Vector, names: dict[int, str]) -> dict[int, str]:
         """Those of pairs that share slots; `name` knows the others."""
-        if not self._is_full:
+        if not self.is_full:
             return {}
         left, right, _ = crossed(x)
         others = ~self._find(_codes_of(left, right))[0]

@@ -47,6 +47,14 @@ class Pipeline:
         return self.kind.is_fixed and "standardize" not in self.transforms
 
     @property
+    def learns_as_served(self) -> bool:
+        if self.kind.is_fixed or "standardize" in self.transforms:
+            return self.is_fixed
+        # Without a bias a new name changes the length of the score, not its sign.
+        is_scaled = "normalize" in self.transforms and self.bias_value is not None
+        return not (is_scaled or (isinstance(self._crosses, NamedCrosses) and self._crosses.is_full))
+
+    @property
     def is_sparse(self) -> bool:
         return self.kind.dimension == 0
 

@@ -14,6 +14,7 @@ class WithNames:
     __slots__ = ("_text",)
 
     dimension: int | None = 0
+    learns_as_served = True
 
     def __init__(self, text: frozenset[str]) -> None:
         self._text = text

@@ -17,7 +17,7 @@ from service.learning.learners.passive_aggressive import PassiveAggressive, pa1_
 from service.learning.learners.perceptron import Perceptron
 from service.learning.learners.scw import Scw
 from service.learning.panel.panels import NEWEST
-from service.learning.parameters import BadParameter, Choice, Integer, Number, Parameter, check_fields
+from service.learning.parameters import LEAST, BadParameter, Choice, Integer, Number, Parameter, check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Algorithm:
 
 AUTO = "auto"
 
-ETA0 = Number(1.0, 0.0, 1e6, "the learning rate, or where its schedule starts", low_open=True)
+ETA0 = Number(1.0, LEAST, 1e6, "the learning rate, or where its schedule starts")
 SCHEDULE = Choice("constant", ("constant", "inverse", "inverse_sqrt"), "η0, η0/k or η0/√k at the k-th update")
-C = Number(1.0, 0.0, 1e6, "how far one example may move the weights", low_open=True)
+C = Number(1.0, LEAST, 1e6, "how far one example may move the weights")
 R = Number(1.0, 1e-6, 1e6, "the larger, the less one example moves")
 COVARIANCE = Choice(
     "diagonal", ("diagonal", "full"), "a variance for each weight, or the whole matrix of size × size"
@@ -69,7 +69,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             "averaged",
             "Learns like a perceptron and predicts by the mean of its weights over all reveals.",
-            {"eta0": Number(1.0, 0.0, 1e6, "the learning rate", low_open=True)},
+            {"eta0": Number(1.0, LEAST, 1e6, "the learning rate")},
             Averaged,
             vectors=2,
         ),
@@ -125,11 +125,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             "logistic",
             "Logistic regression by AdaGrad: learns from every example, the less the surer it was of the right label.",
-            {
-                "eta0": Number(
-                    0.5, 0.0, 1e6, "the learning rate of a weight that has not moved", low_open=True
-                )
-            },
+            {"eta0": Number(0.5, LEAST, 1e6, "the learning rate of a weight that has not moved")},
             Logistic,
             vectors=2,
         ),

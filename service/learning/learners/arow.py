@@ -22,6 +22,8 @@ class Arow(Confident):
         self._r = r
 
     def step(self, margin: float, variance: float, weight: float) -> tuple[float, float]:
+        if not weight:  # the product of a weight and a class weight that were stored and are too small
+            return 0.0, 0.0
         beta = 1.0 / (variance + self._r / weight)
         return beta * (1.0 - margin), beta
 

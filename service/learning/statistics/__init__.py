@@ -92,13 +92,15 @@ class Statistics:
         stale_updates: int,
         standing: Standing | None = None,
         weight: float = 1.0,
+        no_change: int | None = None,
     ) -> bool:
         """Take in one reveal; whether the error is found, with it, to have risen (a drift).
 
         `truth` and `served` are indices of classes; `served` is -1 where no label could be served yet,
         which is a mistake that stands in no column of the confusion matrix. `stale_updates` counts the
         model's updates between the prediction and this reveal. `standing` is that of the prediction as it was served,
-        None if a version made it that did not know of it.
+        None if a version made it that did not know of it. `no_change` is the class that had been revealed last when it
+        was served, None for the one that was revealed last by now.
         """
         mistake = truth != served
         self.recent.observe(self.revealed, mistake)
@@ -110,7 +112,7 @@ class Statistics:
             self.updates += 1
         self.ewma.observe(mistake)
         self.clock.observe(at_us, mistake)
-        self.confusion.observe(truth, served)
+        self.confusion.observe(truth, served, no_change)
         self.delay.observe(at_us - predicted_at_us, stale_updates)
         if weight != 1.0:
             self.weighted.observe(mistake, weight)

@@ -68,7 +68,7 @@ class Confusion:
     """The confusion matrix of a stream whose classes may grow, and the baselines that a model should beat.
 
     The baselines are MOA's: `majority` answers with the commonest class so far, this reveal's included, the
-    lowest on a tie; `no change` answers with the class revealed last, at first class 0.
+    lowest on a tie; `no change` answers with the class that had been revealed last at the prediction, at first class 0.
 
     >>> confusion = Confusion()
     >>> for truth, served in [(0, 0), (1, 0), (1, 1), (1, -1)]:
@@ -91,7 +91,8 @@ class Confusion:
         "never got right.",
         "majority_error_rate": "The error of answering with the commonest class so far, this reveal's label already "
         "counted, the earlier class on a tie.",
-        "no_change_error_rate": "The error of answering with the label revealed last (the first class at first).",
+        "no_change_error_rate": "The error of answering with the label that had been revealed last when the prediction "
+        "was served (the first class at first).",
         "kappa": "(p − q) / (1 − q), where q = Σ over classes of support × served / n²: the accuracy of answering by "
         "chance with the same frequencies.",
         "kappa_m": "(p − q) / (1 − q), where q is the accuracy of the majority baseline.",
@@ -107,8 +108,9 @@ class Confusion:
         self.majority_support = 0
         self.majority_right = 0
 
-    def observe(self, truth: int, served: int) -> None:
-        """Count one reveal; `served` is -1 where no label could be.
+    def observe(self, truth: int, served: int, no_change: int | None = None) -> None:
+        """Count one reveal; `served` is -1 where no label could be. `no_change` is what that baseline answers, None for
+        the class revealed last.
 
         Nobody gets more than `CLASSES_MAX` classes, but labels that are new at the same moment may get a few
         past it. An event that is in the journal must be counted, so those go with the last class.
@@ -119,10 +121,9 @@ class Confusion:
         support = self._add_near(truth * truth + truth) if near else self._add_far(truth, truth)
         if served != truth:
             self._observe_wrong(truth, served)
-        if truth == self.last:
+        if truth == (self.last if no_change is None else no_change):
             self.no_change_right += 1
-        else:
-            self.last = truth
+        self.last = truth
         leading = self.majority_support
         if truth == self.majority or support > leading or (support == leading and truth < self.majority):
             self.majority = truth

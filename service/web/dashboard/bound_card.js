@@ -22,8 +22,8 @@ export function verdictInWords({ bound, rounds, updates }) {
     case "exceeded":
       return [
         learned,
-        `No plane separates what was revealed with a margin above ${real(bound.margin_ceiling)},`,
-        `so the declared margin of ${real(bound.gamma)} cannot be right.`,
+        sentence(bound.why),
+        `The margin is at most ${real(bound.margin_ceiling)}, and ${real(bound.gamma)} was declared.`,
       ].join(" ");
     case "within":
       return [

@@ -21,9 +21,9 @@ export function confidenceText(confidence) {
 }
 
 /** What the evidence comes to, in a sentence. */
-export function evidenceInWords({ champion, line, entered, evidence_needed: needed, promotions }) {
+export function evidenceInWords({ champion, line, evidence_needed: needed, promotions }) {
   if (!line.length) return `${champion.name} serves, and no challenger is beside it.`;
-  const best = line.reduce((a, b) => (b.evidence > a.evidence ? b : a));
+  const best = line.reduce((a, b) => (b.confidence > a.confidence ? b : a));
   const found =
     best.confidence > 0.5
       ? `${best.name} is better than ${champion.name} with a confidence of ${confidenceText(best.confidence)}, however often one has looked.`
@@ -31,7 +31,7 @@ export function evidenceInWords({ champion, line, entered, evidence_needed: need
   const rule =
     needed === null
       ? "Nobody is promoted by itself."
-      : `With evidence of ${real(needed)} one of ${plural(entered, "challenger")} is promoted by itself.`;
+      : `A challenger is promoted by itself with this evidence: ${line.map((one) => `${one.name} ${real(one.evidence_needed)}`).join(", ")}.`;
   return `${found} ${rule}${promotions ? ` There ${promotions === 1 ? "was" : "were"} ${plural(promotions, "promotion")}.` : ""}`;
 }
 

@@ -36,7 +36,7 @@ ASK_SCHEMA = {
         },
     ]
 }
-ClassWeight = Annotated[float, Field(gt=CLASS_WEIGHT.low, le=CLASS_WEIGHT.high)]
+ClassWeight = Annotated[float, Field(ge=CLASS_WEIGHT.low, le=CLASS_WEIGHT.high)]
 LABEL_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "string"}]}
 
 

@@ -14,6 +14,7 @@ from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDIC
 from service.engine.rounds.explanation import Answered
 from service.errors import InvalidRequest
 from service.events import Label
+from service.learning.parameters import LEAST
 from service.web.access.declarations import ROUND
 from service.web.access.tenants import TenantRounds
 from service.web.http.bodies import Header
@@ -55,7 +56,7 @@ FeaturesSent = (
 
 Weight = Annotated[
     float,
-    msgspec.Meta(description="how often the reveal counts", extra_json_schema={"exclusiveMinimum": 0}),
+    msgspec.Meta(description="how often the reveal counts", extra_json_schema={"minimum": LEAST}),
 ]
 Tag = Annotated[
     str | None,

@@ -1,5 +1,6 @@
 """The evidence for a challenger: what it is, and that it may be looked at after every round."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from math import comb, factorial, log
 
@@ -56,6 +57,32 @@ def test_much_evidence_is_told_as_a_number_that_json_has() -> None:
     assert is_enough(10**9, 10**8, 8, 0.9999) and not is_enough(10**8, 10**9, 8, 0.9999)
 
 
+def ever_enough(won: np.ndarray, factor: int) -> np.ndarray:
+    """Which of many streams, their rows of rounds won (1) or lost (0), ever have enough evidence."""
+    needed = np.full(won.shape[1] + 1, won.shape[1] + 1)  # rounds won, by rounds lost
+    least = 0
+    for lost in range(won.shape[1] + 1):
+        while least + lost <= won.shape[1] and not is_enough(least, lost, factor, 1 - ALPHA):
+            least += 1
+        needed[lost] = least
+    total = won.cumsum(axis=1)
+    return (total >= needed[np.arange(1, won.shape[1] + 1) - total]).any(axis=1)
+
+
+@pytest.mark.parametrize("without", [range(1, 6), [1] * 20], ids=["5 entrants", "20 restarts"])
+def test_false_promotions_in_a_life_are_at_most_alpha_where_each_comparison_has_a_number_of_its_own(
+    without: Iterable[int],
+) -> None:
+    """By rules 1 challengers that entered one after another had K/α, and one that restarted 1/α each time."""
+    chance = np.random.default_rng(23)
+    numbered, before = np.zeros((2, 2_000), dtype=bool)
+    for number, factor in enumerate(without, 1):
+        won = chance.integers(2, size=(2_000, 500))  # no better than the champion
+        numbered |= ever_enough(won, number * (number + 1))
+        before |= ever_enough(won, factor)
+    assert 0 < numbered.mean() <= ALPHA < before.mean()
+
+
 def promoted_at(
     chance: np.random.Generator, rounds: int, won: float, lost: float, rounds_min: int
 ) -> int | None:
@@ -68,7 +95,7 @@ def promoted_at(
             duel.observe(mistaken=True, champion_mistaken=False)
         else:
             duel.observe(mistaken=False, champion_mistaken=False)
-        if luck < won and duel.is_decided(rounds_min, 1, 1 - ALPHA):
+        if luck < won and duel.is_decided(rounds_min, 2, 1 - ALPHA):
             return number
     return None
 

@@ -19,7 +19,7 @@ EXTREME: dict[str, dict[str, Any]] = {
     "averaged": {"algorithm": "averaged", "eta0": 1e6},
     "pa": {"algorithm": "pa"},
     "pa1": {"algorithm": "pa1", "C": 1e6},
-    "pa2": {"algorithm": "pa2", "C": 5e-324},
+    "pa2": {"algorithm": "pa2", "C": 1e-100},
     "arow": {"algorithm": "arow", "r": 1e-6},
     "arow-full": {"algorithm": "arow", "r": 1e-6, "covariance": "full"},
     "forgetting": {"algorithm": "arow_forgetting", "r": 1e-6, "forget": 0.5},

@@ -265,7 +265,8 @@ def test_a_learner_follows_its_formula_with_weights(name: str) -> None:
 
 @pytest.mark.parametrize("C", [1.0, 1e-20, 5e-324])
 def test_a_weight_too_small_to_be_multiplied_moves_nothing(C: float) -> None:
-    learner = learner_for({"algorithm": "pa2", "C": C})
+    learner = algorithms.build({"algorithm": "pa2", "C": C}, tie=1)
+    learner.grow(5)
     learner.learn(Vector(np.ones(5)), 1, None, 5e-324)
     assert np.abs(learner.weights).max() < 1e-300
 

@@ -46,6 +46,10 @@ class Town:
         self.chosen = "order-17"
         good(self.acme.predict(SECRET, [1.0, 4.0], id=self.chosen))
         good(self.acme.learn(SECRET, [1.0, 5.0], 1, id="order-18"))
+        # Two pairs more, that Zeta will choose, too, each in a test of its own: tests may run in any order.
+        for waiting, learned in (("order-27", "order-28"), ("order-37", "order-38")):
+            good(self.acme.predict(SECRET, [1.0, 4.0], id=waiting))
+            good(self.acme.learn(SECRET, [1.0, 5.0], 1, id=learned))
         good(self.zeta.learn("zeta-own", [1.0], 1))
         return self
 
@@ -290,15 +294,15 @@ def test_predictions_of_others_were_never_heard_of(town: Town) -> None:
 
 def test_corrections_of_one_s_own_have_the_ids_that_one_knows(town: Town) -> None:
     zeta = town.zeta
-    good(zeta.learn("zeta-corrected", [1.0], 1, id="order-18"))
-    good(zeta.predict("zeta-corrected", [1.0], id="order-17"))
-    told = zeta.client.put("/feedback/order-18", json={"label": -1}).json()
-    assert (told["prediction_id"], told["model"]) == ("order-18", "zeta-corrected")
-    assert zeta.client.delete("/predictions/order-17").json()["prediction_id"] == "order-17"
-    assert refusal(zeta.client.put("/feedback/order-17", json={"label": 1})) == (410, "prediction-void")
-    assert "zeta-/" not in zeta.client.put("/feedback/order-17", json={"label": 1}).text
+    good(zeta.learn("zeta-corrected", [1.0], 1, id="order-38"))
+    good(zeta.predict("zeta-corrected", [1.0], id="order-37"))
+    told = zeta.client.put("/feedback/order-38", json={"label": -1}).json()
+    assert (told["prediction_id"], told["model"]) == ("order-38", "zeta-corrected")
+    assert zeta.client.delete("/predictions/order-37").json()["prediction_id"] == "order-37"
+    assert refusal(zeta.client.put("/feedback/order-37", json={"label": 1})) == (410, "prediction-void")
+    assert "zeta-/" not in zeta.client.put("/feedback/order-37", json={"label": 1}).text
     trail = good(zeta.get("/models/zeta-corrected/events"))["events"]
-    assert {each["prediction_id"] for each in trail if "prediction_id" in each} == {"order-17", "order-18"}
+    assert {each["prediction_id"] for each in trail if "prediction_id" in each} == {"order-37", "order-38"}
     assert zeta.client.delete("/models/zeta-corrected").status_code == 204
 
 
@@ -326,7 +330,7 @@ def test_two_tenants_may_choose_the_same_id_and_never_find_out(town: Town) -> No
     zeta, acme = town.zeta, town.acme
     other_features = [7.0]
     as_in_0_1_0 = town.waiting.replace("~", "")
-    for prediction_id in (town.chosen, "order-18", as_in_0_1_0, "drift:acme-secret:1:0:1"):
+    for prediction_id in ("order-27", "order-28", as_in_0_1_0, "drift:acme-secret:1:0:1"):
         served = good(zeta.predict("zeta-ids", other_features, id=prediction_id))
         assert served["prediction_id"] == prediction_id
         assert good(zeta.predict("zeta-ids", other_features, id=prediction_id)) == served
@@ -344,12 +348,12 @@ def test_two_tenants_may_choose_the_same_id_and_never_find_out(town: Town) -> No
     assert good(zeta.learn("zeta-ids", [9.0], 1, id="order-19")) == learned
     assert learned["prediction_id"] == "order-19"
     ids = {event.get("prediction_id") for event in good(zeta.get("/models/zeta-ids/events"))["events"]}
-    assert {"order-17", "order-18", "order-19"} <= ids and not any("/" in each for each in ids if each)
+    assert {"order-27", "order-28", "order-19"} <= ids and not any("/" in each for each in ids if each)
     # The owner of the house tells them apart, and can reveal both.
     kept = good(town.owner.get(f"/models/{SECRET}/events"))["events"]
-    assert "acme-/order-18" in {event.get("prediction_id") for event in kept}
+    assert "acme-/order-28" in {event.get("prediction_id") for event in kept}
     assert refusal(town.owner.predict("zeta-ids", [1.0], id="acme-/x")) == (422, "invalid-request")
-    assert good(acme.predict(SECRET, [1.0, 4.0], id=town.chosen))["prediction_id"] == town.chosen
+    assert good(acme.predict(SECRET, [1.0, 4.0], id="order-27"))["prediction_id"] == "order-27"
 
 
 def test_ids_of_the_services_form_are_refused_alike_whoever_has_them(town: Town) -> None:

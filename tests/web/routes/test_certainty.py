@@ -203,7 +203,7 @@ def test_weights_are_learned_and_a_retry_with_another_is_a_conflict(service: Ser
     service.assert_replay_equals_live(name)
 
 
-@pytest.mark.parametrize("weight", [0, -1, 1e308, 1_000_001, "2", None])
+@pytest.mark.parametrize("weight", [0, -1, 1e-101, 1e308, 1_000_001, "2", None])
 def test_a_weight_that_is_none_is_refused(service: Service, name: str, weight: Any) -> None:
     whole = {"model": name, "features": [1.0], "label": 1, "weight": weight}
     answer = service.client.post("/learn", json=whole)
@@ -250,6 +250,7 @@ def test_class_weights_move_recall_as_asked(service: Service, name: str) -> None
         ({"ask": {}}, "ask"),
         ({"ask": "always"}, "ask"),
         ({"class_weights": {"1": 0}}, "class_weights.1"),
+        ({"class_weights": {"1": 1e-101}}, "class_weights.1"),
         ({"class_weights": {"1": 1e9}}, "class_weights.1"),
         ({"class_weights": {"spam": 2}}, "class_weights.spam"),
         ({"labels": [1, "1"], "class_weights": {"1": 2}}, "class_weights.1"),

@@ -104,7 +104,7 @@ def test_a_better_challenger_is_promoted_by_itself_once_and_the_trail_says_so(
     stats = service.stats("m")
     (done,) = stats["challengers"]["last_promotions"]
     assert done == {"round": mark["round"], "challenger": "arow", "former": "original", "by_evidence": True}
-    assert (stats["algorithm"], stats["challengers"]["evidence_needed"]) == ("arow", 10.0)
+    assert (stats["algorithm"], stats["challengers"]["evidence_needed"]) == ("arow", 60.0)
     assert service.predict("m", [1.0, 1.0, 1.0, 1.0])["served_by"] == "arow"
     service.assert_replay_equals_live("m")
     service.restart()

@@ -20,7 +20,7 @@ def test_a_margin_is_exceeded_until_a_reset_and_never_by_numbers_that_are_too_sm
     for features, label in (([1.0, 0.0], -1), ([-1.0, 0.0], 1)):
         service.learn(name, features, label)
     assert service.stats(name)["bound"]["verdict"] == "within"
-    service.create(f"{name}s", declared_margin=0.5, bias=False, learner={"eta0": 1e-200})
+    service.create(f"{name}s", declared_margin=0.5, bias=False, learner={"eta0": 1e-100})
     service.create(f"{name}x", declared_margin=1e-171, bias=False)
     for i in range(10):
         y = 1 if i % 2 else -1
