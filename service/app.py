@@ -5,7 +5,6 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +29,8 @@ from service.web.access.tenant_history import TenantHistory
 from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
 from service.web.access.tenants import TenantBlocks, TenantModels, TenantRounds
-from service.web.application import Application, TracedApplication
-from service.web.http.spans import Spans, TracedTraffic, noting_model
-from service.web.http.traffic import Traffic
+from service.web.application import Application
+from service.web.http.traffic import SpanCounts, Traffic
 from service.web.routes import (
     attention,
     challengers,
@@ -57,7 +55,7 @@ from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import DiskRoom
 
 if TYPE_CHECKING:
-    from service.web.http.span_export import SpanExport
+    from service.web.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +68,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     ring = key_ring(settings) if guarded else None
     origins = allowed_origins(settings)
     gate = make_gate(settings, ring, origins) if guarded else None
-    spans = Spans(share=settings.otlp_share, waiting_max=settings.otlp_spans_max)
-    export = _span_export(settings, spans)
+    tracing = _tracing(settings)
     journal = make_journal(settings)
     limits = ModelLimits(
         names_max=min(settings.names_max, settings.weights_max),
@@ -112,8 +109,8 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         except StartError as error:
             app.start_error = error
             raise
-        if export is not None:
-            export.start()
+        if tracing is not None:
+            tracing.start()
         background = [keep_running("measuring pauses", pauses.run())]
         if ring is not None:
             background.append(keep_running("following the keys", ring.follow()))
@@ -123,8 +120,8 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             for task in background:
                 task.cancel()
             await _close(engine, journal, settings.shutdown_seconds)
-            if export is not None:
-                await export.close()
+            if tracing is not None:
+                await tracing.close()
 
     async def why_unready() -> str | None:
         if not engine.is_open:
@@ -141,7 +138,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         return pauses.why_unready()
 
     pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
-    traffic = Traffic() if export is None else TracedTraffic()
+    traffic = Traffic() if tracing is None else tracing.traffic()
     models_seen = TenantModels(engine.models)
     history_seen = TenantHistory(engine.past, engine.going_back, engine.record)
     rounds_seen = TenantRounds(engine.rounds)
@@ -152,7 +149,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         journal,
         traffic,
         pauses,
-        spans,
+        SpanCounts() if tracing is None else tracing.counts,
         models_max=settings.metrics_models_max,
         queue_events_max=settings.queue_events_max,
         budgets={
@@ -185,10 +182,10 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         "items_max": settings.items_max,
     }
     endpoints = rounds.endpoints(rounds_seen, **bodies)
-    if export is not None:
+    if tracing is not None:
         for endpoint in endpoints.values():
-            endpoint.handle = noting_model(endpoint.handle)
-    make = Application if export is None else partial(TracedApplication, spans)
+            endpoint.handle = tracing.noting_model(endpoint.handle)
+    make = Application if tracing is None else tracing.application
     app = make(
         endpoints | model_paths.endpoints(rounds_seen, endpoints, **bodies),
         streaming,
@@ -231,13 +228,18 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     return app
 
 
-def _span_export(settings: Settings, spans: Spans) -> "SpanExport | None":
-    """What sends spans on, if they are wanted; only then OpenTelemetry is imported, which takes a while."""
+def _tracing(settings: Settings) -> "Tracing | None":
+    """What sends a span of each request, if there is an endpoint; only then OpenTelemetry is imported."""
     if not settings.otlp_endpoint:
         return None
-    from service.web.http.span_export import SpanExport
+    from service.web.tracing import Tracing
 
-    return SpanExport(spans, settings.otlp_endpoint, seconds_max=settings.otlp_seconds_max)
+    return Tracing(
+        settings.otlp_endpoint,
+        share=settings.otlp_share,
+        waiting_max=settings.otlp_spans_max,
+        seconds_max=settings.otlp_seconds_max,
+    )
 
 
 def _answers_room(settings: Settings, tenants: Tenants) -> DiskRoom:

@@ -90,10 +90,10 @@ class Settings(BaseSettings):
         description="the part of requests without a `traceparent` that get a span; those with one say it themselves",
     )
     otlp_spans_max: int = Field(
-        20_000,
+        5_000,
         ge=1,
         le=1_000_000,
-        description="spans that may wait to be sent, of at most 1 KB each; more are dropped and counted",
+        description="spans that may wait to be sent, of about 3 KB each; later ones are dropped and counted",
     )
     otlp_seconds_max: float = Field(
         5.0,

@@ -22,7 +22,6 @@ from service.web.http import request_ids, traces
 from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, WHOLE_BODY, has_body, read_body, replay
 from service.web.http.responding import respond_with, stopped
 from service.web.http.security_headers import secured
-from service.web.http.spans import Spans
 from service.web.http.traffic import Traffic, Watched
 from service.web.routes import model_paths, openapi
 from service.web.routes.endpoint import Endpoint
@@ -173,25 +172,3 @@ class Application(FastAPI):
                 self, self._described, self.route_table.declared, with_keys=self._with_keys
             )
         return self._document
-
-
-class TracedApplication(Application):
-    """The same, and each request leaves a span, also one that the app answers without a route.
-
-    `Application` itself knows nothing of spans, so that requests cost nothing more where none are wanted.
-    """
-
-    def __init__(self, spans: Spans, *parts: Any, **options: Any) -> None:
-        super().__init__(*parts, **options)
-        self._spans = spans
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        span = self._spans.begin(scope) if scope["type"] == "http" else None
-        if span is None:
-            await super().__call__(scope, receive, send)
-            return
-        watched = Watched(send, status=0)
-        try:
-            await super().__call__(scope, receive, watched)
-        finally:
-            self._spans.end(span, scope, watched.status)

@@ -1,6 +1,7 @@
 """How many requests there were, how they ended and how long they took."""
 
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from service.timings import Timings
@@ -26,6 +27,17 @@ class Traffic:
                 key = ("OTHER", "other", status)
             timings = self.timings.setdefault(key, Timings())
         timings.observe(seconds)
+
+
+@dataclass(slots=True)
+class SpanCounts:
+    """What became of the spans of requests; see `service/web/tracing.py`."""
+
+    sent: int = 0
+    dropped_at_once: int = 0
+    """Too many waited."""
+    dropped_unsent: int = 0
+    """The endpoint did not take them."""
 
 
 class Watched:

@@ -25,8 +25,7 @@ from service.turns import Turns
 from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.http.spans import Spans
-from service.web.http.traffic import Traffic
+from service.web.http.traffic import SpanCounts, Traffic
 
 
 class Budget(NamedTuple):
@@ -45,7 +44,7 @@ class Collector:
         journal: Journal,
         traffic: Traffic,
         pauses: LoopPauses,
-        spans: Spans,
+        spans: SpanCounts,
         *,
         models_max: int,
         queue_events_max: int,

@@ -5,15 +5,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 
 from service.errors import InvalidSettings
 from service.settings import load_settings
-from service.web.http.span_export import SpanExport
-from service.web.http.spans import SPAN_BYTES_MAX, Span, Spans
+from service.web.tracing import Tracing
 from tests.support.forkserver import environment
 from tests.support.otlp_receiver import Receiver, metric
 from tests.support.service_process import Service
@@ -99,39 +97,21 @@ def test_the_extra_is_imported_only_for_an_endpoint_and_is_told_of_if_it_is_miss
     assert done.stderr.startswith("novikoff: otlp_endpoint needs the extra `otel`: pip install ")
 
 
-def test_spans_that_wait_are_bounded_in_number_and_in_bytes() -> None:
-    copy_context().run(_fill_and_measure)
-
-
-def _fill_and_measure() -> None:
-    spans = Spans(share=1.0, waiting_max=3)
-    scope = {"type": "http", "method": "X" * 10_000, "headers": [], "query_string": b"model=" + b"m" * 128}
-    for _ in range(5):
-        span = spans.begin(scope)
-        assert span is not None
-        spans.end(span, scope, 200)
-    assert (len(spans), spans.dropped_at_once) == (3, 2)
-    (oldest, *_) = spans.take(3)
-    assert oldest.model == "m" * 128
-    size = sys.getsizeof(oldest) + sum(sys.getsizeof(getattr(oldest, field)) for field in Span.__slots__)
-    assert size < SPAN_BYTES_MAX
-
-
 def test_the_variables_of_opentelemetry_itself_count_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     receiver = Receiver()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-token=abc")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "mine")
-    spans = Spans(share=1.0, waiting_max=3)
-    export = SpanExport(spans, receiver.url, seconds_max=PATIENCE_SECONDS)
+    tracing = Tracing(receiver.url, share=1.0, waiting_max=3, seconds_max=PATIENCE_SECONDS)
+    tracing.start()
     scope = {"type": "http", "method": "GET", "headers": [], "query_string": b""}
-    span = copy_context().run(spans.begin, scope)
+    span = tracing.begin(scope)
     assert span is not None
-    spans.end(span, scope, 503)
-    export.start()
-    asyncio.run(export.close())
-    received = receiver.wait_for(lambda one: one.span_id == span.span_id)
+    tracing.end(span, scope, 503)
+    asyncio.run(tracing.close())
+    span_id = f"{span.get_span_context().span_id:016x}"
+    received = receiver.wait_for(lambda one: one.span_id == span_id)
     assert received.resource["service.name"] == "mine" and received.is_error
     assert receiver.headers[0]["x-token"] == "abc"
     receiver.close()
