@@ -43,7 +43,6 @@ def test_a_replay_to_no_service_ends_in_order_whatever_is_wrong(table: Path) -> 
     }.items():
         assert said("replay", table, "--model", "m", "--settings", words).startswith(wrong)
     assert said("replay", table, "--model", "no name").startswith("model: ")
-    assert said("replay", table, "--model", "m", "--plot", table / "x.svg").startswith(f"{table / 'x.svg'}: ")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -274,20 +273,6 @@ def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path: Path, monkeypatch:
     for module in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
     assert "pip install pyarrow" in failed("replay", file, "--model", "m")
-
-
-def test_the_picture_shows_the_error(tmp_path: Path, service: Service, name: str) -> None:
-    picture = tmp_path / "error.svg"
-    file = write(tmp_path, "table.csv", EXAMPLES)
-    worked("replay", file, "--model", name, "--url", service.url, "--plot", picture)
-    root = ET.parse(picture).getroot()
-    lines = {line.get("class"): line.get("points", "").split() for line in root.iter() if "poly" in line.tag}
-    assert lines.keys() == {"recent", "overall"} and len(lines["overall"]) == ROUNDS
-    grid = [float(line.get("y1", "")) for line in root.iter() if line.get("class") == "grid"]
-    shown = [text.text for text in root.iter() if text.get("text-anchor") == "end"][: len(grid)]
-    top, bottom = min(grid), max(grid)
-    height = (bottom - float(lines["overall"][-1].split(",")[1])) / (bottom - top) * float(shown[-1] or "")
-    assert height == pytest.approx(service.stats(name)["error_rate"], abs=0.005)
 
 
 @pytest.mark.parametrize("options", [[], ["--fast"], ["--one-by-one"], ["--delay", "3"]])

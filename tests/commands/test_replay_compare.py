@@ -84,7 +84,6 @@ def test_what_cannot_be_compared_is_told_in_words(tmp_path: Path) -> None:
     assert "`boost` is none of standardize, fourier, crosses" in failed(*command, "pa1,arow+boost")
     assert "not a JSON object" in failed(*command, "perceptron", "--compare", "{tie}")
     assert "without --delay" in failed(*command, "perceptron,pa1", "--delay", 3)
-    assert "without --plot" in failed(*command, "perceptron,pa1", "--plot", tmp_path / "x.svg")
     assert "at most 20 settings" in failed(*command, "pa1", *(f'--compare={{"tie": {i}}}' for i in range(20)))
     assert "--model NAME says which model learns" in failed(*command[:2])
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,7 +30,6 @@ from service.commands.replay.comparison import Comparison
 from service.commands.replay.contestants import contestants
 from service.commands.replay.interrupting import Interrupt
 from service.commands.replay.making import settings_for, shape_for
-from service.commands.replay.plot import error_plot
 from service.commands.replay.progress import Tally, bar, plain_bar, summary
 from service.commands.replay.rounds import Rounds
 from service.commands.replay.source import Source
@@ -57,7 +55,6 @@ class Plan:
     one_by_one: bool
     resume: bool
     run: str
-    plot: Path | None
 
 
 def replay(
@@ -76,7 +73,6 @@ def replay(
     one_by_one: options.OneByOne = False,
     resume: options.Resume = False,
     run: options.Run = "",
-    plot: options.Plot = None,
     compare: options.Compare = None,
 ) -> None:
     """Play a file's examples to a model, one round each, and show how it did.
@@ -95,7 +91,7 @@ def replay(
         connection = connected(url, service_key(key, key_file), data)
         if compare:
             given = {"delay": delay, "fast": fast, "one-by-one": one_by_one, "resume": resume, "run": run}
-            _refuse_beside_compare({**given, "plot": plot})
+            _refuse_beside_compare(given)
             with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
                 asyncio.run(
                     _compare(compare, model or "compare", _settings(settings), source, connection, interrupt)
@@ -114,7 +110,7 @@ def replay(
         if fast and one_by_one:
             raise CommandFailed("--fast and --one-by-one are opposites")
         check_name("model", model)
-        plan = Plan(model, _settings(settings), delay, fast, one_by_one, resume, run, plot)
+        plan = Plan(model, _settings(settings), delay, fast, one_by_one, resume, run)
         with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
             asyncio.run(_run(plan, source, connection, interrupt))
     if interrupt.is_set:
@@ -154,8 +150,6 @@ async def _run(
         finally:
             stats = await client.stats(plan.model)
             out.print(summary(stats, tally, is_complete=not interrupt.is_set))
-        if plan.plot is not None:
-            plan.plot.write_text(error_plot(f"{plan.model}: error", stats.curve.rounds, stats.curve.mistakes))
 
 
 async def _compare(

@@ -51,7 +51,6 @@ OneByOne = Annotated[
 ]
 Resume = Annotated[bool, Option("--resume", help="Go on after the model's last round.")]
 Run = Annotated[str, Option(metavar="NAME", help="Under another name, all rounds are new ones.")]
-Plot = Annotated[Path | None, Option(metavar="FILE", help="Draw the error over the rounds as SVG.")]
 Compare = Annotated[
     list[str] | None,
     Option(
