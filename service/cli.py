@@ -21,6 +21,8 @@ COMMANDS = {
     "export": "service.commands.transfer:export_model",
     "import": "service.commands.transfer:import_model",
     "history": "service.commands.history:history",
+    "backup": "service.commands.backup:backup",
+    "restore": "service.commands.backup:restore",
     "doctor": "service.commands.doctor.command:doctor",
     "migrate": "service.commands.migrate.command:migrate",
     "key": "service.commands.key:key",

@@ -1,12 +1,16 @@
 """Which journal the settings ask for."""
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from service.errors import InvalidSettings
 from service.journal.protocol import Journal
 from service.journal.sqlite.journal import SqliteJournal
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.journal.jetstream.link.connecting import Access
 
 EVENTS_KEPT_SECONDS_MIN = 600.0
 """A replica that has lost touch for less than half of this finds all that it missed."""
@@ -29,31 +33,17 @@ def make_journal(settings: Settings) -> Journal:
 
 
 def _on_cluster(settings: Settings) -> Journal:
-    if not all(map(find_spec, ("nats", "nkeys"))):
-        raise InvalidSettings("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
+    access = access_of(settings)
     from service.journal.jetstream.journal import JetStreamJournal
-    from service.journal.jetstream.link.connecting import Access
     from service.journal.jetstream.link.syncing import monitors_of
     from service.journal.jetstream.options import Options
 
-    servers = tuple(settings.journal.split(","))
-    for server in servers:
-        _check_address(server)
-    asked = tuple(filter(None, settings.nats_monitor.split(","))) or monitors_of(servers)
+    asked = tuple(filter(None, settings.nats_monitor.split(","))) or monitors_of(access.servers)
     # Within this time a prediction may be revealed, and a reveal sent again.
     kept_seconds = max(2 * settings.pending_ttl_seconds, EVENTS_KEPT_SECONDS_MIN)
     return JetStreamJournal(
         Options(
-            access=Access(
-                servers,
-                user=settings.nats_user,
-                password=settings.nats_password,
-                token=settings.nats_token,
-                credentials=settings.nats_credentials,
-                ca=settings.nats_ca,
-                certificate=settings.nats_certificate,
-                key=settings.nats_key,
-            ),
+            access=access,
             prefix=settings.nats_prefix,
             replicas=settings.nats_replicas,
             monitors=() if settings.journal_allow_unsynced else asked,
@@ -64,6 +54,27 @@ def _on_cluster(settings: Settings) -> Journal:
             history_bytes_max=settings.history_bytes_max,
             ids_kept_seconds=kept_seconds,
         )
+    )
+
+
+def access_of(settings: Settings) -> "Access":
+    """Where the servers of the cluster are, and the credentials for them."""
+    if not all(map(find_spec, ("nats", "nkeys"))):
+        raise InvalidSettings("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
+    from service.journal.jetstream.link.connecting import Access
+
+    servers = tuple(settings.journal.split(","))
+    for server in servers:
+        _check_address(server)
+    return Access(
+        servers,
+        user=settings.nats_user,
+        password=settings.nats_password,
+        token=settings.nats_token,
+        credentials=settings.nats_credentials,
+        ca=settings.nats_ca,
+        certificate=settings.nats_certificate,
+        key=settings.nats_key,
     )
 
 

@@ -1,23 +1,19 @@
 """Backups of a cluster, as docs/scaling.md describes them, bring back what was there."""
 
-import asyncio
 import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
+from pytest import MonkeyPatch
 
-from tests.support.nats_backup import Backup, back_up, restore
+from tests.commands.running import failed, worked
 from tests.support.nats_servers import NatsCluster
 from tests.support.service_process import Service
 
 pytestmark = pytest.mark.thorough
-
-STREAMS = ("novikoff-state", "novikoff-ids", "novikoff-log")
-"""In the order of the documentation: nothing that is derived may be newer than the log."""
 
 
 @pytest.fixture
@@ -30,6 +26,13 @@ def clusters(tmp_path: Path) -> Iterator[list[NatsCluster]]:
 
 def start(cluster: NatsCluster, data: Path) -> Service:
     return Service(data, snapshot_every_events=20, **cluster.settings("novikoff")).start()
+
+
+def name_settings(patched: MonkeyPatch, cluster: NatsCluster) -> None:
+    """Let the commands have the settings of the replicas."""
+    for name, value in cluster.settings("novikoff").items():
+        if name != "journal":
+            patched.setenv(f"NOVIKOFF_{name.upper()}", str(value))
 
 
 def fill(service: Service) -> dict[str, Any]:
@@ -103,7 +106,12 @@ def test_streams_that_were_copied_while_the_service_was_used(
     using = threading.Thread(target=use)
     using.start()
     try:
-        backups = asyncio.run(back_up_all(first))
+        with MonkeyPatch.context() as patched:
+            name_settings(patched, first)
+            said = worked(
+                "backup", tmp_path / "backup.tar", "--journal", first.settings("novikoff")["journal"]
+            )
+            assert " events, " in said
     finally:
         stopping.set()
         using.join()
@@ -111,7 +119,16 @@ def test_streams_that_were_copied_while_the_service_was_used(
     first.close()
     second = NatsCluster(tmp_path / "second").start()
     clusters.append(second)
-    asyncio.run(restore_all(second, backups))
+    with MonkeyPatch.context() as patched:
+        name_settings(patched, second)
+        journal = second.settings("novikoff")["journal"]
+        restored_events = worked("restore", tmp_path / "backup.tar", "--journal", journal)
+        assert said.split(": ")[1].split(",")[0] in restored_events
+        assert "there is a stream novikoff-state already" in failed(
+            "restore", tmp_path / "backup.tar", "--journal", journal
+        )
+        patched.setenv("NOVIKOFF_NATS_PREFIX", "other")
+        assert "NOVIKOFF_NATS_PREFIX" in failed("restore", tmp_path / "backup.tar", "--journal", journal)
     restored = start(second, tmp_path)
     try:
         restored.assert_replay_equals_live("busy")
@@ -119,17 +136,3 @@ def test_streams_that_were_copied_while_the_service_was_used(
         assert_restored(restored, weights)
     finally:
         restored.close()
-
-
-async def back_up_all(cluster: NatsCluster) -> list[Backup]:
-    client = await nats.connect(cluster.servers[0].url)
-    backups = [await back_up(client, stream) for stream in STREAMS]
-    await client.close()
-    return backups
-
-
-async def restore_all(cluster: NatsCluster, backups: list[Backup]) -> None:
-    client = await nats.connect(cluster.servers[0].url)
-    for backup in backups:
-        await restore(client, backup)
-    await client.close()

@@ -54,7 +54,7 @@ def doctor(
         path = data.absolute() / "journal.sqlite"
         if repair:
             end_replacing(path)
-        findings = _examine(path)
+        findings = examine(path)
         _print_findings(findings)
         if repair and any(finding.repair or finding.remedy == COPY for finding in findings):
             findings = _repair(path, findings, lost, give_up=give_up)
@@ -80,14 +80,14 @@ def _repair(path: Path, findings: list[Finding], lost: list[str], *, give_up: bo
                 " --repair --give-up goes on with what is left"
             )
         lost += salvaged.lost
-        findings = _examine(new)
+        findings = examine(new)
         _print_findings(findings)
     else:
         copy_whole(path, new)
     for _ in range(REPAIRS_MAX):
         if any(finding.repair for finding in findings):
             lost += _apply(new, findings)
-            findings = _examine(new)
+            findings = examine(new)
     lost += _models_gone(new, salvaged.models)
     for one in lost:
         out.print(f"given up: {one}", soft_wrap=True)
@@ -135,20 +135,21 @@ def _locked(data: Path) -> Iterator[None]:
         lock.release()
 
 
-def _examine(path: Path) -> list[Finding]:
+def examine(path: Path, shown: Path | None = None) -> list[Finding]:
+    """All findings of a journal, `shown` under another name."""
     try:
         with legible_errors():
-            return _look(path)
+            return _look(path, shown or path)
     except sqlite3.Error as error:
         return [Finding("file", f"it cannot be read: {error}", COPY)]
 
 
-def _look(path: Path) -> list[Finding]:
+def _look(path: Path, shown: Path) -> list[Finding]:
     with closing(open_reader(path)) as connection, err.status("looking at the file"):
         findings = examine_file(connection, path)
         if findings:
             return findings
-        _print_counts(connection, path)
+        _print_counts(connection, shown)
         findings = [*examine_permissions(path), *examine_what_was_given_up(path), *examine_tables(connection)]
     with closing(open_reader(path)) as connection, err.status("replaying") as status:
         models = connection.execute("SELECT id, name FROM model ORDER BY name").fetchall()

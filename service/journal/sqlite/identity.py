@@ -12,10 +12,11 @@ from secrets import token_hex
 
 from service.errors import DirectoryUnusable, JournalMissing
 from service.journal.sqlite.acknowledged import has_log
+from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.permissions import check_writable, keep_private
 from service.journal.sqlite.replacing import end_replacing
 from service.journal.sqlite.roots import note_roots
-from service.journal.sqlite.schema import PAGE_BYTES, open_writer
+from service.journal.sqlite.schema import PAGE_BYTES, open_reader, open_writer
 from service.journal.sqlite.small_files import write_durably
 from service.journal.sqlite.soundness import check_log, check_soundness, fold_log
 
@@ -87,6 +88,30 @@ def check_not_lost(path: Path) -> None:
             f"{path} is missing or empty, and its newest events are in {path.name}-wal: put back the file that"
             f" belongs to it or restore a backup; to begin anew, remove {path}-wal"
         )
+
+
+def has_been_used(path: Path) -> bool:
+    """Whether there is a journal, or what one leaves behind."""
+    return identity_beside(path) is not None or has_log(path) or not _is_blank(path)
+
+
+def take_over(new: Path, path: Path) -> None:
+    """Make a checked file the journal of a directory that has none, and let the directory have its identity.
+
+    The files get the owner of the directory, also if root restores them.
+    """
+    with closing(open_reader(new)) as connection:
+        identity = identity_in(connection)
+    with new.open("rb+") as opened:
+        os.fsync(opened.fileno())
+    new.rename(path)
+    if identity:  # a journal of 0.1.0 gets one when it is first opened
+        _write(_file(path), identity)
+    sync_directory(path.parent)
+    owner = path.parent.stat()
+    for file in (path, _file(path), path.with_name("lock")):
+        if file.exists() and file.stat().st_uid != owner.st_uid:
+            os.chown(file, owner.st_uid, owner.st_gid)
 
 
 def why_not_its_own(path: Path) -> str:
