@@ -11,13 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
-from service.errors import JournalDamaged
-from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
+from service.journal.sqlite.acknowledged import has_log
 from service.journal.sqlite.identity import open_directory
-from service.journal.sqlite.log_file import read_log
-from tests.commands.repaired import JOURNAL, PAGE_BYTES, content_of, fill, truth_of
+from tests.commands.repaired import JOURNAL, PAGE_BYTES, content_of, fill
 from tests.commands.running import novikoff
 from tests.support.service_process import Service
 
@@ -67,7 +63,7 @@ def test_a_repair_that_is_killed_at_any_step_leaves_the_old_journal_or_the_new_o
     os.kill(service.writer_pid, signal.SIGKILL)
     service.kill()
     before = service.data
-    assert read_log(before / "journal.sqlite") is not None
+    assert has_log(before / "journal.sqlite")
     shutil.copytree(before, tmp_path / "look")
     old = content(tmp_path / "look" / "journal.sqlite")
     new_file = tmp_path / "new"
@@ -87,39 +83,6 @@ def test_a_repair_that_is_killed_at_any_step_leaves_the_old_journal_or_the_new_o
     assert seen == sorted(seen) and not seen[0] and seen[-1]
 
 
-@pytest.mark.parametrize("is_noted", [True, False])
-@pytest.mark.thorough
-def test_a_repair_of_a_damaged_log_that_is_killed_at_any_step_loses_nothing(
-    start: Callable[..., Service], tmp_path: Path, is_noted: bool
-) -> None:
-    """`is_noted`: whether it is known what was acknowledged. After a power cut it may not be."""
-    service = start()
-    fill(service)
-    os.kill(service.writer_pid, signal.SIGKILL)
-    service.kill()
-    before = service.data
-    truth = truth_of(before, tmp_path / "truth")
-    if not is_noted:
-        (before / "acknowledged").unlink()
-    log = read_log(before / JOURNAL)
-    assert log is not None and log.valid > 20
-    damage_frame(before, log.valid // 2)
-    mended = Path(shutil.copytree(before, tmp_path / "mended"))
-    assert novikoff("doctor", "--data", mended, "--repair").status == 0
-    assert content_of(mended) == truth
-    for step, data in killed_at_each_step(before, mended / JOURNAL, tmp_path):
-        opened = Path(shutil.copytree(data, tmp_path / f"opened-{step}"))
-        try:
-            open_directory(opened / JOURNAL, "power")
-        except JournalDamaged as error:
-            assert "of its log is damaged" in error.detail, f"step {step}: {error.detail}"
-        else:
-            assert content_of(opened) == truth, f"step {step}: it is opened, and not whole"
-        ended = novikoff("doctor", "--data", data, "--repair")
-        assert ended.status == 0, f"step {step}: {ended}"
-        assert content_of(data) == truth, f"step {step}: {ended}"
-
-
 def test_a_repair_that_was_cut_off_is_told_and_ended_by_a_start(start: Callable[..., Service]) -> None:
     service = start()
     fill(service)
@@ -137,14 +100,6 @@ def test_a_repair_that_was_cut_off_is_told_and_ended_by_a_start(start: Callable[
     assert "was cut off, and is ended now" in "".join(service.log)
     assert not (data / f"{JOURNAL}.repaired").exists() and content_of(data) == truth
     assert novikoff("doctor", "--data", data).status == 0
-
-
-def damage_frame(data: Path, number: int) -> None:
-    """Turn a bit of the checksum of a frame of the log: SQLite drops it then, and all that come after it."""
-    log = data / f"{JOURNAL}-wal"
-    content = bytearray(log.read_bytes())
-    content[LOG_HEADER_BYTES + number * (FRAME_HEADER_BYTES + PAGE_BYTES) + 20] ^= 1
-    log.write_bytes(content)
 
 
 def killed_at_each_step(before: Path, new: Path, where: Path) -> Iterator[tuple[int, Path]]:

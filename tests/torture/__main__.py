@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from service.journal.sqlite.shape import roots_of_new, why_misshapen
+from service.journal.sqlite.shape import why_misshapen
 from tests.torture.cuts import CUTS, DAMAGES
 from tests.torture.faults import CALLS_THAT_FAIL, try_faults
 from tests.torture.mutants import find_mutants
@@ -96,7 +96,6 @@ def _recordings(name: str, count: int, seed: str) -> Iterator[tuple[str, int]]:
 
 def warm_up() -> None:
     """Have at hand what each forked process would make for itself."""
-    roots_of_new()
     with closing(sqlite3.connect(":memory:")) as empty:
         why_misshapen(empty)
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
-from service.journal.sqlite.log_file import log_in
+from service.journal.sqlite.log_file import frames_followed
 from tests.torture.disk import SECTOR_BYTES, Disk, Image
 
 PAGE_BYTES = 8192
@@ -50,8 +50,7 @@ def turned_in_log(disk: Disk, chance: random.Random) -> Image:
     """The power goes, so that the note of what was acknowledged is old or gone, and one bit of the log is not what was
     written: before the frame that ends the last commit but one. What comes later may pass for one that was cut off."""
     image = torn(disk, chance)
-    log = log_in(image.get(LOG, b""))
-    frames = log.frames_followed() if log is not None else 0
+    frames = frames_followed(image.get(LOG, b""))
     if frames:
         content = bytearray(image[LOG])
         end = LOG_HEADER_BYTES + (frames - 1) * (FRAME_HEADER_BYTES + PAGE_BYTES)

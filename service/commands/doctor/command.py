@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from service.commands.console import CommandFailed, err, out, report_failures
-from service.commands.doctor.copying import copy_whole, remove_leavings, swap
+from service.commands.doctor.copying import copy_whole, remove, swap
 from service.commands.doctor.file import COPY, examine_file, examine_permissions, examine_what_was_given_up
 from service.commands.doctor.findings import Finding, Severity
 from service.commands.doctor.history import examine_model
@@ -69,12 +69,12 @@ def doctor(
 def _repair(path: Path, findings: list[Finding], lost: list[str], *, give_up: bool) -> list[Finding]:
     """Repair a copy and put it in the place of the journal; what is left to find."""
     new = path.with_name(f"{path.name}.new")
-    remove_leavings(new)
+    remove(new)
     salvaged = Salvaged()
     if any(finding.remedy == COPY for finding in findings):
         salvaged = salvage(path, new)
         if salvaged.refusal is not None and not give_up:
-            remove_leavings(new)
+            remove(new)
             raise CommandFailed(
                 f"nothing was changed: {salvaged.refusal}. Restore a backup;"
                 " --repair --give-up goes on with what is left"

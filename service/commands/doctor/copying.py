@@ -12,9 +12,7 @@ from contextlib import closing
 from itertools import chain, count
 from pathlib import Path
 
-from service.journal.sqlite.acknowledged import read_note
 from service.journal.sqlite.lock import sync_directory
-from service.journal.sqlite.log_file import read_log
 from service.journal.sqlite.replacing import remove_beside, replace_with
 from service.journal.sqlite.schema import open_reader
 
@@ -24,32 +22,6 @@ def copy_whole(path: Path, new: Path) -> None:
     new.touch(0o600)
     with closing(open_reader(path)) as old, closing(sqlite3.connect(new)) as copy:
         old.backup(copy)
-
-
-def fold(path: Path, into: Path) -> None:
-    """Copy the file with the transactions of its log in it, those behind a damaged frame, too.
-
-    But not one that was cut off amid its writes: pages that it has not come to are those of an older log.
-    """
-    remove(into)
-    into.touch(0o600)
-    shutil.copyfile(path, into)
-    log, note = read_log(path), read_note(path)
-    if log is None:
-        return
-    if note is None or note.is_reliable:
-        frames = log.frames_ended(note.frames if note is not None and note.salts == log.salts else 0)
-    else:  # a power cut has left any parts of a log that was not synced
-        frames = log.valid
-    pages = log.database_pages(frames)
-    if pages is None:
-        return
-    with into.open("rb+") as file:
-        for page, content in log.committed(frames).items():
-            if page <= pages:
-                file.seek((page - 1) * log.page_bytes)
-                file.write(content)
-        file.truncate(pages * log.page_bytes)
 
 
 def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
@@ -99,12 +71,6 @@ def _own_alike(path: Path, new: Path) -> None:
     shutil.copymode(path, new)
     if (status.st_uid, status.st_gid) != (new.stat().st_uid, new.stat().st_gid):
         os.chown(new, status.st_uid, status.st_gid)
-
-
-def remove_leavings(new: Path) -> None:
-    """Remove what a repair that was killed has left."""
-    remove(new)
-    remove(new.with_name(f"{new.name}-old"))
 
 
 def remove(file: Path) -> None:

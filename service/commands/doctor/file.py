@@ -5,12 +5,12 @@ from pathlib import Path
 
 from service.commands.doctor.findings import Finding, Severity
 from service.journal.sqlite.identity import identity_beside, identity_in, why_not_its_own
+from service.journal.sqlite.log_file import why_log_damaged
 from service.journal.sqlite.permissions import unwritable, unwritable_for_owner, why_unwritable
 from service.journal.sqlite.replacing import is_replacing
 from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 from service.journal.sqlite.shape import why_misshapen
 from service.journal.sqlite.soundness import (
-    why_log_damaged,
     why_newest_missing,
     why_read_only,
     why_wrong_size,
@@ -32,13 +32,11 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            # A directory that has been used had a journal, so it may be no more than its first page.
-            remedy = COPY if identity_beside(path) is not None else ""
-            return [Finding("file", "this is not a Novikoff journal", remedy)]
+            return [Finding("file", "this is not a Novikoff journal", BACKUP)]
         if version != SCHEMA_VERSION:
-            return [_other_version(connection, version)]
+            return [_other_version(version)]
         if (why := why_misshapen(connection)) is not None:
-            return [Finding("file", why, COPY)]
+            return [Finding("file", why, BACKUP)]
         identity = identity_in(connection)
         if identity is None:
             return [Finding("file", "it does not say which journal it is", COPY)]
@@ -56,10 +54,8 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     return [Finding("file", complaint.replace("\n", " "), COPY) for complaint in complaints]
 
 
-def _other_version(connection: sqlite3.Connection, version: int) -> Finding:
+def _other_version(version: int) -> Finding:
     message = f"it has schema version {version}, and this program knows {SCHEMA_VERSION}"
-    if (version ^ SCHEMA_VERSION).bit_count() == 1 and why_misshapen(connection) is None:
-        return Finding("file", f"{message}, whose tables it has: a bit of its first page has turned", COPY)
     if version < SCHEMA_VERSION:
         return Finding("file", message, "Start the service once: it brings the file up to date.")
     return Finding("file", message)

@@ -9,10 +9,8 @@ import msgspec
 
 from service.commands.doctor.file import BACKUP
 from service.commands.doctor.findings import Finding, Severity, statement
-from service.commands.doctor.lines import LINE_NEWEST, examine_line, line_as_written
-from service.commands.doctor.mending import mended
+from service.commands.doctor.lines import examine_line
 from service.commands.doctor.outcomes import Page, examine_outcomes
-from service.commands.doctor.rows import Row, turned
 from service.engine.fleet.live import Live
 from service.engine.model.model import Model, model_from
 from service.events import ModelCreated, ModelImported
@@ -51,8 +49,6 @@ class History:
     """Snapshots that an older version of the program has saved."""
     breaks: list[Break] = field(default_factory=list)
     """Where events are damaged or missing."""
-    mended: list[Row] = field(default_factory=list)
-    """Events that are damaged in the file, as they were written."""
 
     @property
     def is_whole(self) -> bool:
@@ -75,7 +71,6 @@ class Replay:
 def examine_model(connection: sqlite3.Connection, number: int, name: str) -> Iterator[Finding]:
     try:
         history = _read(connection, number, name)
-        yield from (_put_back(name, row) for row in history.mended)
         if history.breaks:
             finding = _give_up(history)
             yield finding
@@ -127,7 +122,7 @@ def _read_events(connection: sqlite3.Connection, history: History) -> None:
         "SELECT seq, model, prediction_id, body, previous FROM event WHERE model = ? ORDER BY seq",
         (history.number,),
     ):
-        seq, life, prediction_id, body, previous = row if row[4] == follows else _mend(history, row, follows)
+        seq, life, prediction_id, body, previous = row
         # Before the first that is kept others may have been trimmed, if a snapshot has what they did.
         if previous > max(history.snapshots, default=0) if follows is None else previous != follows:
             history.breaks.append(Break(previous, f"events are missing before event {seq}"))
@@ -153,28 +148,8 @@ def _read_events(connection: sqlite3.Connection, history: History) -> None:
 
 def _newest(connection: sqlite3.Connection, number: int) -> int:
     """The number of the newest event of a model, as its line has it."""
-    (said,) = connection.execute("SELECT newest FROM model WHERE id = ?", (number,)).fetchone()
-    line = line_as_written(connection, number)
-    return int(said if line is None else line[LINE_NEWEST])
-
-
-def _mend(history: History, row: Row, follows: int | None) -> Row:
-    """The row of an event as it was written, if no more than the number of the one before it has changed."""
-    before = max(history.snapshots, default=0) if follows is None else follows
-    found = mended(row, previous=[before, *turned(row[4])])
-    if found is None or found[:4] != row[:4] or found == row:
-        return row
-    history.mended.append(found)
-    return found
-
-
-def _put_back(name: str, row: Row) -> Finding:
-    return Finding(
-        name,
-        f"event {row[0]} is damaged: its digest does not fit",
-        "--repair puts back what it was: the digest proves it.",
-        statement("UPDATE event SET previous = ? WHERE seq = ?", row[4], row[0]),
-    )
+    (newest,) = connection.execute("SELECT newest FROM model WHERE id = ?", (number,)).fetchone()
+    return int(newest)
 
 
 def _give_up(history: History) -> Finding:

@@ -3,17 +3,11 @@
 import sqlite3
 from collections.abc import Iterator
 
-from service.commands.doctor.findings import Finding, Repair, Severity, statement
-from service.commands.doctor.rows import Row, is_sound, turned_back
+from service.commands.doctor.findings import Finding, Repair, Severity
 from service.engine.fleet.live import Live
 from service.journal.codec import encode
 from service.journal.seals import Damaged
 from service.journal.sqlite.sealing import MODEL_COLUMNS, SEAL_MODEL, check_model
-
-LINE_NEWEST = 11
-"""Which column of a line has the number of the newest event."""
-
-PUT_BACK = "--repair puts back what it was: the digest proves it."
 
 
 def examine_line(
@@ -30,8 +24,6 @@ def _damage(connection: sqlite3.Connection, number: int, live: Live, *, is_whole
     try:
         check_model(row)
     except Damaged as error:
-        if (found := _turned_back(connection, number)) is not None:
-            return Finding(live.model.name, str(error), PUT_BACK, found)
         model = live.model
         values = {
             "name": model.name, "created_at": model.created_at, "settings": encode(model.settings),
@@ -50,20 +42,6 @@ def _damage(connection: sqlite3.Connection, number: int, live: Live, *, is_whole
 
         return Finding(live.model.name, str(error), "--repair makes it anew.", repair, loses)
     return None
-
-
-def _turned_back(connection: sqlite3.Connection, number: int) -> Repair | None:
-    """What puts the line back as it was, if no more than a bit of a number has turned."""
-    found = line_as_written(connection, number)
-    if found is None or found[0] != number:
-        return None
-    return statement(f"REPLACE INTO model VALUES ({','.join('?' * len(found))})", *found)
-
-
-def line_as_written(connection: sqlite3.Connection, number: int) -> Row | None:
-    """The line of a model, a bit of it turned back if that proves to be all; None if its digest does not fit then."""
-    row = connection.execute("SELECT * FROM model WHERE id = ?", (number,)).fetchone()
-    return row if is_sound("model", row) else turned_back("model", row)
 
 
 def _examine_counts(connection: sqlite3.Connection, number: int, live: Live) -> Iterator[Finding]:

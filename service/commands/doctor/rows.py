@@ -5,10 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from service.journal.codec import decode_prediction
-from service.journal.seals import SEAL_BYTES, Damaged
+from service.journal.seals import Damaged
 from service.journal.sqlite.sealing import (
     check_model,
     unseal_event,
@@ -16,18 +13,6 @@ from service.journal.sqlite.sealing import (
     unseal_pending,
     unseal_snapshot,
 )
-
-SEALED = ("model", "event", "pending", "snapshot", "outcome")
-"""Tables whose rows have a digest; a snapshot that is in parts has one over all of them."""
-
-PROVEN = ("model", "event", "pending", "outcome")
-"""Tables whose rows all have a digest."""
-
-DAMAGED_TRIED_MAX = 10_000
-"""How many damaged rows of a table are tried to be mended: if there are more, it is not a bit that has turned."""
-
-COUNTED_MAX = 1_000
-"""How many rows of each table tell well enough whether it is that table."""
 
 Row = tuple[Any, ...]
 Key = Any
@@ -60,12 +45,10 @@ class Copied:
 
     sound: set[Key] = field(default_factory=set)
     """The keys of those that are as they were written."""
-    damaged: dict[Row, Key] = field(default_factory=dict)
-    """Rows that can be read and do not fit their digest, each with its key, which another may have, too."""
-    unfound: set[Key] = field(default_factory=set)
-    """Keys that an index has, and that lead to no row."""
+    damaged: set[Key] = field(default_factory=set)
+    """The keys of rows that can be read and do not fit their digest."""
     missing: set[Key] = field(default_factory=set)
-    """Those of them whose rows are gone."""
+    """Keys that an index has, and whose rows are gone."""
     is_accounted_for: bool = False
     """Whether all keys are known: the table, or an index of it, could be read from end to end."""
 
@@ -87,23 +70,13 @@ def copy_rows(old: sqlite3.Connection, copy: sqlite3.Connection, table: Table) -
     for index, order in table.indexes.items():
         keys, is_all = _keys(old, table, index, order)
         copied.is_accounted_for |= is_all
-        unknown = keys - copied.sound - set(copied.damaged.values())
+        unknown = keys - copied.sound - copied.damaged
         absent = {key for key in unknown if not _look_up(old, copy, table, key, copied)}
-        copied.unfound |= absent
         # An entry of an index that has changed leads to no row, and another row has no entry then: nothing is lost.
         unlisted = len(copied.sound - keys) if is_all else 0
         if len(absent) > unlisted:
             copied.missing |= absent
     return copied
-
-
-def count_sound(old: sqlite3.Connection) -> int:
-    """How many rows fit their digests, of the first in each table."""
-    return sum(
-        is_sound(table, row)
-        for table in PROVEN
-        for row in _Rows(old, f"SELECT * FROM {table} NOT INDEXED LIMIT {COUNTED_MAX}")
-    )
 
 
 def insert(copy: sqlite3.Connection, table: str, row: Row) -> bool:
@@ -156,44 +129,9 @@ def _look_up(
 
 def _take(copy: sqlite3.Connection, table: Table, key: Key, row: Row, copied: Copied) -> None:
     if not is_sound(table.name, row):
-        mended = turned_back(table.name, row) or (_with_its_own_key(row) if table.name == "pending" else None)
-        if mended is None:
-            copied.damaged[row] = key
-            return
-        key, row = _key(table, mended, key), mended
-    if insert(copy, table.name, row):
+        copied.damaged.add(key)
+    elif insert(copy, table.name, row):
         copied.sound.add(key)
-
-
-def _mended(table: str, row: Row) -> Row | None:
-    return turned_back(table, row) or (_with_its_own_key(row) if table == "pending" else None)
-
-
-def turned_back(table: str, row: Row) -> Row | None:
-    """The row with one bit of a number in it turned back, if its digest fits then."""
-    if table not in SEALED:
-        return None
-    tried = (
-        (*row[:column], number, *row[column + 1 :])
-        for column, value in enumerate(row)
-        for number in turned(value)
-    )
-    return next((one for one in tried if is_sound(table, one)), None)
-
-
-def turned(value: object) -> list[int]:
-    """The numbers that differ from this one by one bit."""
-    return [value ^ 1 << bit for bit in range(63)] if isinstance(value, int) else []
-
-
-def _key(table: Table, row: Row, key: Key) -> Key:
-    """The key of a row that was mended; one that is no column stays."""
-    match table.name:
-        case "outcome":
-            return f"{row[0]} {row[1]}"
-        case "snapshot":
-            return key
-    return row[0]
 
 
 def is_sound(table: str, row: Row) -> bool:
@@ -216,17 +154,6 @@ def is_sound(table: str, row: Row) -> bool:
     except Damaged:
         return False
     return True
-
-
-def _with_its_own_key(row: Row) -> Row | None:
-    """A waiting prediction whose key has changed, with the one that its body has, if its digest says so."""
-    _, life, _, body = row
-    try:
-        prediction = decode_prediction(body[:-SEAL_BYTES])
-        unseal_pending(body, prediction.prediction_id, life, prediction.at)
-    except (Damaged, msgspec.MsgspecError, TypeError, ValueError):
-        return None
-    return prediction.prediction_id, life, prediction.at, body
 
 
 def _backwards(order: str) -> str:

@@ -101,6 +101,16 @@ def read_note(path: Path) -> Acknowledged | None:
     return Acknowledged(salts, frames, (first, second), *rest)
 
 
+def read_index(path: Path) -> tuple[int, tuple[int, int]]:
+    """How many frames of the log SQLite goes through, and the checksum of the last of them.
+
+    To be asked while SQLite has the file open.
+    """
+    with path.with_name(f"{path.name}-shm").open("rb") as index:
+        _, frames, first, second, _ = _INDEX.unpack_from(index.read(_INDEX.size))
+    return frames, (first, second)
+
+
 def file_beside(path: Path) -> Path:
     return path.with_name("acknowledged")
 

@@ -15,7 +15,6 @@ from service.journal.sqlite.acknowledged import has_log
 from service.journal.sqlite.lock import sync_directory
 from service.journal.sqlite.permissions import check_writable, keep_private
 from service.journal.sqlite.replacing import end_replacing
-from service.journal.sqlite.roots import note_roots
 from service.journal.sqlite.schema import PAGE_BYTES, open_reader, open_writer
 from service.journal.sqlite.small_files import write_durably
 from service.journal.sqlite.soundness import check_log, check_soundness, fold_log
@@ -66,7 +65,7 @@ def _identified(path: Path, own: str) -> str:
             (own,),
         )
         identity = identity_in(connection)
-        note_roots(connection, path)
+    path.with_name("roots").unlink(missing_ok=True)  # a note that versions before 0.2.0 wrote
     assert identity is not None  # or it would not be sound
     return identity
 

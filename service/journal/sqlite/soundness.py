@@ -9,7 +9,7 @@ import msgspec
 from service.errors import DirectoryUnusable
 from service.journal.seals import Damaged
 from service.journal.sqlite.acknowledged import file_beside, has_log, read_note
-from service.journal.sqlite.log_file import read_log
+from service.journal.sqlite.log_file import why_log_damaged
 from service.journal.sqlite.reading import newest_time
 from service.journal.sqlite.schema import damaged, open_reader
 from service.journal.sqlite.sealing import journal_digest
@@ -41,27 +41,6 @@ def check_log(path: Path, durability: str) -> None:
     """
     if (why := why_log_damaged(path, durability)) is not None:
         raise damaged(path, why)
-
-
-def why_log_damaged(path: Path, durability: str) -> str | None:
-    log, note = read_log(path), read_note(path)
-    if log is None:
-        return None
-    if not log.is_header_valid and any(frame.page and frame.follows for frame in log.frames[1:]):
-        return "the beginning of its log is damaged, and what came after it was acknowledged"
-    if note is not None and note.is_reliable and note.salts == log.salts and note.frames:
-        last = log.frames[note.frames - 1] if note.frames <= log.valid else None
-        if last is None or last.checksum != note.checksum:
-            return f"frame {log.valid + 1} of its log is damaged, and {note.frames} frames were acknowledged"
-    # Without a sync for each transaction a power cut may leave anything.
-    is_synced = note.survives_power_cut if note is not None else durability == "power"
-    acknowledged = log.frames_followed()
-    if is_synced and log.valid < acknowledged:
-        return (
-            f"frame {log.valid + 1} of its log is damaged, and {acknowledged} frames were acknowledged,"
-            " since others come after them"
-        )
-    return None
 
 
 def why_newest_missing(connection: sqlite3.Connection, path: Path) -> str | None:
