@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from tests.commands.running import worked
-from tests.support.service_process import Service
+from tests.support.service_process import NO_TLS, Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 
@@ -21,7 +21,7 @@ def test_a_copy_made_under_load_is_whole_and_can_be_served(
     done = threading.Event()
 
     def learn() -> None:
-        with httpx.Client(base_url=service.url, timeout=PATIENCE_SECONDS) as client:
+        with httpx.Client(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as client:
             while not done.is_set():
                 rounds = [
                     {"model": "m", "features": [float(i % 7), 1.0], "label": 1 - i % 2 * 2} for i in range(50)
