@@ -1,8 +1,10 @@
 # `make` lists what there is. Needs Python 3.11 or newer and nothing else: everything goes into .venv.
 
 PYTHON ?= python3
-# Two more than there are cores: many tests wait for something.
-WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 2 )); echo $$(( n < 4 ? n : 4 )))
+# Two more than there are cores: many tests wait for something. Those of quick seldom do, and each worker imports all.
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+WORKERS ?= $(shell n=$$(( $(CORES) + 2 )); echo $$(( n < 4 ? n : 4 )))
+QUICK_WORKERS ?= $(shell n=$$(( $(CORES) + 1 )); echo $$(( n < 4 ? n : 4 )))
 # To look for them in all files would take longer than most of them take.
 ALONE = $(shell grep -rl --include='*.py' 'pytest\.mark\.alone' tests)
 TIMES ?= 20
@@ -27,7 +29,7 @@ serve: $(VENV)/.installed ## install and start the service on 127.0.0.1:8000, wi
 
 # Three tiers of tests: tests/support/tiers.py says which test is in which.
 quick: $(VENV)/.installed-dev ## a first answer in 90 s: ruff, mypy, import-linter and the tests that start no processes
-	@$(MAKE) --no-print-directory -j2 lint pytest TIER=quick
+	@$(MAKE) --no-print-directory -j2 lint pytest TIER=quick WORKERS=$(QUICK_WORKERS)
 
 test: ## what a contributor runs: installs what it needs, then all checks and most tests; ARGS='-k …' goes to pytest
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed-dev $(VENV)/.programs

@@ -106,21 +106,23 @@ def drop_times(report: dict[str, Any]) -> dict[str, Any]:
     return {name: of for name, of in report.items() if not name.endswith("_at")} | {"windows": windows}
 
 
+def learn_all(service: Service, name: str, examples: list[tuple[list[float], Any]]) -> None:
+    told = service.stream([{"features": features, "label": label} for features, label in examples], name)
+    assert len(told) == len(examples) and not any("error" in line for line in told)
+
+
 def two_classes(service: Service, name: str) -> None:
-    for i in range(20):
-        service.learn(name, [1.0, float(i % 3)], 1 if i % 2 else -1)
+    learn_all(service, name, [([1.0, float(i % 3)], 1 if i % 2 else -1) for i in range(20)])
 
 
 def sixty_classes(service: Service, name: str) -> None:
     service.create(name, labels=[f"label {i}" for i in range(MANY)])
-    for i in range(2 * MANY):
-        service.learn(name, [float(i % 7), 1.0], f"label {i % MANY}")
+    learn_all(service, name, [([float(i % 7), 1.0], f"label {i % MANY}") for i in range(2 * MANY)])
 
 
 def sixty_classes_of_numbers(service: Service, name: str) -> None:
     service.create(name, labels=list(range(MANY)))
-    for i in range(MANY):
-        service.learn(name, [float(i % 7), 1.0], i)
+    learn_all(service, name, [([float(i % 7), 1.0], i) for i in range(MANY)])
 
 
 def classes_that_appear(service: Service, name: str) -> None:
@@ -144,8 +146,7 @@ def no_bound(service: Service, name: str) -> None:
 
 def exceeded(service: Service, name: str) -> None:
     service.create(name, declared_margin=0.5)
-    for i in range(200):
-        service.learn(name, [1.0], 1 if i % 2 else -1)
+    learn_all(service, name, [([1.0], 1 if i % 2 else -1) for i in range(200)])
 
 
 def late_labels(service: Service, name: str) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.pages import ARGUMENTS, CHROMIUM, WAIT_SECONDS, Complaints, Open
+from tests.e2e.pages import ARGUMENTS, CHROMIUM, WAIT_SECONDS, Complaints, Open, go
 from tests.support.missing_programs import missing
 from tests.support.nats_servers import NatsCluster
 from tests.support.service_process import Service
@@ -52,7 +52,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         page.on("dialog", lambda dialog: complaints.said.append(f"alert: {dialog.message}"))
         page.complaints = complaints
         pages.append(page)
-        page.goto(f"{service.url}/{address}")
+        go(page, f"{service.url}/{address}")
         return page
 
     yield open_one

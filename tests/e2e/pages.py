@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -27,12 +27,17 @@ Open = Callable[..., Any]
 """Opens a page at an address of a service: the fixture `open_page`."""
 
 
+NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
+"""Chromium cuts every connection when an interface of the machine comes or goes, loopback's too, and has no switch
+against that. No page can help it."""
+
+
 class Complaints:
     """What the pages of a test have said on their consoles."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self._expected: list[str] = []
+        self._expected = [NETWORK_CHANGED]
 
     def expect(self, *parts: str) -> None:
         """Those with one of these in them belong to the test, also if they come after this."""
@@ -41,6 +46,28 @@ class Complaints:
     @property
     def unexpected(self) -> list[str]:
         return [said for said in self.said if not any(part in said for part in self._expected)]
+
+
+def go(page: Any, url: str) -> None:
+    """Open an address, and anew if the machine's network has changed meanwhile."""
+
+    def cuts() -> int:
+        return sum(NETWORK_CHANGED in said for said in page.complaints.said)
+
+    def is_whole() -> bool:
+        before = cuts()
+        try:
+            page.goto(url)
+        except Exception as error:
+            if NETWORK_CHANGED not in str(error):
+                raise
+        else:
+            if cuts() == before:
+                return True
+        page.goto("about:blank")  # or another fragment of the same address would load nothing
+        return False
+
+    eventually(is_whole, otherwise="the machine's network changes all the time")
 
 
 def expect(locator: Any) -> Any:

@@ -17,7 +17,7 @@ from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.schema import SCHEMA_VERSION, open_reader
 from service.journal.sqlite.sealing import SEAL_MODEL, add_functions
 from tests.support.forkserver import run
-from tests.support.service_process import Service, problem_of
+from tests.support.service_process import NO_TLS, Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 
@@ -26,7 +26,7 @@ def test_sigterm_finishes_what_is_under_way_and_exits_with_0(start: Callable[...
     service.predict("m", [1.0])
 
     async def stop_under_load() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS) as client:
+        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as client:
             body = {"model": "m", "features": [1.0], "label": 1}
             requests = [asyncio.create_task(client.post("/learn", json=body)) for _ in range(50)]
             await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)

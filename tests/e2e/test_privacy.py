@@ -11,7 +11,7 @@ import httpx
 
 from service.engine.transfer.importing import READ_HERE_BYTES_MAX
 from tests.support.forkserver import environment
-from tests.support.service_process import Service
+from tests.support.service_process import NO_TLS, Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 Start = Callable[..., Service]
@@ -68,7 +68,7 @@ def test_a_file_in_the_working_directory_is_not_imported(tmp_path: Path) -> None
     try:
         assert process.stderr is not None
         url = next(line.split("running on ")[1].split()[0] for line in process.stderr if "running on" in line)
-        with httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client:
+        with httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as client:
             examples = [{"features": [1.0], "label": 1}, {"features": [-1.0], "label": -1}]
             assert client.post("/models", json={"model": "m"}).status_code == 201
             job = client.post("/models/m/fit", json={"examples": examples}).json()

@@ -17,6 +17,7 @@ from service.learning.panel.panels import NEWEST, PANELS
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.support.doctored_exports import NOW, with_digest
 from tests.support.late_labels import Late, run
+from tests.support.tiers import slow
 
 LIMITS = ModelLimits(1000, 100, 512, 10**8)
 NAMES = [expert.name for expert in PANELS[NEWEST].experts]
@@ -31,12 +32,12 @@ def made(dimension: int | None = 4, **settings: Any) -> Model:
 
 
 CASES = [
-    {"labels": ["a", "b"]},
+    slow({"labels": ["a", "b"]}),
     {"labels": ["a", "b", "c"], "coverage": 0.8, "ask": "auto"},
-    {"labels": None, "class_weights": {"a": 2.0}},
+    slow({"labels": None, "class_weights": {"a": 2.0}}),
     {"labels": None, "features": "named", "coverage": 0.9, "bias": False},
     {"labels": ["a", "b"], "features": {"kind": "hashed", "bits": 6}, "ask": {"b": 0.5}},
-    {"labels": ["a", "b", "c"], "multiclass": "one_vs_one"},
+    slow({"labels": ["a", "b", "c"], "multiclass": "one_vs_one"}),
 ]
 
 

@@ -27,6 +27,7 @@ from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.learning.rounds import LEARNERS
 from tests.support.doctored_exports import NOW
 from tests.support.late_labels import Late, run
+from tests.support.tiers import covering
 
 LIMITS = ModelLimits(1000, 100, 512, 10**7)
 AROW = {"learner": {"algorithm": "arow"}}
@@ -79,7 +80,7 @@ ALONE = [
 ]
 
 
-@pytest.mark.parametrize(("learner", "features", "labels"), ALONE, ids=str)
+@pytest.mark.parametrize(("learner", "features", "labels"), covering(ALONE, pytest.mark.slow), ids=str)
 def test_a_challenger_and_the_same_learner_alone_agree_to_the_bit(
     learner: dict[str, Any], features: dict[str, Any], labels: list[str] | None
 ) -> None:

@@ -9,6 +9,7 @@ from service.engine.model.model import Model
 from service.events import ModelCreated, ModelFitted, ModelReset, RoundLearned, RoundRevealed
 from service.journal.codec import encode_state
 from service.web.routes.model_settings import ModelLimits, ModelSettings
+from tests.support.tiers import slow
 
 LIMITS = ModelLimits(1000, 1000, 512, 10**8)
 
@@ -44,8 +45,11 @@ def revealed(model: Model, at: int, prediction: dict[str, Any], label: Any, weig
     )
 
 
-@pytest.mark.parametrize("weight", [1.0, 1e6])
-@pytest.mark.parametrize("size", [1e100, 1.0, 1e-100, 5e-324])
+@pytest.mark.parametrize(
+    ("size", "weight"),
+    [(1e100, 1e6), slow(1e100, 1.0), slow(1.0, 1e6), slow(1.0, 1.0), slow(1e-100, 1e6), slow(1e-100, 1.0),
+     slow(5e-324, 1e6), (5e-324, 1.0)],
+)  # fmt: skip
 @pytest.mark.parametrize(
     "settings",
     [

@@ -11,6 +11,7 @@ from service.engine.model.settings import RULES
 from service.events import DimensionFixed, ModelCreated, ModelReset
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.support.late_labels import Late
+from tests.support.tiers import slow
 
 LIMITS = ModelLimits(1000, 100, 512, 10**7)
 LABELS = ["a", "b", "c"]
@@ -41,7 +42,9 @@ def run_late(stream: Late, delay: int, rounds: int = 2_000) -> float:
     return wrong / rounds
 
 
-@pytest.mark.parametrize("given", [{}, {"learner": {"algorithm": "auto"}}, {"challengers": {"other": {}}}])
+@pytest.mark.parametrize(
+    "given", [{}, slow({"learner": {"algorithm": "auto"}}), {"challengers": {"other": {}}}]
+)
 def test_with_late_labels_the_baseline_answers_with_the_last_label_that_was_known(given: Any) -> None:
     for delay in (0, 1, RUN // 2):
         stream = story(**given)

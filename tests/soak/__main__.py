@@ -29,7 +29,7 @@ import httpx
 import msgspec
 
 from tests.support.nats_servers import NatsCluster
-from tests.support.service_process import Service
+from tests.support.service_process import NO_TLS, Service
 from tests.support.short_lived_models import Mortals
 from tests.support.transfer_client import move_models
 from tests.support.waiting import eventually_async
@@ -208,7 +208,7 @@ class Soak:
     async def _start(self, number: int) -> None:
         service = self._services[number]
         await asyncio.to_thread(service.start, cold=True)
-        self._running[number] = httpx.AsyncClient(base_url=service.url, timeout=60)
+        self._running[number] = httpx.AsyncClient(base_url=service.url, timeout=60, verify=NO_TLS)
 
     async def _restart(self) -> None:
         how = self._chance.choice(["kill", "kill", "stop"] if self._kills is None else ["kill"])

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,14 @@ def forbid_processes() -> None:
     sys.addaudithook(forbid)
 
 
-def covering(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The cases of a product: some in which every value occurs, the others marked `thorough`.
+slow = partial(pytest.param, marks=pytest.mark.slow)
+"""A case that is not in `make quick`, because others like it are."""
+
+
+def covering(
+    cases: Sequence[tuple[Any, ...]], rest: pytest.MarkDecorator = pytest.mark.thorough
+) -> list[Any]:
+    """The cases of a product: some in which every value occurs, and the others, marked `thorough` or with another mark.
 
     >>> [case for case in covering([("a", 1), ("a", 2), ("b", 1), ("b", 2)]) if type(case) is tuple]
     [('a', 2), ('b', 1)]
@@ -91,7 +97,4 @@ def covering(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
         if not values <= seen:
             seen |= values
             chosen.add(at)
-    return [
-        case if at in chosen else pytest.param(*case, marks=pytest.mark.thorough)
-        for at, case in enumerate(cases)
-    ]
+    return [case if at in chosen else pytest.param(*case, marks=rest) for at, case in enumerate(cases)]

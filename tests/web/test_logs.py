@@ -18,7 +18,7 @@ import pytest
 from service.engine.model.model import Model
 from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.journal.protocol import Recorded
-from tests.support.service_process import Service, problem_of
+from tests.support.service_process import NO_TLS, Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 Start = Callable[..., Service]
@@ -131,7 +131,9 @@ def test_an_overload_is_told_once_a_second_however_many_clients_it_meets(start: 
 
     async def crowd() -> None:
         limits = httpx.Limits(max_connections=50)
-        async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_SECONDS, limits=limits) as client:
+        async with httpx.AsyncClient(
+            base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS, limits=limits
+        ) as client:
             body = {"items": [{"model": "m", "features": [1.0], "label": 1}] * 100}
 
             async def send() -> None:

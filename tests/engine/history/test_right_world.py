@@ -14,6 +14,7 @@ from service.events import ChallengerAdded, ChallengerPromoted, DimensionFixed, 
 from service.web.routes.model_settings import ModelSettings
 from tests.engine.history.two_worlds import TwoWorlds
 from tests.support.doctored_exports import LIMITS
+from tests.support.tiers import slow
 
 KINDS: dict[str, dict[str, Any]] = {
     "perceptron": {},
@@ -107,7 +108,9 @@ class Stream:
                 self.worlds.correct(name, right)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in ("perceptron", "averaged") else slow(kind) for kind in KINDS]
+)
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**9))
 @example(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from service.learning.bound.mistake_bound import Bound
 from service.learning.bound.verdict import report as report_of
 from tests.learning.known_planes import perceptron, separable
+from tests.support.tiers import slow
 
 ROUNDS = {0: 800, 1: 800, 10: 800, 100: 1200, 1000: 3000, "random": 1500}
 
@@ -136,8 +137,8 @@ def test_the_bound_for_a_bias_as_large_as_the_radius_is_false_for_a_bias_of_one_
     assert with_c_of_radius.updates <= 144
 
 
-@pytest.mark.parametrize("c", [None, 0.1, 1.0, 100.0])
-@pytest.mark.parametrize("late", [0, 10, 100])
+@pytest.mark.parametrize("c", [slow(None), 0.1, 1.0, slow(100.0)])
+@pytest.mark.parametrize("late", [0, slow(10), 100])
 def test_a_stream_that_is_not_separable_ends_exceeded(c, late):
     rng = np.random.default_rng(2)
     xs = np.repeat(rng.normal(size=(5, 2)), 2, axis=0)

@@ -7,6 +7,7 @@ import pytest
 
 from service.learning.certainty.asking import LEAST, Asking, is_asked
 from tests.learning.known_planes import separable
+from tests.support.tiers import slow
 
 SEEDS = 200
 
@@ -41,8 +42,11 @@ def run(seed, b, *, late=0, offset=0.0):
     return mistakes, labels, asking.expected_mistakes(growth, sqrt(1 + plane * plane), margin)
 
 
-@pytest.mark.parametrize("b", [0.05, 0.5, 2.0])
-@pytest.mark.parametrize(("late", "offset"), [(0, 0.0), (0, 0.4), (30, 0.2)])
+@pytest.mark.parametrize(
+    ("b", "late", "offset"),
+    [slow(0.05, 0, 0.0), slow(0.5, 0, 0.0), slow(2.0, 0, 0.0), slow(0.05, 0, 0.4), (0.5, 0, 0.4), slow(2.0, 0, 0.4),
+     slow(0.05, 30, 0.2), slow(0.5, 30, 0.2), (2.0, 30, 0.2)],
+)  # fmt: skip
 def test_the_mean_of_the_mistakes_over_many_seeds_is_within_the_bound(b, late, offset):
     runs = [run(seed, b, late=late, offset=offset) for seed in range(SEEDS)]
     mistakes, labels, bounds = np.array(runs, dtype=float).T

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.learning.rounds import LEARNERS, PAIRS, STRATEGIES, Model, named_rounds
+from tests.support.tiers import covering
 
 
 def a_million_names() -> Iterator[tuple[dict[str, Any], int]]:
@@ -52,7 +53,10 @@ def test_learning_names_one_by_one_is_not_quadratic() -> None:
 
 @pytest.mark.parametrize(
     ("learner", "way"),
-    [pair for pair in PAIRS if not pair[0].endswith("full") and not pair[1].endswith("appearing")],
+    covering(
+        [pair for pair in PAIRS if not pair[0].endswith("full") and not pair[1].endswith("appearing")],
+        pytest.mark.slow,
+    ),
 )
 def test_the_state_of_a_large_model_is_as_large_as_what_it_has_learned(learner: str, way: str) -> None:
     name, classes, _ = STRATEGIES[way]

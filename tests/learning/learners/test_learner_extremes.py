@@ -12,6 +12,7 @@ from service.learning.classes import strategies
 from service.learning.learners import algorithms
 from service.learning.vectors import LARGEST, Vector
 from tests.learning.rounds import FEATURES, PAIRS, STRATEGIES, Model
+from tests.support.tiers import covering
 
 EXTREME: dict[str, dict[str, Any]] = {
     "perceptron": {"eta0": 1e6},
@@ -50,7 +51,10 @@ def all_finite(state: Any) -> bool:
     return not isinstance(state, float | np.ndarray) or bool(np.isfinite(state).all())
 
 
-@pytest.mark.parametrize(("learner", "way"), [(a, b) for a, b in PAIRS if not b.endswith("appearing")])
+@pytest.mark.parametrize(
+    ("learner", "way"),
+    covering([(a, b) for a, b in PAIRS if not b.endswith("appearing")], pytest.mark.slow),
+)
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(stream=rounds, sparse=st.booleans(), weights=weights)
 @example(

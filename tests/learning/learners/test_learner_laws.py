@@ -8,7 +8,7 @@ import pytest
 from service.journal.codec import encode_state
 from service.learning.vectors import Vector
 from tests.learning.rounds import AUTO, FEATURES, PAIRS, PAIRS_AND_PANELS, STRATEGIES, Model, make, rounds_for
-from tests.support.tiers import covering
+from tests.support.tiers import covering, slow
 
 every_classifier = pytest.mark.parametrize(("learner", "way"), covering(PAIRS))
 every_classifier_and_panel = pytest.mark.parametrize(("learner", "way"), covering(PAIRS_AND_PANELS))
@@ -60,7 +60,7 @@ def test_the_same_examples_give_the_same_state_to_the_bit(learner: str, way: str
 
 
 @every_classifier_and_panel
-@pytest.mark.parametrize("pause", [0, 12])
+@pytest.mark.parametrize("pause", [slow(0), 12])
 def test_a_restored_model_goes_on_as_if_it_had_never_stopped(learner: str, way: str, pause: int) -> None:
     for features in FEATURES:
         rounds = rounds_for(way, features, 20)

@@ -13,6 +13,7 @@ from service.learning.panel.hedge import Hedge
 from service.learning.panel.leaders import POINTS_MAX
 from service.learning.panel.panel import Panel, Vote, erred_weight
 from service.learning.panel.panels import NEWEST, PANELS
+from tests.support.tiers import slow
 
 EXPERTS = len(PANELS[NEWEST].experts_for("dense"))
 ROUNDING = 1e-9
@@ -95,8 +96,8 @@ def test_the_bound_holds_whatever_experts_say_and_however_late_labels_come(
     stream.check()
 
 
-@pytest.mark.parametrize("delay", [0, 1, 10, 100])
-@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("delay", [slow(0), 1, slow(10), 100])
+@pytest.mark.parametrize("classes", [2, slow(5)])
 def test_the_bound_holds_where_the_heaviest_always_err(classes: int, delay: int) -> None:
     """The adversary looks at the weights and lets those err that weigh most, up to half of the weight and more."""
     stream = Stream(classes)

@@ -12,6 +12,7 @@ from river.drift import ADWIN
 
 from service.learning.statistics.drift import SHOWN_ROUNDS, Drift
 from tests.learning.statistics.records import asked, block
+from tests.support.tiers import slow
 
 
 class PlainAdwin:
@@ -148,7 +149,7 @@ def bursts(rng):
     return values
 
 
-@pytest.mark.parametrize("delta", [0.00001, 0.002, 0.05, 0.5])
+@pytest.mark.parametrize("delta", [slow(0.00001), 0.002, slow(0.05), slow(0.5)])
 def test_many_at_once_are_the_same_as_one_by_one(delta):
     rng = random.Random(13)
     warnings = changes = 0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from service.learning.bound.mistake_bound import Bound
 from service.learning.statistics import STATISTICS, Statistics
 from service.learning.statistics.drift import Drift
+from tests.support.tiers import slow
 
 START_US = 1_700_000_000_000_000
 
@@ -130,8 +131,8 @@ def test_a_reveal_without_a_served_label_is_a_mistake_in_no_column():
     assert report["classes"][0] == {"support": 1, "precision": None, "recall": 0.0, "f1": 0.0}
 
 
-@pytest.mark.parametrize("classes", [2, 3, 12])
-@pytest.mark.parametrize("error", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("classes", [2, 3, slow(12)])
+@pytest.mark.parametrize("error", [slow(0.0), 0.02, 0.5])
 def test_blocks_of_any_size_leave_each_statistic_as_one_by_one_would(classes, error):
     rng = random.Random(classes)
     alone, together = Statistics(), Statistics()

@@ -17,7 +17,7 @@ from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from tests.support.api_keys import Holder, assert_no_secret_in, good, lines_of, refusal
 from tests.support.markdown import ROOT, rows_of, section
-from tests.support.service_process import Service
+from tests.support.service_process import NO_TLS, Service
 from tests.support.service_thread import ServiceThread
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -51,7 +51,7 @@ class Guarded:
 
     def status(self, method: str, path: str, **headers: str) -> int:
         with httpx.stream(
-            method, f"{self.service.url}{path}", headers=headers, timeout=PATIENCE_SECONDS
+            method, f"{self.service.url}{path}", headers=headers, timeout=PATIENCE_SECONDS, verify=NO_TLS
         ) as answer:
             return answer.status_code
 
@@ -187,7 +187,9 @@ def test_a_key_goes_into_either_header(guarded: Guarded) -> None:
         {"authorization": "Basic dTpw", "x-api-key": secret},  # a proxy's own
     ):
         assert (
-            httpx.get(f"{guarded.service.url}/stats", headers=headers, timeout=PATIENCE_SECONDS).status_code
+            httpx.get(
+                f"{guarded.service.url}/stats", headers=headers, timeout=PATIENCE_SECONDS, verify=NO_TLS
+            ).status_code
             == 200
         )
 
@@ -215,18 +217,25 @@ def test_what_is_not_a_key_is_401_and_says_how_without_quoting_it(guarded: Guard
         [("x-api-key", secret), ("x-api-key", other)],
     ]
     for headers in tried:
-        answer = httpx.get(f"{guarded.service.url}/stats", headers=headers, timeout=PATIENCE_SECONDS)
+        answer = httpx.get(
+            f"{guarded.service.url}/stats", headers=headers, timeout=PATIENCE_SECONDS, verify=NO_TLS
+        )
         assert refusal(answer) == (401, "unauthorized"), headers
         assert answer.headers["www-authenticate"] == "Bearer"
         assert_no_secret_in(answer.text + str(answer.headers), *holders.values())
     for path in (f"/stats?key={secret}", f"/stats?access_token={secret}"):
-        assert httpx.get(f"{guarded.service.url}{path}", timeout=PATIENCE_SECONDS).status_code == 401
+        assert (
+            httpx.get(f"{guarded.service.url}{path}", timeout=PATIENCE_SECONDS, verify=NO_TLS).status_code
+            == 401
+        )
 
 
 def test_a_body_is_not_read_before_the_key(guarded: Guarded) -> None:
     """Whoever has no key learns nothing about their body, and costs no more than their head."""
     for path in ("/predict", "/stream", "/models", "/models/m/fit", "/models/m/predict", "/models/m/stream"):
-        answer = httpx.post(f"{guarded.service.url}{path}", content=b"{" * 100_000, timeout=PATIENCE_SECONDS)
+        answer = httpx.post(
+            f"{guarded.service.url}{path}", content=b"{" * 100_000, timeout=PATIENCE_SECONDS, verify=NO_TLS
+        )
         assert refusal(answer) == (401, "unauthorized")
 
 

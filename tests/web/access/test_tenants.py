@@ -50,8 +50,13 @@ class Town:
         for waiting, learned in (("order-27", "order-28"), ("order-37", "order-38")):
             good(self.acme.predict(SECRET, [1.0, 4.0], id=waiting))
             good(self.acme.learn(SECRET, [1.0, 5.0], 1, id=learned))
-        good(self.zeta.learn("zeta-own", [1.0], 1))
         return self
+
+    def let_zeta_begin_anew(self) -> None:
+        """With one model of one round, whatever the tests before have left."""
+        for model in good(self.zeta.get("/models"))["models"]:
+            assert self.zeta.client.delete(f"/models/{model['model']}").status_code == 204
+        good(self.zeta.learn("zeta-own", [1.0], 1))
 
     def acme_state(self) -> Any:
         return [
@@ -74,6 +79,7 @@ def acme_is_untouched(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     town: Town = request.getfixturevalue("town")
+    town.let_zeta_begin_anew()
     before = town.acme_state()
     yield
     after = town.acme_state()

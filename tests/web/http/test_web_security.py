@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.api_keys import Holder, good
 from tests.support.forkserver import run
-from tests.support.service_process import Service, problem_of
+from tests.support.service_process import NO_TLS, Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS
 
 Start = Callable[..., Service]
@@ -117,7 +117,9 @@ def test_chosen_sites_are_let_in_on_every_route(start: Start) -> None:
         assert "Origin" in answer.headers["vary"]
         assert "retry-after" in answer.headers["access-control-expose-headers"]
     assert good(lines)["rounds"] == 1
-    without = httpx.get(f"{service.url}/stats", headers={"origin": SITE}, timeout=PATIENCE_SECONDS)
+    without = httpx.get(
+        f"{service.url}/stats", headers={"origin": SITE}, timeout=PATIENCE_SECONDS, verify=NO_TLS
+    )
     assert problem_of(without) == (401, "unauthorized")
     assert without.headers["access-control-allow-origin"] == SITE  # so that the page can read why
     holder.headers["origin"] = EVIL
@@ -176,7 +178,9 @@ def test_with_keys_any_name_will_do(start: Start) -> None:
     keyed = start(api_keys=holder.line)
     named = {"host": "novikoff.example.org"}
     assert (
-        httpx.get(f"{keyed.url}/stats", headers=holder.headers | named, timeout=PATIENCE_SECONDS).status_code
+        httpx.get(
+            f"{keyed.url}/stats", headers=holder.headers | named, timeout=PATIENCE_SECONDS, verify=NO_TLS
+        ).status_code
         == 200
     )
 

@@ -15,7 +15,7 @@ from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, UnreadFit, encod
 from service.engine.model.model import Model
 from service.events import ModelCreated
 from tests.support.process_usage import cpu_seconds
-from tests.support.service_process import Service
+from tests.support.service_process import NO_TLS, Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.slow
@@ -143,7 +143,7 @@ def test_while_a_large_fit_is_read_others_are_answered(start: Start) -> None:
         eventually(lambda: service.child_running("fit_process") > 0, not_yet=ValueError)
         reader = service.child_running("fit_process")
         os.kill(reader, signal.SIGSTOP)
-        with httpx.Client(base_url=service.url, timeout=PATIENCE_SECONDS) as other:
+        with httpx.Client(base_url=service.url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as other:
             served = [other.get("/livez").status_code for _ in range(20)]
         was_reading = fitting.is_alive()
         os.kill(reader, signal.SIGCONT)

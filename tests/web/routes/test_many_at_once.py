@@ -10,6 +10,8 @@ from service.turns import SLICE_SECONDS, Turns
 from tests.support.loop_pauses import InLoop, in_loop, shortest_pause, watched
 from tests.support.loop_pauses import Turns as Pauses
 
+pytestmark = pytest.mark.slow  # thousands of models, measured again where the machine stopped meanwhile
+
 NDJSON = (b"content-type", b"application/x-ndjson")
 MODELS = 1_000
 FEEDS = 40
