@@ -4,7 +4,7 @@ from asyncio import Future, wait
 from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter, thread_time
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.engine.model.checks import NONE_NEW, NewLabels
 from service.engine.model.model import Model, model_from
@@ -17,6 +17,8 @@ from service.events import (
     PredictionsExpired,
     PredictionVoided,
     RoundErased,
+    RoundLearned,
+    RoundRevealed,
     RoundsLearned,
     TagForgotten,
 )
@@ -38,10 +40,40 @@ NO_PEERS: "OrderedDict[str, Live]" = OrderedDict()
 """Of models that are not admitted yet. Never added to."""
 
 
+COUNTED = (RoundLearned, RoundRevealed, RoundsLearned, PredictionsExpired)
+"""Events that something happened. All others change or replace what was counted before."""
+
+
+class Counts(NamedTuple):
+    """What has happened to a model."""
+
+    revealed: int
+    mistakes: int
+    updates: int
+    expired: int
+    drifts: int
+
+    @classmethod
+    def of(cls, model: Model) -> "Counts":
+        """What the model's statistics have counted. A correction, a forgetting, a rollback and a reset lower it."""
+        statistics = model.statistics
+        return cls(
+            statistics.revealed,
+            statistics.mistakes,
+            statistics.updates,
+            model.expired,
+            statistics.drift_count,
+        )
+
+    def less(self, other: "Counts") -> "Counts":
+        return Counts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+
+
 class Live:
     """A loaded model, with what is not part of the fold over its events."""
 
     __slots__ = (
+        "counted_elsewhere",
         "dropped",
         "dropped_through",
         "expiring",
@@ -71,6 +103,9 @@ class Live:
 
     def __init__(self, model: Model, seq: int, life: int) -> None:
         self.model = model
+        self.counted_elsewhere = Counts.of(model)
+        """What the model's statistics have counted and this process has not seen happen since it loaded the model,
+        less what it has seen happen and they do not count any more."""
         self.seq = seq
         """The last event that was applied."""
         self.life = life
@@ -130,6 +165,7 @@ class Live:
 
     def complete(self, stored: StoredModel) -> None:
         """Take the waiting predictions, when all events are applied."""
+        self.counted_elsewhere = Counts.of(self.model)
         self.voided_through = max(self.voided_through, stored.voided_through)
         for prediction in stored.pending:
             self.keep(prediction)
@@ -162,15 +198,24 @@ class Live:
     def _applied(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         # A block tells how long the next may be, however loaded the machine is.
         clock = thread_time if isinstance(event, RoundsLearned) else perf_counter
+        before = None if isinstance(event, COUNTED) else self.counts
         began = clock()
         outcome = self.model.apply(event)
         seconds = clock() - began
+        if before is not None:
+            self.counted_elsewhere = Counts.of(self.model).less(before)
         self.unsaved_seconds += seconds
         if isinstance(outcome, BlockOutcome):
             self.round_seconds = seconds / len(outcome)
         elif outcome is None:  # it may be another learner now, or have challengers
             self.round_seconds = 0.0
         return outcome
+
+    @property
+    def counts(self) -> Counts:
+        """What has happened to the model since this process loaded it. It never goes down, and starts at 0 with each
+        load: from a state that a correction has lowered meanwhile, it would seem to have been counted anew."""
+        return Counts.of(self.model).less(self.counted_elsewhere)
 
     def _apply_lifecycle_event(self, event: AnyEvent) -> None:
         if isinstance(event, PredictionsExpired):

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import (
 )
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.live import Live
+from service.engine.fleet.live import Counts, Live
 from service.journal.protocol import Journal
 from service.loop_pauses import LoopPauses
 from service.timings import Timings
@@ -213,6 +213,10 @@ class Look:
         self.statistics = live.model.statistics
 
     @cached_property
+    def counts(self) -> Counts:
+        return self.live.counts
+
+    @cached_property
     def delay_seconds(self) -> dict[str, float | None]:
         return self.statistics.delay.seconds()
 
@@ -224,11 +228,14 @@ class Look:
 DRIFT_STATES = {"stable": 0.0, "warning": 1.0, "drift": 2.0}
 
 _FIGURES = (
-    (CounterMetricFamily, "revealed", "Rounds revealed.", lambda look: look.model.revealed),
-    (CounterMetricFamily, "expired", "Predictions that expired.", lambda look: look.live.expired),
-    (CounterMetricFamily, "mistakes", "Mistakes.", lambda look: look.model.mistakes),
-    (CounterMetricFamily, "updates", "Updates of the weights.", lambda look: look.model.updates),
-    (CounterMetricFamily, "drifts", "How often the error rose.", lambda look: look.statistics.drift_count),
+    (CounterMetricFamily, "revealed", "Rounds revealed since the model was loaded.", lambda look: look.counts.revealed),
+    (CounterMetricFamily, "expired", "Predictions that expired since then.", lambda look: look.counts.expired),
+    (CounterMetricFamily, "mistakes", "Mistakes since then.", lambda look: look.counts.mistakes),
+    (CounterMetricFamily, "updates", "Updates of the weights since then.", lambda look: look.counts.updates),
+    (CounterMetricFamily, "drifts", "How often the error rose since then.", lambda look: look.counts.drifts),
+    (GaugeMetricFamily, "state_revealed", "Rounds in the model's statistics.", lambda look: look.model.revealed),
+    (GaugeMetricFamily, "state_mistakes", "Mistakes among them.", lambda look: look.model.mistakes),
+    (GaugeMetricFamily, "state_updates", "Updates of the weights by them.", lambda look: look.model.updates),
     (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.",
      lambda look: DRIFT_STATES[look.statistics.drift_state]),
     (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda look: len(look.live.pending)),

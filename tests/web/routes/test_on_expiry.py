@@ -103,7 +103,7 @@ def test_models_that_are_not_loaded_learn_too_and_once(
     learned = {"predicted": 5, "revealed": 5, "pending": 0, "expired": 0}
     expired = {"predicted": 5, "revealed": 0, "pending": 0, "expired": 5}
     # Asking for its statistics would load the model; /metrics tells of those that are loaded, and loads none.
-    told = f'novikoff_model_revealed_total{{model="{name}"}} 5'
+    told = f'novikoff_model_state_revealed{{model="{name}"}} 5'
     eventually(lambda: told in service.client.get("/metrics").text)
     eventually(lambda: figures() == [learned, expired])
     service.restart()
