@@ -163,6 +163,9 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
             "copies": metrics.Budget(lambda: engine.copies.used_bytes, engine.copies.bytes_max),
         },
+        rebuilds=engine.rebuilds,
+        jobs=engine.jobs,
+        streams_open=lambda: streaming.open_count,
     )
     streaming = stream.StreamEndpoint(
         rounds_seen,
@@ -220,7 +223,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(attention.router(TenantAttention(Attention(engine.fleet)), engine.clock))
     app.include_router(stats.router(models_seen, history_seen, engine.clock))
     app.include_router(feed.router(follow))
-    app.include_router(metrics.router(collector, engine.fleet))
+    app.include_router(metrics.router(collector, engine.fleet, why_unready))
     app.include_router(health.router(why_unready))
     app.include_router(dashboard.router())
     app.include_router(docs.router(app.title))

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from service import logs
+
 ROOT = str(Path(__file__).parent.parent)
 """Where this very package is, installed or not."""
 
@@ -18,6 +20,7 @@ NICENESS = 10
 def command_of(module: str, *, can_wait: bool = False) -> list[str]:
     """The command that runs a module of ours, and never a file that lies in the working directory.
 
+    It logs like this process.
     -P keeps that directory out of the path. What is appended instead is where the service itself was found, for when
     it is run from a directory that it is not installed from.
     """
@@ -26,7 +29,7 @@ def command_of(module: str, *, can_wait: bool = False) -> list[str]:
     )
     if can_wait:
         code = f"import os; os.nice({NICENESS}); {code}"
-    return [sys.executable, "-P", "-c", code, ROOT, module]
+    return [sys.executable, "-P", "-c", code, ROOT, module, *logs.configured]
 
 
 async def start(*command: str, **options: Any) -> Process:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from textwrap import indent
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request that is being answered, for every line that is written meanwhile."""
@@ -26,8 +26,21 @@ FIELD_CHARS_MAX = 4_096
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
+class Configured(NamedTuple):
+    """How this process logs, as words for the command of a process that is to log like it."""
+
+    log_format: str = "console"
+    level: str = "info"
+    features: str = ""
+
+
+configured = Configured()
+
+
 def configure(log_format: Literal["console", "json"], level: str, *, features: bool) -> None:
     """Let every logger of this process, uvicorn's too, write lines of this format."""
+    global configured
+    configured = Configured(log_format, level, "features" if features else "")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonLines if log_format == "json" else ConsoleLines)(features=features))
     root = logging.getLogger()

@@ -463,6 +463,11 @@ class Journal(Protocol):
         ...
 
     @property
+    def file_bytes(self) -> dict[str, int]:
+        """How large the `file` and its write-ahead log, the `wal`, are; nothing of a journal that is no file."""
+        ...
+
+    @property
     def trouble(self) -> str | None:
         """What is wrong, in words for people, though events may still be taken; None if nothing is known to be.
 

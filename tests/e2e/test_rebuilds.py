@@ -31,10 +31,10 @@ def stopped_rebuild(service: Service, prediction_id: str) -> int:
                 return worker
 
 
-def stopped_worker(service: Service) -> int | None:
-    """The process of a rebuild, which has been stopped; None if it is not there yet, or has just ended."""
+def stopped_worker(service: Service, module: str = "rebuild_process") -> int | None:
+    """The process of a rebuild or job, which has been stopped; None if it is not there yet, or has just ended."""
     try:
-        worker = service.child_running("rebuild_process")
+        worker = service.child_running(module)
         os.kill(worker, signal.SIGSTOP)
         eventually(lambda: state_of(worker) in "TZX")
         return worker if state_of(worker) == "T" else None

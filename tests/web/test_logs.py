@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -18,8 +19,10 @@ import pytest
 from service.engine.model.model import Model
 from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.journal.protocol import Recorded
+from tests.e2e.test_rebuilds import stopped_worker
 from tests.support.service_process import NO_TLS, Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS, eventually
+from tests.web.routes.test_corrections import correct, lived
 
 Start = Callable[..., Service]
 
@@ -190,6 +193,61 @@ def test_a_journal_process_that_dies_is_a_line_before_the_service_ends(start: St
     os.kill(service.writer_pid, signal.SIGKILL)
     assert service.wait_for_end() == 1
     assert lines_of(service)[-1]["level"] == "critical"
+
+
+def begin_fit(service: Service) -> None:
+    noise = [{"features": [1.0, float(i)], "label": 1 if i % 2 else -1} for i in range(2000)]
+    body = {"examples": noise, "passes_max": 1_000_000, "algorithm": "online"}
+    assert service.client.post("/models/m/fit", json=body).status_code in (202, 409)
+
+
+def begin_what_if(service: Service) -> None:
+    body = {"grid": [{"learner": {"algorithm": "arow"}}]}
+    assert service.client.post("/models/m/replay", json=body).status_code in (202, 409)
+
+
+def begin_rebuild(service: Service) -> None:
+    correct(service, "m-5", -1)
+    correct(service, "m-5", 1)
+
+
+JOBS = {"fit_process": begin_fit, "what_if_process": begin_what_if, "rebuild_process": begin_rebuild}
+
+
+@pytest.mark.parametrize("victim", ["service", "child"])
+@pytest.mark.parametrize("module", JOBS)
+def test_a_kill_amid_a_job_leaves_no_traceback(start: Start, module: str, victim: str) -> None:
+    """The process of the job is stopped while the service is killed, so that it finds it gone when it goes on."""
+    service = start(log_format="json")
+    lived(service, "m", wrong={}, rounds=40)
+    child = None
+    while child is None:  # it may be done before it can be stopped
+        JOBS[module](service)
+        child = stopped_worker(service, module)
+    if victim == "child":
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda: not Path(f"/proc/{child}").exists())
+        service.learn("m", [1.0, 1.0], 1)
+        service.stop()
+        assert lines_of(service)[-1]["message"] == "stopped"
+        return
+    service.process.kill()
+    os.kill(child, signal.SIGCONT)
+    service.kill()  # its log ends when no process has it open any more
+    assert [line["level"] for line in lines_of(service)] in (["info"], ["info", "info"])
+
+
+def test_an_interrupt_from_the_keyboard_reaches_the_processes_of_jobs_and_leaves_no_traceback(
+    start: Start,
+) -> None:
+    service = start(log_format="json")
+    lived(service, "m", wrong={}, rounds=40)
+    begin_fit(service)
+    eventually(lambda: service.child_running("fit_process") > 0, not_yet=ValueError)
+    for process in (service.child_running("fit_process"), service.writer_pid, service.pid):
+        os.kill(process, signal.SIGINT)
+    service.wait_for_end()
+    assert [line["message"] for line in lines_of(service)][1:] == ["stopped"]
 
 
 # Requests

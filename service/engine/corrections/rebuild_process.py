@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from service.engine.history.right_world import Outdated, RightWorld
-from service.engine.jobs.messages import limits_given, read_message, set_limits, write_message
+from service.engine.jobs.messages import read_message, work, write_message
 from service.events import AnyEvent, Prediction
 
 
@@ -60,21 +60,11 @@ def run() -> None:
 
 
 def main() -> None:
-    memory_bytes_max, seconds_max = limits_given()
-    set_limits(memory_bytes_max, seconds_max)
     try:
         run()
-        return
     except Outdated:
-        report = Report(is_outdated=True)
-    except MemoryError:
-        report = Report(
-            failed=f"it needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
-        )
-    except TimeoutError:
-        report = Report(failed=f"it needs more than {seconds_max} seconds, which is fit_seconds_max")
-    write_message(report)
+        write_message(Report(is_outdated=True))
 
 
 if __name__ == "__main__":
-    main()
+    work(main, lambda why: Report(failed=why))

@@ -48,6 +48,7 @@ class Rebuilds:
         self._tasks: dict[str, Task[None]] = {}
         self._due_at: dict[str, float] = {}
         """When models whose rebuild is due and not under way here are looked at."""
+        self.rebuild_failures = self.forgetting_failures = 0
         fleet.on_due = self._note
 
     def open(self) -> None:
@@ -90,6 +91,11 @@ class Rebuilds:
         except Exception as error:
             detail = error.detail if isinstance(error, NovikoffError) else repr(error)
             log.error("no rebuild of %s: %s", name, detail, extra={"model": name})
+            live = self._fleet.loaded.get(name)
+            if live is not None and is_forgetting(live):
+                self.forgetting_failures += 1
+            else:
+                self.rebuild_failures += 1
             self._due_at[name] = monotonic() + AGAIN_SECONDS
 
     async def _finished(self, live: Live) -> bool:
@@ -97,7 +103,7 @@ class Rebuilds:
         live.pins += 1
         try:
             while _is_unfinished(live):
-                while _is_due(live):
+                while is_rebuilding(live):
                     await self._once(live)
                 await self._erase(live)
         except Exception:
@@ -159,5 +165,11 @@ def _is_unfinished(live: Live) -> bool:
     return live.model.amended is not None and live.model.amended.is_unfinished
 
 
-def _is_due(live: Live) -> bool:
+def is_rebuilding(live: Live) -> bool:
+    """Whether a model has corrections that are not in force."""
     return live.model.amended is not None and live.model.amended.is_due
+
+
+def is_forgetting(live: Live) -> bool:
+    """Whether something that a model is to forget is in the journal still."""
+    return live.model.amended is not None and live.model.amended.erasing is not None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from service.engine.jobs.fit_bodies import UnreadFit, encode_examples
-from service.engine.jobs.messages import limits_given, read_message, set_limits, write_message
+from service.engine.jobs.messages import read_message, work, write_message
 from service.engine.model.model import Model
 from service.errors import FieldError, InvalidRequest, MalformedJson, RequestError
 from service.events import Label
@@ -124,18 +124,5 @@ def train(task: Task, report: Any) -> Report:
     )
 
 
-def main() -> None:
-    memory_bytes_max, seconds_max = limits_given()
-    set_limits(memory_bytes_max, seconds_max)
-    try:
-        run(read_message(Task))
-        return
-    except MemoryError:
-        failed = f"the fit needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
-    except TimeoutError:
-        failed = f"the fit needs more than {seconds_max} seconds, which is fit_seconds_max"
-    write_message(Report(failed=failed))
-
-
 if __name__ == "__main__":
-    main()
+    work(lambda: run(read_message(Task)), lambda why: Report(failed=why))

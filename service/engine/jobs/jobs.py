@@ -67,10 +67,17 @@ class Jobs:
         self._running: dict[str, Running] = {}
         self._places = Shares(fleet.tenants)
         """Of jobs that run, whose they are."""
+        self.ended = {"done": 0, "failed": 0, "cancelled": 0}
+        """How many have ended here, by their states."""
 
     async def open(self) -> None:
         """From now on tell other replicas of the jobs here."""
         await self._journal.answer(self._answer)
+
+    @property
+    def running(self) -> int:
+        """How many run here."""
+        return len(self._running)
 
     async def find(self, job_id: str) -> Job:
         """A job, whichever replica it runs on."""
@@ -160,6 +167,7 @@ class Jobs:
             job.state, job.error = "failed", self._reason(job, error)
         else:
             job.state = "cancelled" if running.work.cancelled() else "done"
+        self.ended[job.state] += 1
         job.finished_at = self._clock.now()
         if not accepted.done():
             given_up = Overloaded("the job was given up before it began; try again later")

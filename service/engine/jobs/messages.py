@@ -7,11 +7,14 @@ its length in four bytes and then MessagePack. The service's end is a file of it
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
+
+from service import child_work
 
 Message = TypeVar("Message")
 
@@ -22,8 +25,15 @@ def frame(message: Any) -> bytes:
 
 
 def read_message(expected: type[Message]) -> Message:
-    size = int.from_bytes(sys.stdin.buffer.read(4), "big")
-    return msgspec.msgpack.decode(sys.stdin.buffer.read(size), type=expected)
+    """The next message; EOFError if the service has ended."""
+    return msgspec.msgpack.decode(_read(int.from_bytes(_read(4), "big")), type=expected)
+
+
+def _read(size: int) -> bytes:
+    data = sys.stdin.buffer.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
 
 
 def write_message(message: msgspec.Struct) -> None:
@@ -31,10 +41,21 @@ def write_message(message: msgspec.Struct) -> None:
     sys.stdout.buffer.flush()
 
 
-def limits_given() -> tuple[int, int]:
-    """How many bytes and seconds the service has allowed this process."""
+def work(run: Callable[[], None], failed: Callable[[str], msgspec.Struct]) -> None:
+    """`child_work.work` within the service's limits; `failed` makes the message that they are too low."""
     memory_bytes_max, seconds_max = map(int, sys.argv[-2:])
-    return memory_bytes_max, seconds_max
+
+    def run_limited() -> None:
+        set_limits(memory_bytes_max, seconds_max)
+        try:
+            run()
+        except MemoryError:
+            why = f"it needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
+            write_message(failed(why))
+        except TimeoutError:
+            write_message(failed(f"it needs more than {seconds_max} seconds, which is fit_seconds_max"))
+
+    child_work.work(run_limited)
 
 
 def set_limits(memory_bytes_max: int, seconds_max: int) -> None:

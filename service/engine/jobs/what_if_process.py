@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from service.engine.history.right_world import corrected, labels_in
-from service.engine.jobs.messages import limits_given, read_message, set_limits, write_message
+from service.engine.jobs.messages import read_message, work, write_message
 from service.engine.jobs.what_if import OtherWorld, Past, WentBack, compare, figures
 from service.events import AnyEvent
 
@@ -114,19 +114,12 @@ def run(task: Task) -> Report:
 
 
 def main() -> None:
-    memory_bytes_max, seconds_max = limits_given()
-    set_limits(memory_bytes_max, seconds_max)
     try:
         write_message(run(read_message(Task)))
-        return
-    except MemoryError:
-        failed = f"it needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
     except WentBack:
-        failed = "the model was rolled back or corrected while its history was replayed; try again"
-    except TimeoutError:
-        failed = f"it needs more than {seconds_max} seconds, which is fit_seconds_max"
-    write_message(Report(failed=failed))
+        why = "the model was rolled back or corrected while its history was replayed; try again"
+        write_message(Report(failed=why))
 
 
 if __name__ == "__main__":
-    main()
+    work(main, lambda why: Report(failed=why))

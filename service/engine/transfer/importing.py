@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from service.child_processes import command_of, kill, start
+from service.child_work import work
 from service.engine.clock import Clock
 from service.engine.decoding import UNDECODABLE, raise_problem
 from service.engine.model.settings import ModelLimits
@@ -110,11 +111,16 @@ def _limit_memory(body_bytes: int) -> None:
 
 
 def main() -> None:
-    task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Task)
+    sent = sys.stdin.buffer.read()
+    try:
+        task = msgspec.msgpack.decode(sent, type=Task)
+    except msgspec.DecodeError:  # cut off
+        raise EOFError from None
     if sys.platform == "linux":
         _limit_memory(len(task.body))
     sys.stdout.buffer.write(msgspec.msgpack.encode(read(task)))
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
-    main()
+    work(main)

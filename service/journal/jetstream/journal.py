@@ -6,6 +6,7 @@ import os
 import time
 from asyncio import Future
 from contextlib import suppress
+from typing import ClassVar
 
 from service.background import end, keep_running
 from service.errors import ModelDamaged, NovikoffError
@@ -86,6 +87,7 @@ class JetStreamJournal:
 
     is_shared = True
     checkpoint_failures = 0
+    file_bytes: ClassVar[dict[str, int]] = {}
     damage_found = 0
     trouble: str | None = None
     keeps_order = False  # publishing is tried again, by each event on its own

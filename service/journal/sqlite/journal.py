@@ -7,6 +7,7 @@ import threading
 from asyncio import Future
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, Unpack
 
@@ -218,6 +219,14 @@ class SqliteJournal(Unshared):
     @property
     def checkpoint_failures(self) -> int:
         return self._writer.checkpoint_failures
+
+    @property
+    def file_bytes(self) -> dict[str, int]:
+        found = {}
+        for name, path in (("file", self._path), ("wal", Path(f"{self._path}-wal"))):
+            with suppress(OSError):  # it was taken away
+                found[name] = path.stat().st_size
+        return found
 
     @property
     def trouble(self) -> str | None:

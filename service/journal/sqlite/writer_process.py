@@ -6,12 +6,12 @@ standard input and answers each on its standard output, in order. It ends when i
 outlives the service by more than one commit; the directory's lock, which it inherits, is free after that.
 """
 
-import os
 import signal
 import sys
 from io import FileIO
 from select import select
 
+from service.child_work import work
 from service.journal.sqlite.committing import Committer
 from service.journal.sqlite.records import decode_group, decode_opening, message
 
@@ -34,26 +34,22 @@ def _read(source: FileIO, size: int) -> bytearray | None:
 
 
 def main() -> None:
-    for stop in (signal.SIGINT, signal.SIGTERM):  # the service is told, and ends this process in good time
-        signal.signal(stop, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the service is told, and ends this process in good time
     # Without a buffer, so that it can be told whether a message waits.
     source, answers = FileIO(sys.stdin.fileno(), closefd=False), sys.stdout.buffer
     first = read_message(source)
     if first is None:
         return
     committer = Committer(decode_opening(first))
-    try:
-        while True:
-            while committer.has_leavings and not select([source], [], [], 0)[0]:
-                committer.remove_leavings()
-            if (body := read_message(source)) is None:
-                break
-            answers.write(message(committer.commit(decode_group(body))))
-            answers.flush()
-    except BrokenPipeError:  # the service has not waited for the answer, and nobody else would read it
-        os._exit(0)
+    while True:
+        while committer.has_leavings and not select([source], [], [], 0)[0]:
+            committer.remove_leavings()
+        if (body := read_message(source)) is None:
+            break
+        answers.write(message(committer.commit(decode_group(body))))
+        answers.flush()  # BrokenPipeError if the service has not waited for the answer: nobody else would read it
     committer.stop()
 
 
 if __name__ == "__main__":
-    main()
+    work(main)

@@ -1,9 +1,10 @@
 """GET /metrics for Prometheus: everything is read at scrape time, nothing is counted twice for it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
 from heapq import nlargest
 from importlib.metadata import version
+from itertools import chain
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Response
@@ -16,8 +17,10 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
+from service.engine.corrections.rebuilds import Rebuilds, is_forgetting, is_rebuilding
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Counts, Live
+from service.engine.jobs.jobs import Jobs
 from service.journal.protocol import Journal
 from service.loop_pauses import LoopPauses
 from service.timings import Timings
@@ -49,6 +52,9 @@ class Collector:
         models_max: int,
         queue_events_max: int,
         budgets: dict[str, Budget],
+        rebuilds: Rebuilds,
+        jobs: Jobs,
+        streams_open: Callable[[], int],
     ) -> None:
         self._fleet = fleet
         self._journal = journal
@@ -58,6 +64,9 @@ class Collector:
         self._models_max = models_max
         self._queue_events_max = queue_events_max
         self._budgets = budgets
+        self._rebuilds = rebuilds
+        self._jobs = jobs
+        self._streams_open = streams_open
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -73,6 +82,7 @@ class Collector:
         yield GaugeMetricFamily(
             "novikoff_models_damaged", "Models known to be damaged and set aside.", damaged
         )
+        yield from self._of_work()
         yield from self._of_journal()
         yield from self._of_requests()
         yield from self._of_loop()
@@ -94,7 +104,36 @@ class Collector:
                     family.add_metric([look.model.name], figure)
             yield family
 
+    def _of_work(self) -> Iterator[Metric]:
+        rebuilds, loaded = self._rebuilds, self._fleet.loaded.values()
+        yield GaugeMetricFamily(
+            "novikoff_rebuilds_pending", "Models in memory with corrections that are not in force.",
+            sum(map(is_rebuilding, loaded)),
+        )  # fmt: skip
+        yield CounterMetricFamily(
+            "novikoff_rebuild_failures", "Rebuilds that failed.", rebuilds.rebuild_failures
+        )
+        yield GaugeMetricFamily(
+            "novikoff_forgettings_pending", "Models in memory whose forgotten rounds are not erased yet.",
+            sum(map(is_forgetting, loaded)),
+        )  # fmt: skip
+        yield CounterMetricFamily(
+            "novikoff_forgetting_failures", "Forgettings that failed.", rebuilds.forgetting_failures
+        )
+        yield GaugeMetricFamily("novikoff_jobs_running", "Jobs that run.", self._jobs.running)
+        jobs = CounterMetricFamily("novikoff_jobs_ended", "Jobs that have ended.", labels=["state"])
+        for state, count in self._jobs.ended.items():
+            jobs.add_metric([state], count)
+        yield jobs
+        yield GaugeMetricFamily("novikoff_streams_open", "Streams that are open.", self._streams_open())
+
     def _of_journal(self) -> Iterator[Metric]:
+        sizes = GaugeMetricFamily(
+            "novikoff_journal_bytes", "How large the journal is on disk, and its write-ahead log.", labels=["of"]
+        )  # fmt: skip
+        for name, size in self._journal.file_bytes.items():
+            sizes.add_metric([name], size)
+        yield sizes
         yield GaugeMetricFamily(
             "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.queued
         )
@@ -256,15 +295,19 @@ _FIGURES = (
 )  # fmt: skip
 
 
-def router(collector: Collector, fleet: Fleet) -> APIRouter:
+def router(collector: Collector, fleet: Fleet, why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     @access(Role.READ, tenants=True)
     async def metrics() -> Response:
         """Figures for Prometheus."""
-        own = prefix()
-        found = TenantCollector(collector, fleet, own) if own else collector.registry
-        return Response(await _text_of(found.collect()), media_type=exposition.CONTENT_TYPE_LATEST)
+        if own := prefix():
+            found = TenantCollector(collector, fleet, own).collect()
+        else:
+            is_ready = await why_unready() is None
+            ready = GaugeMetricFamily("novikoff_ready", "1 if /readyz answers 200.", is_ready)
+            found = chain([ready], collector.registry.collect())
+        return Response(await _text_of(found), media_type=exposition.CONTENT_TYPE_LATEST)
 
     return routes

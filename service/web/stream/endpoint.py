@@ -90,6 +90,10 @@ class StreamEndpoint:
         self._tenants = tenants
         self._open = Shares(tenants)
 
+    @property
+    def open_count(self) -> int:
+        return self._open.count
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         tenant = self._tenants.of(prefix())
         if not self._open.may_take(tenant, 1, self._streams_max):

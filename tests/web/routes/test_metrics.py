@@ -1,12 +1,13 @@
-"""GET /metrics: counters only ever go up, whatever is done to the models that they are about."""
+"""GET /metrics: counters only ever go up, and what the service works on is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.service_process import Service
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 from tests.web.routes.test_corrections import correct, lived, rebuilt
 
 Start = Callable[..., Service]
@@ -106,3 +107,57 @@ def test_an_imported_model_has_not_done_here_what_it_has_done_elsewhere(start: S
     service.client.put("/models/m", json=service.get("/models/n/export")).raise_for_status()
     counters, gauges = scraped(service)
     assert of(gauges, "state_revealed") == 20 and of(counters, "revealed_total") == 0
+
+
+def gauge(service: Service, name: str, **labels: str) -> float:
+    counters, gauges = scraped(service)
+    return (counters | gauges)[f"novikoff_{name}", tuple(labels.items())]
+
+
+def test_rebuilds_that_wait_and_fail_are_counted(start: Start) -> None:
+    service = start(fit_seconds_max=1e-6)
+    lived(service, "m", wrong={5: 1}, rounds=40)
+    assert gauge(service, "rebuilds_pending") == gauge(service, "rebuild_failures_total") == 0
+    correct(service, "m-5", -1)
+    assert gauge(service, "rebuilds_pending") == 1
+    eventually(lambda: gauge(service, "rebuild_failures_total") == 1)
+    assert gauge(service, "rebuilds_pending") == 1 and gauge(service, "forgettings_pending") == 0
+    service.learn("m", [1.0, 1.0], 1, tag="someone")
+    service.post("/models/m/forget", {"tag": "someone"})
+    assert gauge(service, "forgettings_pending") == 1 and gauge(service, "forgetting_failures_total") == 0
+
+
+def test_jobs_and_streams_are_counted(start: Start) -> None:
+    service = start()
+    examples = [{"features": [1.0, float(i)], "label": 1 if i % 2 else -1} for i in range(2000)]
+    endless = {"examples": examples, "passes_max": 1_000_000, "algorithm": "online"}
+    service.learn("m", [1.0, 1.0], 1)
+    job = service.post("/models/m/fit", endless)
+    assert gauge(service, "jobs_running") == 1
+    service.client.delete(f"/jobs/{job['id']}").raise_for_status()
+    service.post("/models/m/fit", endless | {"passes_max": 1})
+    eventually(lambda: gauge(service, "jobs_running") == 0)
+    for state, count in (("done", 1), ("cancelled", 1), ("failed", 0)):
+        assert gauge(service, "jobs_ended_total", state=state) == count
+
+    def sent() -> Iterator[bytes]:
+        yield b'{"model": "m", "features": [1.0, 2.0], "label": 1}\n'
+        eventually(lambda: gauge(service, "streams_open") == 1)
+
+    headers = {"content-type": "application/x-ndjson"}
+    with httpx.Client(base_url=service.url, trust_env=False, timeout=PATIENCE_SECONDS) as client:
+        assert client.post("/stream", content=sent(), headers=headers).status_code == 200
+    eventually(lambda: gauge(service, "streams_open") == 0)
+
+
+def test_the_size_of_the_journal_and_whether_the_service_is_ready_are_told(start: Start) -> None:
+    service = start()
+    service.learn("m", [1.0] * 1000, 1)
+    assert (
+        gauge(service, "journal_bytes", of="wal") == (service.data / "journal.sqlite-wal").stat().st_size > 0
+    )
+    assert gauge(service, "journal_bytes", of="file") == (service.data / "journal.sqlite").stat().st_size > 0
+    assert gauge(service, "ready") == 1
+    (service.data / "lock").unlink()
+    assert service.client.get("/readyz").status_code == 503
+    assert gauge(service, "ready") == 0
