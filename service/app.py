@@ -30,6 +30,7 @@ from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
 from service.web.access.tenants import TenantBlocks, TenantModels, TenantRounds
 from service.web.application import Application
+from service.web.http.held_bytes import HeldBytes
 from service.web.http.traffic import SpanCounts, Traffic
 from service.web.routes import (
     attention,
@@ -138,6 +139,10 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         return pauses.why_unready()
 
     pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
+    held = HeldBytes(
+        connection_bytes_max=settings.connection_bytes_max,
+        connections_bytes_max=settings.connections_bytes_max,
+    )
     traffic = Traffic() if tracing is None else tracing.traffic()
     models_seen = TenantModels(engine.models)
     history_seen = TenantHistory(engine.past, engine.going_back, engine.record)
@@ -150,6 +155,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         traffic,
         pauses,
         SpanCounts() if tracing is None else tracing.counts,
+        memory_bytes=settings.memory_bytes,
         models_max=settings.metrics_models_max,
         queue_events_max=settings.queue_events_max,
         budgets={
@@ -161,6 +167,8 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
                 lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
             ),
             "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
+            "connections": metrics.Budget(lambda: held.total, held.connections_bytes_max),
+            "fit": metrics.Budget(None, settings.fit_memory_bytes_max),
             "copies": metrics.Budget(lambda: engine.copies.used_bytes, engine.copies.bytes_max),
         },
         rebuilds=engine.rebuilds,
@@ -208,8 +216,15 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         docs_url=None,
         redoc_url=None,
     )
+    importing = Importing(limits, engine.clock, memory_bytes_max=settings.fit_memory_bytes_max)
     app.include_router(
-        models.router(models_seen, history_seen, limits, Importing(limits, engine.clock), engine.copies)
+        models.router(
+            models_seen,
+            history_seen,
+            limits,
+            importing,
+            engine.copies,
+        )
     )
     app.include_router(going_back.router(history_seen))
     app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))
@@ -225,6 +240,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet, why_unready))
     app.include_router(health.router(why_unready))
+    app.held = held
     app.include_router(dashboard.router())
     app.include_router(docs.router(app.title))
     problems.install(app)

@@ -4,15 +4,36 @@ The environment variable of a setting is its name in capitals with `NOVIKOFF_` b
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
+from pydantic.config import JsonDict
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.environment import OF_CLIENTS, PREFIX
 from service.errors import FieldError, InvalidSettings
 from service.learning.statistics.confusion import CLASSES_MAX
+from service.memory import children, memory_bytes, shared_bytes
+
+
+def _share(thirty_seconds: int) -> Callable[[dict[str, Any]], int]:
+    """A default budget: so many 32nds of what the budgets share. All of them together are 32."""
+    return lambda data: thirty_seconds * _shared(data) // 32
+
+
+def _told(default: str) -> JsonDict:
+    """A default that is a share, as docs/settings.md has it."""
+    return {"default": default}
+
+
+def _of_a_child(data: dict[str, Any]) -> int:
+    return _share(7)(data) // children(data.get("jobs_max", 1))
+
+
+def _shared(data: dict[str, Any]) -> int:
+    return shared_bytes(data.get("memory_bytes", 0), data.get("jobs_max", 1))
 
 
 class Settings(BaseSettings):
@@ -102,6 +123,13 @@ class Settings(BaseSettings):
         description="how long it may take to send some, and those that are left when the service stops",
     )
 
+    memory_bytes: int = Field(
+        default_factory=memory_bytes,
+        ge=67_108_864,
+        description="the memory that the service may take with its processes; budgets are shares of it",
+        json_schema_extra=_told("the limit of its cgroup, else the machine's memory"),
+    )
+    jobs_max: int = Field(1, ge=1, le=64, description="jobs that may run at the same time, a process each")
     connections_max: int = Field(
         10_000,
         ge=1,
@@ -118,7 +146,8 @@ class Settings(BaseSettings):
         description="bytes of a connection that may wait to be read, begun or taken; then it is read no further",
     )
     connections_bytes_max: int = Field(
-        268_435_456,
+        default_factory=_share(3),
+        json_schema_extra=_told("3/32 of the shared memory"),
         ge=1_048_576,
         description="such bytes, and bodies under way, of all connections; past it, one with over 16 KB gets 503"
         " for its body or is closed",
@@ -209,18 +238,21 @@ class Settings(BaseSettings):
         10_000, ge=1, description="models in memory; the least recently used go to disk"
     )
     models_loaded_bytes_max: int = Field(
-        1_073_741_824,
+        default_factory=_share(16),
+        json_schema_extra=_told("half of the shared memory"),
         ge=0,
         description="what the models in memory may take, by estimate; the least recently used go to disk",
     )
     copies_bytes_max: int = Field(
-        536_870_912,
+        default_factory=_share(1),
+        json_schema_extra=_told("1/32 of the shared memory"),
         ge=0,
         description="copies of large models, from which exports, weights and histories are answered as clients take"
         " them; one is made in any case",
     )
     outcomes_bytes_max: int = Field(
-        67_108_864,
+        default_factory=_share(1),
+        json_schema_extra=_told("1/32 of the shared memory"),
         ge=0,
         description="outcomes of rounds in memory, for retries, until the next snapshots; then some are saved early",
     )
@@ -238,7 +270,8 @@ class Settings(BaseSettings):
         " with keys for tenants, of the tenant that has most",
     )
     pending_bytes_max: int = Field(
-        268_435_456,
+        default_factory=_share(2),
+        json_schema_extra=_told("1/16 of the shared memory"),
         ge=0,
         description="what the predictions in memory that wait may take, by estimate; then likewise",
     )
@@ -272,20 +305,24 @@ class Settings(BaseSettings):
     items_max: int = Field(
         1_000, ge=1, le=100_000, description="requests that may be sent as one, as `items`"
     )
-    jobs_max: int = Field(1, ge=1, le=64, description="jobs that may run at the same time, a process each")
     fit_seconds_max: float = Field(3_600.0, gt=0, le=1e7, description="how long a fit or a replay may take")
     fit_memory_bytes_max: int = Field(
-        4_294_967_296,
+        default_factory=_of_a_child,
+        json_schema_extra=_told("7/32 of the shared memory, divided among the processes"),
         ge=1_048_576,
-        description="the memory that the process of a fit or of a replay may take",
+        description="the memory that the process of a fit, a replay, a rebuild or an import may take",
     )
     fit_examples_bytes_max: int = Field(
-        134_217_728,
+        default_factory=lambda data: min(134_217_728, _of_a_child(data) // 4),
+        json_schema_extra=_told("a quarter of that, at most 134217728"),
         ge=1_024,
         description="the rounds of its history that a model is fitted to: the newest that fit",
     )
     upload_bytes_max: int = Field(
-        67_108_864, ge=256, description="the largest body that brings a model or the examples of a fit"
+        default_factory=lambda data: min(67_108_864, _share(3)(data)),
+        json_schema_extra=_told("3/32 of the shared memory, at most 67108864"),
+        ge=256,
+        description="the largest body that brings a model or the examples of a fit",
     )
     head_bytes_max: int = Field(
         65_536, ge=1_024, description="the largest head of a request: its address and its header fields"
@@ -296,7 +333,8 @@ class Settings(BaseSettings):
     )
     classes_max: int = Field(1_000, ge=2, le=CLASSES_MAX, description="the most classes of a model")
     weights_max: int = Field(
-        33_554_432,
+        default_factory=lambda data: min(33_554_432, _share(16)(data) // 16),
+        json_schema_extra=_told("those that fill a quarter of the shared memory, at most 33554432"),
         ge=1,
         description="the most weights that a model may come to have, all classes together, of 8 bytes each;"
         " what a learner, `standardize`, `fourier` and `crosses` keep beside them counts too",

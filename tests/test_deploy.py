@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,8 @@ def test_the_profile_has_three_servers_with_volumes_two_replicas_and_a_balancer(
         assert one["healthcheck"]["test"] and one["read_only"] and one["cap_drop"] == ["ALL"]
     for one in replicas:
         assert all(map(is_setting, one["environment"]))
+        assert one["environment"]["NOVIKOFF_NATS_PASSWORD"] == "${NATS_PASSWORD:-}"
+        assert one["deploy"]["resources"]["limits"]["memory"]
         assert one["environment"]["NOVIKOFF_JOURNAL"].count("nats://") == 3
     balanced = (DEPLOY / "cluster" / "haproxy.cfg").read_text()
     assert re.findall(r"server (replica-\d) \1:8000", balanced) == ["replica-1", "replica-2"]
@@ -188,7 +191,10 @@ def test_the_profile_has_three_servers_with_volumes_two_replicas_and_a_balancer(
 
 def test_the_servers_configuration_is_one_that_a_server_takes_and_that_syncs(tmp_path: Path) -> None:
     text = (DEPLOY / "cluster" / "nats.conf").read_text()
-    subprocess.run([PROGRAM, "-t", "-c", DEPLOY / "cluster" / "nats.conf"], check=True, capture_output=True)
+    environment = os.environ | {"NATS_PASSWORD": '"1e6"'}
+    config = DEPLOY / "cluster" / "nats.conf"
+    subprocess.run([PROGRAM, "-t", "-c", config], check=True, capture_output=True, env=environment)
+    assert subprocess.run([PROGRAM, "-t", "-c", config], capture_output=True).returncode != 0, "no password"
     client, monitor, routes = free_ports(3)
     for old, new in (
         ("4222", client),
@@ -198,18 +204,60 @@ def test_the_servers_configuration_is_one_that_a_server_takes_and_that_syncs(tmp
     ):
         assert old in text
         text = text.replace(old, str(new))
-    text = re.sub(r"cluster \{.*\n\}", "", text, flags=re.DOTALL)  # no names to resolve here
+    text = re.sub(r"cluster \{.*\n\}", "", text, flags=re.DOTALL)  # a server by itself
     (tmp_path / "nats.conf").write_text(text)
     server = NatsServer(tmp_path / "unused")
     server.monitor_port = monitor
     server.directory.mkdir()
-    server.process = subprocess.Popen([PROGRAM, "-c", tmp_path / "nats.conf"], stderr=subprocess.DEVNULL)
+    command = [PROGRAM, "-c", tmp_path / "nats.conf"]
+    server.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment)
     try:
         (server.directory / "log").touch()
         server.wait_until_healthy()
-        assert server.ask("varz")["jetstream"]["config"]["sync_always"] is True
+        told = server.ask("varz")
+        assert told["auth_required"] is True
+        store = told["jetstream"]["config"]
+        assert store["sync_always"] is True and 0 < store["max_storage"] <= 4_294_967_296
+        assert 0 < store["max_memory"] <= 67_108_864
     finally:
         server.kill()
+
+
+@pytest.mark.parametrize(("password", "is_fit"), [("", False), ('a"b', False), ("1e6", True), ("a b", False)])
+def test_the_servers_of_the_profile_start_only_with_a_password_of_your_own(
+    password: str, is_fit: bool
+) -> None:
+    for name in ("nats-1", "nats-2", "nats-3"):
+        server = compose()["services"][name]
+        assert server["environment"]["NATS_PASSWORD"] == "${NATS_PASSWORD:-}"
+        shell, option, script = server["entrypoint"]
+        echo = script.replace("$$", "$").replace("exec nats-server", "echo $NATS_PASSWORD")
+        command = [shell, option, echo, *server["command"]]
+        done = subprocess.run(
+            command, env=os.environ | {"NATS_PASSWORD": password}, capture_output=True, text=True
+        )
+        assert (done.returncode == 0) is is_fit and ("set NATS_PASSWORD" in done.stderr) is not is_fit
+        if is_fit:
+            others = ",".join(f"nats-route://novikoff:{password}@nats-{n}:6222" for n in (1, 2, 3))
+            told = f'"{password}" --config /etc/nats/nats.conf --routes {others} --name {name}\n'
+            assert done.stdout == told
+
+
+def test_the_replicas_believe_the_balancer_alone_and_nobody_else_reaches_the_servers() -> None:
+    services, networks = compose()["services"], compose()["networks"]
+    address = services["balancer"]["networks"]["balanced"]["ipv4_address"]
+    assert networks["journal"] == {"internal": True}
+    for name, one in services.items():
+        if name.startswith("replica-"):
+            assert one["environment"]["NOVIKOFF_TRUSTED_PROXIES"] == f"127.0.0.0/8, ::1, {address}"
+        reaches = one.get("networks", ["default"])
+        assert ("journal" in reaches) == name.startswith(("nats-", "replica-")), name
+        assert ("balanced" in reaches) == name.startswith(("balancer", "replica-")), name
+    (subnet,) = networks["balanced"]["ipam"]["config"]
+    network = ip_network(interpolated(subnet["subnet"], {}))
+    balancer = ip_address(interpolated(address, {}))
+    assert balancer in network and balancer != next(network.hosts()), "that is the gateway's"
+    assert re.search(r"^  option forwardfor$", (DEPLOY / "cluster" / "haproxy.cfg").read_text(), re.MULTILINE)
 
 
 # Kubernetes
@@ -278,3 +326,8 @@ def test_the_chart_is_told_to_sync_every_write() -> None:
     values = YAML(typ="safe").load(KUBERNETES / "nats-values.yaml")
     assert values["config"]["jetstream"]["merge"] == {"sync_interval": "always"}
     assert values["config"]["cluster"]["replicas"] == 3 and values["config"]["monitor"]["enabled"]
+    store = values["config"]["jetstream"]["fileStore"]
+    assert int(store["maxSize"][:-2]) < int(store["pvc"]["size"][:-2]), "a full disk would stop the servers"
+    limit = values["container"]["merge"]["resources"]["limits"]["memory"]
+    assert int(limit[:-2]) >= int(store["maxSize"][:-2]) / 2, "docs/scaling.md"
+    assert values["config"]["merge"]["authorization"]["user"] == "novikoff"

@@ -24,7 +24,6 @@ from service.settings import Settings, load_settings
 from service.turns import favour_the_loop
 from service.web.access.guarding import trusted_proxies
 from service.web.http.door import PROBE_CONNECTIONS, Door
-from service.web.http.held_bytes import HeldBytes
 from service.web.http.protocol import protocol
 from service.web.http.slow_clients import SWEEP_SECONDS, SlowClients
 from service.web.routes.model_paths import QuickPaths
@@ -84,10 +83,7 @@ class Server(uvicorn.Server):
                     door=Door(
                         connections_max, settings.connections_per_address_max, trusted_proxies(settings)
                     ),
-                    held=HeldBytes(
-                        connection_bytes_max=settings.connection_bytes_max,
-                        connections_bytes_max=settings.connections_bytes_max,
-                    ),
+                    held=self._app.held,
                     head_bytes_max=settings.head_bytes_max,
                     quick_paths=QuickPaths(),
                 ),

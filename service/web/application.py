@@ -20,6 +20,7 @@ from service.web.access.guarding import across_origins
 from service.web.access.keys import Role
 from service.web.http import request_ids, traces
 from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, WHOLE_BODY, has_body, read_body, replay
+from service.web.http.held_bytes import HeldBytes
 from service.web.http.responding import respond_with, stopped
 from service.web.http.security_headers import secured
 from service.web.http.traffic import Traffic, Watched
@@ -77,6 +78,8 @@ class Application(FastAPI):
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop
         self.start_error: StartError | None = None
+        self.held: HeldBytes
+        """What its connections may hold, for whatever serves it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

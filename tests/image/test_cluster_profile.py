@@ -28,7 +28,11 @@ def ports() -> list[int]:
 
 @pytest.fixture(scope="module")
 def variables(ports: list[int]) -> dict[str, str]:
-    return {"PUBLISH_CLUSTER": f"127.0.0.1:{ports[0]}", "TARGETS": "./monitoring/targets-cluster.yml"}
+    return {
+        "PUBLISH_CLUSTER": f"127.0.0.1:{ports[0]}",
+        "TARGETS": "./monitoring/targets-cluster.yml",
+        "NATS_PASSWORD": "0f3e9",
+    }
 
 
 @pytest.fixture(scope="module")

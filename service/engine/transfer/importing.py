@@ -23,8 +23,10 @@ from service.errors import FieldError, InvalidExport, MalformedJson, RequestErro
 READ_HERE_BYTES_MAX = 65_536
 """Larger bodies are read by a process. Reading so much takes a few milliseconds."""
 
-PROCESSES_MAX = 2
+PROCESSES_MAX = 1
 """How many bodies are read at the same time; others wait for their turn."""
+
+TOO_MUCH = "it takes more memory than an export of its size does, or than `fit_memory_bytes_max`"
 
 MEMORY_BASE_BYTES = 134_217_728
 MEMORY_TIMES_BODY = 12
@@ -35,6 +37,7 @@ class Task(msgspec.Struct):
     body: bytes
     limits: ModelLimits
     now: int
+    memory_bytes_max: int
 
 
 class Report(msgspec.Struct):
@@ -50,14 +53,15 @@ class Report(msgspec.Struct):
 class Importing:
     """Turns the bodies of imports into models."""
 
-    def __init__(self, limits: ModelLimits, clock: Clock) -> None:
+    def __init__(self, limits: ModelLimits, clock: Clock, *, memory_bytes_max: int) -> None:
         self._limits = limits
         self._clock = clock
+        self._memory_bytes_max = memory_bytes_max
         self._turns = asyncio.Semaphore(PROCESSES_MAX)
 
     async def read(self, body: bytes) -> Imported:
         """The model of an export; InvalidExport or MalformedJson if there is something wrong with it."""
-        task = Task(body, self._limits, self._clock.now())
+        task = Task(body, self._limits, self._clock.now(), self._memory_bytes_max)
         if len(body) <= READ_HERE_BYTES_MAX:
             report = read(task)
         else:
@@ -79,7 +83,7 @@ def read(task: Task) -> Report:
     except RequestError as error:
         return Report(code=error.code, detail=error.detail, fields=error.fields)
     except MemoryError:
-        return _refused("it takes more memory than an export of its size does")
+        return _refused(TOO_MUCH)
     return Report(imported.settings, imported.state)
 
 
@@ -95,18 +99,18 @@ async def _read_elsewhere(task: Task) -> Report:
         answer, _ = await process.communicate(msgspec.msgpack.encode(task))
         return msgspec.msgpack.decode(answer, type=Report)
     except msgspec.MsgspecError:  # it ended without a word: killed, by the system perhaps
-        return _refused("it takes more memory than an export of its size does")
+        return _refused(TOO_MUCH)
     finally:
         await kill(process)
 
 
-def _limit_memory(body_bytes: int) -> None:
+def _limit_memory(memory_bytes_max: int) -> None:
     used = next(
         int(line.split()[1]) * 1024
         for line in Path("/proc/self/status").read_text().splitlines()
         if line.startswith("VmData:")
     )
-    most = used + MEMORY_BASE_BYTES + MEMORY_TIMES_BODY * body_bytes
+    most = used + memory_bytes_max
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
@@ -117,7 +121,8 @@ def main() -> None:
     except msgspec.DecodeError:  # cut off
         raise EOFError from None
     if sys.platform == "linux":
-        _limit_memory(len(task.body))
+        expected = MEMORY_BASE_BYTES + MEMORY_TIMES_BODY * len(task.body)
+        _limit_memory(min(expected, task.memory_bytes_max))
     sys.stdout.buffer.write(msgspec.msgpack.encode(read(task)))
     sys.stdout.buffer.flush()
 

@@ -34,7 +34,8 @@ from service.web.http.traffic import SpanCounts, Traffic
 class Budget(NamedTuple):
     """Something that is limited in bytes."""
 
-    used: Callable[[], int]
+    used: Callable[[], int] | None
+    """None if the processes of the system know it alone."""
     bytes_max: int
 
 
@@ -49,6 +50,7 @@ class Collector:
         pauses: LoopPauses,
         spans: SpanCounts,
         *,
+        memory_bytes: int,
         models_max: int,
         queue_events_max: int,
         budgets: dict[str, Budget],
@@ -61,6 +63,7 @@ class Collector:
         self._traffic = traffic
         self._pauses = pauses
         self._spans = spans
+        self._memory_bytes = memory_bytes
         self._models_max = models_max
         self._queue_events_max = queue_events_max
         self._budgets = budgets
@@ -179,10 +182,14 @@ class Collector:
         )
         most = GaugeMetricFamily("novikoff_budget_bytes_max", "How many may be.", labels=["of"])
         for name, budget in self._budgets.items():
-            used.add_metric([name], budget.used())
+            if budget.used is not None:
+                used.add_metric([name], budget.used())
             most.add_metric([name], budget.bytes_max)
         yield used
         yield most
+        yield GaugeMetricFamily(
+            "novikoff_memory_bytes_max", "The memory that budgets are shares of.", self._memory_bytes
+        )
 
     def _of_spans(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
