@@ -82,14 +82,17 @@ def test_the_page_of_settings_has_each_with_its_default_its_range_and_its_help()
         for name, field in Settings.model_fields.items()
     ]
     table = "\n".join("| " + " | ".join(map(str, row)) + " |" for row in expected)
-    assert rows_of(SETTING_PAGE) == expected, f"the table ought to be:\n{table}"
+    assert rows_of(section("Every setting", SETTING_PAGE)) == expected, f"the table ought to be:\n{table}"
 
 
 def test_the_documented_defaults_are_what_the_environment_would_be_read_as() -> None:
     fixed = {
         name: field.default for name, field in Settings.model_fields.items() if not field.default_factory
     }
-    rows = {name.strip("`"): default.strip("`") for name, _, default, *_ in rows_of(SETTING_PAGE)}
+    rows = {
+        name.strip("`"): default.strip("`")
+        for name, _, default, *_ in rows_of(section("Every setting", SETTING_PAGE))
+    }
     read = Settings.model_validate_strings({name: rows[name] for name in fixed}).model_dump()
     assert {name: read[name] for name in fixed} == fixed
 
