@@ -25,11 +25,11 @@ def command_of(module: str, *, can_wait: bool = False) -> list[str]:
     it is run from a directory that it is not installed from.
     """
     code = (
-        "import runpy, sys; sys.path.append(sys.argv[1]); runpy.run_module(sys.argv[2], run_name='__main__')"
+        "import runpy, sys; sys.path.append(sys.argv[4]); runpy.run_module(sys.argv[5], run_name='__main__')"
     )
     if can_wait:
         code = f"import os; os.nice({NICENESS}); {code}"
-    return [sys.executable, "-P", "-c", code, ROOT, module, *logs.configured]
+    return [sys.executable, "-P", "-c", code, *logs.configured, ROOT, module]
 
 
 async def start(*command: str, **options: Any) -> Process:

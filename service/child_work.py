@@ -17,15 +17,14 @@ def work(run: Callable[[], None]) -> None:
     EOFError and BrokenPipeError mean that the service has ended. What else goes wrong is a line of the log, like one of
     the service's own.
     """
-    log_format, level, features = sys.argv[3:6]  # `child_processes.command_of`
+    log_format, level, features = sys.argv[1:4]  # `child_processes.command_of`
     logs.configure("json" if log_format == "json" else "console", level, features=bool(features))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service is told, and ends this process in good time
-    status = 0
     try:
         run()
     except (EOFError, BrokenPipeError):
         log.info("a process has no more to do, since the service has ended")
+        os._exit(0)  # what is left in the buffer of a broken pipe would be a complaint
     except Exception as error:
         log.error("a process of the service has failed", exc_info=error)
-        status = 1
-    os._exit(status)  # what is left in the buffer of a broken pipe would be a complaint
+        os._exit(1)
