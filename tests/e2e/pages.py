@@ -28,8 +28,7 @@ Open = Callable[..., Any]
 
 
 NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
-"""Chromium cuts every connection when an interface of the machine comes or goes, loopback's too, and has no switch
-against that. No page can help it."""
+"""What Chromium may say when an interface of the machine comes or goes, and cut connections. No page can help it."""
 
 
 class Complaints:
