@@ -46,8 +46,8 @@ class Protocol(HttpToolsProtocol):
     request is answered; while that is much, nothing more is read from the client.
 
     `bytes_without_progress` counts bytes that completed no head and held no part of a body: `head_bytes_max` bounds
-    heads, trailers and chunk extensions. Fields of a trailer are ignored. Idle connections are closed by `slow_clients`,
-    without a timer for each answer.
+    heads, trailers and chunk extensions. Fields of a trailer are ignored. Idle connections are closed by
+    `slow_clients`, without a timer for each answer.
     """
 
     head_bytes_max: int
