@@ -30,6 +30,7 @@ from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
 from service.web.access.tenants import TenantBlocks, TenantModels, TenantRounds
 from service.web.application import Application
+from service.web.http.queries import KNOWN_ONLY
 from service.web.http.traffic import SpanCounts, Traffic
 from service.web.routes import (
     attention,
@@ -202,6 +203,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         description="Online learning over HTTP: predict, reveal, update.",
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
+        dependencies=KNOWN_ONLY,
         docs_url=None,
         redoc_url=None,
     )

@@ -60,7 +60,8 @@ def test_a_request_whose_end_is_ambiguous_is_refused(service: Service, head: byt
 
 @pytest.mark.parametrize(
     "line",
-    [b"GET / HTTP/1.1 x", b"GET /\x00 HTTP/1.1", b"GET / HTTP/9.9", b"G\x00T / HTTP/1.1",
+    [b"GET / HTTP/1.1 x", b"GET /\x00 HTTP/1.1", b"GET / HTTP/9.9", b"GET /livez HTTP/2.0", b"GET /livez HTTP/0.9",
+     b"G\x00T / HTTP/1.1",
      b"get / HTTP/1.1", b"/ HTTP/1.1", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"PRI * HTTP/2.0"],
 )  # fmt: skip
 def test_what_is_not_http_is_refused(service: Service, line: bytes) -> None:
