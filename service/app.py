@@ -175,6 +175,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         errors_max=settings.stream_errors_max,
         inflated_ratio_max=settings.inflated_ratio_max,
         inflated_bytes_max=settings.inflated_bytes_max,
+        features_max=settings.features_max,
         answers_room=answers_room,
     )
     bodies = {

@@ -76,6 +76,7 @@ class StreamEndpoint:
         errors_max: int,
         inflated_ratio_max: int,
         inflated_bytes_max: int,
+        features_max: int,
         answers_room: DiskRoom,
     ) -> None:
         self._rounds = rounds
@@ -86,6 +87,7 @@ class StreamEndpoint:
         self._errors_max = errors_max
         self._inflated_ratio_max = inflated_ratio_max
         self._inflated_bytes_max = inflated_bytes_max
+        self._features_max = features_max
         self._answers_room = answers_room
         self._tenants = tenants
         self._open = Shares(tenants)
@@ -182,7 +184,7 @@ class StreamEndpoint:
             inflated_ratio_max=self._inflated_ratio_max,
         )
         tally = Tally()
-        blocks = batches(body, query.label, bytes_max=self._upload_bytes_max)
+        blocks = batches(body, query.label, bytes_max=self._upload_bytes_max, features_max=self._features_max)
         try:
             async for outcome in self._blocks.learn_arrays(query.model, blocks):
                 tally.add_rounds(len(outcome), sum(outcome.mistake))
