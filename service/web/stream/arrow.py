@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ async def batches(
     batches count against `bytes_max` by what they become.
     """
     try:
-        import pyarrow as pa
+        pa = await asyncio.to_thread(import_module, "pyarrow")  # the first time it takes half a second
     except ImportError:
         raise HttpError(
             "unsupported-media-type", "Arrow needs the extra `arrow`: pip install pyarrow"

@@ -1,8 +1,8 @@
 """How large Arrow messages become, before Arrow reads them.
 
 Arrow allocates what a compressed buffer says of itself, and a thousand bytes may say a gigabyte. All columns of a
-schema may refer to one long text, of which Arrow makes as many copies. The numbers are read from the message's metadata, a
-flatbuffer whose layout the columnar format fixes: `Message.fbs` and `Schema.fbs`.
+schema may refer to one long text, of which Arrow makes as many copies. The numbers are read from the message's
+metadata, a flatbuffer whose layout the columnar format fixes: `Message.fbs` and `Schema.fbs`.
 """
 
 import struct
