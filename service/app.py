@@ -31,6 +31,7 @@ from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
 from service.web.access.tenants import TenantBlocks, TenantModels, TenantRounds
 from service.web.application import Application
 from service.web.http.held_bytes import HeldBytes
+from service.web.http.queries import KNOWN_ONLY
 from service.web.http.traffic import SpanCounts, Traffic
 from service.web.routes import (
     attention,
@@ -185,6 +186,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         errors_max=settings.stream_errors_max,
         inflated_ratio_max=settings.inflated_ratio_max,
         inflated_bytes_max=settings.inflated_bytes_max,
+        features_max=settings.features_max,
         answers_room=answers_room,
     )
     bodies = {
@@ -213,6 +215,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         description="Online learning over HTTP: predict, reveal, update.",
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
+        dependencies=KNOWN_ONLY,
         docs_url=None,
         redoc_url=None,
     )

@@ -325,7 +325,9 @@ class Settings(BaseSettings):
         description="the largest body that brings a model or the examples of a fit",
     )
     head_bytes_max: int = Field(
-        65_536, ge=1_024, description="the largest head of a request: its address and its header fields"
+        65_536,
+        ge=1_024,
+        description="the largest head of a request in bytes, from its first line to the empty one",
     )
     body_bytes_max: int = Field(1_048_576, ge=256, description="the largest body of a request")
     names_max: int = Field(

@@ -1,6 +1,8 @@
 """Errors of the JSON decoder, turned into ours with the field that is wrong."""
 
+import json
 import re
+from contextlib import suppress
 from typing import NoReturn
 
 import msgspec
@@ -20,12 +22,33 @@ _FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<fi
 def check_json(body: bytes) -> None:
     """MalformedJson unless the body is JSON that all routes take: not too deep, and without half surrogate pairs.
 
-    For routes whose bodies FastAPI reads, with a decoder that lets strings pass which nothing can encode again.
+    InvalidRequest if an object in it has a name more than once. For routes whose bodies FastAPI reads, with a decoder
+    that lets strings pass which nothing can encode again.
     """
     try:
         msgspec.json.decode(body)
     except UNDECODABLE as error:
         raise_problem(error)
+    check_names(body)
+
+
+def check_names(body: bytes) -> None:
+    """InvalidRequest if an object has a name more than once, of which the decoder takes the last.
+
+    >>> check_names(b'{"a": [{"b": 1, "b": 2}]}')
+    Traceback (most recent call last):
+    service.errors.InvalidRequest: b: is given more than once
+    """
+    with suppress(ValueError, RecursionError):
+        json.loads(body, object_pairs_hook=_check_names_of)
+
+
+def _check_names_of(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise InvalidRequest.at(name[:200].encode(errors="replace").decode(), "is given more than once")
+        seen.add(name)
 
 
 def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError | RecursionError) -> NoReturn:

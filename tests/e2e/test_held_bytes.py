@@ -140,6 +140,52 @@ def test_all_connections_together_may_hold_so_much_and_short_requests_are_served
     service.wait_for_log("a connection was ended, since all hold too many bytes")
 
 
+def test_many_short_fields_take_no_more_memory_than_a_head_may_have_bytes(
+    start: Start, held: Connect
+) -> None:
+    service = start()
+    before = peak_bytes(service)
+    for _ in range(150):
+        connection = held(service)
+        send_unless_refused(connection, b"GET /livez HTTP/1.1\r\nhost: localhost\r\n" + b"ab:\r\n" * 64_500)
+        assert problem_in(read_until(connection, b"}")) == (431, "head-too-large")
+    assert peak_bytes(service) - before < 16 * MB
+
+
+@pytest.mark.parametrize("end", [b"", b"content-length: 2\r\n\r\n{"], ids=["unfinished", "before a body"])
+def test_heads_count_as_held_until_they_are_answered(start: Start, held: Connect, end: bytes) -> None:
+    """Their fields, too: of 100 empty ones, each takes 40 times its bytes."""
+    service = start(connections_bytes_max=1 * MB, head_bytes_max=60_000)
+    long = b"POST /learn HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    waiting = [held(service) for _ in range(60)]
+    for connection in waiting:
+        connection.sendall(long + b"x: " + b"y" * 15_000 + b"\r\n" + b"a:\r\n" * 150 + end)
+    refused = 0
+
+    def are_refused() -> bool:
+        nonlocal refused
+        for connection in select.select(waiting, [], [], 0)[0]:
+            assert problem_in(read_until(connection, b"}")) == (503, "overloaded")
+            waiting.remove(connection)
+            refused += 1
+        return refused >= 60 - MB // (15_000 + 150 * 160)
+
+    eventually(are_refused)
+    assert service.learn("m", [1.0], 1)["rounds"] == 1
+    for connection in waiting:
+        connection.close()
+    large = LIVEZ[:-2] + b"x: " + b"y" * 50_000 + b"\r\n\r\n"
+
+    def is_served() -> bool:
+        connection = held(service)
+        connection.sendall(large)
+        return b" 200 " in read_until(connection, b"}")
+
+    eventually(is_served)  # those that have gone hold nothing
+    for _ in range(40):
+        assert is_served(), "answered heads count no longer"
+
+
 def test_a_route_without_a_body_does_not_wait_for_one_nor_keep_it(start: Start, held: Connect) -> None:
     service = start()
     before = peak_bytes(service)

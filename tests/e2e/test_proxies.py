@@ -14,6 +14,7 @@ import pytest
 from novikoff import Client
 from tests.support.markdown import DOCS, rows_of
 from tests.support.missing_programs import missing
+from tests.support.raw_http import read_until
 from tests.support.service_process import NO_TLS, Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.thorough
 
 SHORT_STREAMS = 200
 LONG_STREAM_LINES = 20_000
+TRAILERS = 50
 STARTS_MAX = 3
 """Another program may take a port that was free a moment ago."""
 
@@ -112,6 +114,23 @@ def test_the_feed_goes_through_as_it_comes(proxied: tuple[str, str], name: str) 
         client.learn(name, [1.0, 2.0], 1)
         assert any(frame.data["rounds"]["revealed"] == 2 for frame in frames)
         frames.close()
+
+
+def test_a_trailer_does_not_end_the_connection_that_the_proxy_keeps(proxied: tuple[str, str]) -> None:
+    """HAProxy passes trailers on, and sends later requests, of other clients too, on the same connection."""
+    url = httpx.URL(proxied[1])
+    head = b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    trailing = head + b"transfer-encoding: chunked\r\n\r\n0\r\nconnection: close\r\n\r\n"
+    for _ in range(TRAILERS):
+        with (
+            socket.create_connection((url.host, url.port), timeout=PATIENCE_SECONDS) as connection,
+            httpx.Client(base_url=url, verify=NO_TLS, timeout=PATIENCE_SECONDS) as other,
+        ):
+            assert other.get("/livez").status_code == 200
+            for sent in (trailing, head + b"\r\n"):
+                connection.sendall(sent)
+                assert read_until(connection, b'"live"}').startswith(b"HTTP/1.1 200")
+                assert other.get("/livez").status_code == 200
 
 
 def test_one_long_stream_goes_through_where_the_page_says_so(proxied: tuple[str, str], name: str) -> None:

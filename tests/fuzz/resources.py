@@ -133,6 +133,33 @@ class Attacker(Sender):
             stream.write(batch)
         self.post(f"/stream?model=columns-{width}", body.getvalue(), ARROW)
 
+    def _short_fields(self) -> None:
+        self.hold(
+            b"GET /livez HTTP/1.1\r\nhost: localhost\r\n" + b"ab:\r\n" * self.random.choice((150, 64_500))
+        )
+
+    def _trailer(self) -> None:
+        field = self.random.choice(
+            (b"connection: close\r\n", b"x-forwarded-for: 192.0.2.7\r\n", b"a:\r\n" * 60_000)
+        )
+        head = b"GET /stats HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+        self.hold((head + b"0\r\n" + field + b"\r\n") * 3)
+
+    def _empty_members(self) -> None:
+        path, kind = self.random.choice((("/learn", JSON), ("/stream?model=b", NDJSON)))
+        self.post(path, gzip.compress(b"", mtime=0) * self.random.choice((900, 50_000, 350_000)), kind | GZIP)
+
+    def _many_columns(self) -> None:
+        count = self.random.choice((70_000, 300_000))
+        schema = pa.schema(
+            [pa.field("label", pa.int8()), *(pa.field(str(at), pa.int8()) for at in range(count))]
+        )
+        self.post("/stream?model=columns", schema.serialize().to_pybytes(), ARROW)
+
+    def _names_that_come_twice(self) -> None:
+        body = b'{"model": "t", "learner": {' + b'"eta0": 1,' * 90_000 + b'"eta0": 1}}'
+        self.post(self.random.choice(("/models", "/learn")), body, JSON)
+
     def _upload(self) -> None:
         body = b'{"examples": [' + b"[]," * 2_000_000 + b"[]]}"
         self.post(f"/models/{self._name()}/fit", body, JSON)
@@ -148,7 +175,8 @@ class Attacker(Sender):
 KINDS: list[Callable[[Attacker], None]] = [
     Attacker._bomb, Attacker._bomb_of_a_body, Attacker._deep, Attacker._slow_body, Attacker._half_open,
     Attacker._pipeline, Attacker._feed, Attacker._small_models, Attacker._large_predictions,
-    Attacker._large_names, Attacker._columns, Attacker._upload, Attacker._reading, *model_attacks.KINDS,
+    Attacker._large_names, Attacker._columns, Attacker._short_fields, Attacker._trailer, Attacker._empty_members,
+    Attacker._many_columns, Attacker._names_that_come_twice, Attacker._upload, Attacker._reading, *model_attacks.KINDS,
 ]  # fmt: skip
 
 

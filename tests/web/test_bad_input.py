@@ -1,5 +1,6 @@
 """Bad input gets a clear error that names the field, and changes nothing."""
 
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -344,7 +345,53 @@ def test_a_parameter_that_is_not_known_is_named(service: Service, name: str, pat
     assert answer.json()["errors"] == [{"field": "colour", "message": "is not known here"}]
 
 
-def test_a_parameter_that_comes_twice_is_named(service: Service) -> None:
-    answer = service.client.get("/models?limit=1&limit=2")
+def test_every_route_names_a_parameter_that_it_does_not_know(service: Service, name: str) -> None:
+    service.learn(name, [1.0], 1)
+    asked = 0
+    for path, methods in service.get("/openapi.json")["paths"].items():
+        for method in methods:
+            if method == "delete" and path == "/models/{model}":
+                continue  # last, or it would be gone where a check is missing
+            address = re.sub(r"{\w+}", name, path) + "?colour=red"
+            body = {"json": {}} if method in ("post", "put") else {}
+            if path.endswith("/stream"):
+                body = {"content": b"", "headers": {"content-type": "application/x-ndjson"}}
+            answer = service.client.request(method, address, **body)
+            assert problem_of(answer) == (422, "invalid-request"), (method, path)
+            assert {"field": "colour", "message": "is not known here"} in answer.json()["errors"], path
+            asked += 1
+    assert asked > 35
+    good = {"model": name, "features": [1.0], "label": 1}
+    for path in ("/learn", f"/models/{name}/learn"):
+        answer = service.client.post(f"{path}?colour", json=good)
+        assert answer.json()["errors"] == [{"field": "colour", "message": "is not known here"}]
+    assert service.stats(name)["rounds"]["revealed"] == 1
+
+
+def test_a_name_that_comes_twice_in_json_is_refused_where_models_are_made(
+    service: Service, name: str
+) -> None:
+    twice = b'{"model": "%s", "learner": {"eta0": 1.0, "eta0": 2.0}}' % name.encode()
+    answer = service.client.post("/models", content=twice, headers=JSON)
     assert problem_of(answer) == (422, "invalid-request")
-    assert answer.json()["errors"] == [{"field": "limit", "message": "is given more than once"}]
+    assert answer.json()["errors"] == [{"field": "eta0", "message": "is given more than once"}]
+    service.learn(name, [1.0], 1)
+    export = service.client.get(f"/models/{name}/export").content
+    for padding in (b"", b" " * 70_000):  # read by a process
+        for again in (b'"format": 9', b'"\\ud800": 1, "\\ud800": 1'):
+            answer = service.client.put(
+                f"/models/{name}-2", content=b"{%b%b,%b" % (padding, again, export[1:]), headers=JSON
+            )
+            assert problem_of(answer) == (422, "invalid-export")
+            assert answer.json()["errors"][0]["message"] == "is given more than once", answer.text
+    assert problem_of(service.client.get(f"/models/{name}-2")) == (404, "unknown-model")
+
+
+def test_a_parameter_that_comes_twice_is_named(service: Service) -> None:
+    for method, path, field in (
+        ("GET", "/models?limit=1&limit=2", "limit"),
+        ("POST", "/stream?model=a&model=b", "model"),
+    ):
+        answer = service.client.request(method, path, headers={"content-type": "application/x-ndjson"})
+        assert problem_of(answer) == (422, "invalid-request")
+        assert answer.json()["errors"] == [{"field": field, "message": "is given more than once"}]

@@ -15,7 +15,7 @@ import msgspec
 from service.child_processes import command_of, kill, start
 from service.child_work import work
 from service.engine.clock import Clock
-from service.engine.decoding import UNDECODABLE, raise_problem
+from service.engine.decoding import UNDECODABLE, check_names, raise_problem
 from service.engine.model.settings import ModelLimits
 from service.engine.transfer.transfer import Imported, import_model
 from service.errors import FieldError, InvalidExport, MalformedJson, RequestError
@@ -75,6 +75,7 @@ class Importing:
 
 def read(task: Task) -> Report:
     try:
+        check_names(task.body)
         try:
             export = msgspec.json.decode(task.body)
         except UNDECODABLE as error:

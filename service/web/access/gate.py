@@ -11,7 +11,7 @@ from typing import Any
 
 from service import logs
 from service.errors import Forbidden, Unauthorized
-from service.web.access.callers import caller
+from service.web.access.callers import NO_LONGER_VALID, caller
 from service.web.access.declarations import ROUND, Access
 from service.web.access.host_names import HostNames
 from service.web.access.keys import Key, KeyRing, Role
@@ -75,6 +75,8 @@ class Gate:
             if key.prefix and not needed.tenants:
                 raise Forbidden("this needs a key for all models")
             caller.set(key)
+            if needed is not ROUND:  # streams end by themselves
+                return _while_valid(limited, key)
         return limited
 
     def _key(self, headers: list[Header], scope: MutableMapping[str, Any]) -> Key:
@@ -146,6 +148,17 @@ def presented(headers: list[Header]) -> set[bytes]:
         elif name == b"authorization" and value[:7].lower() == b"bearer ":
             found.add(value[7:].strip())
     return found
+
+
+def _while_valid(send: Send, key: Key) -> Send:
+    """A `send` that raises Unauthorized for the next part of an answer once the key is revoked."""
+
+    async def send_while_valid(message: MutableMapping[str, Any]) -> None:
+        if key.revoked and message.get("more_body"):
+            raise Unauthorized(NO_LONGER_VALID)
+        await send(message)
+
+    return send_while_valid
 
 
 def _counted(send: Send, bucket: Bucket) -> Send:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, NoReturn
 
-from service.web.http.inflating import Inflating, inflated, inflating_of
+from service.web.http.inflating import inflated, inflating_of
 from service.web.problems import HttpError
 
 Scope = MutableMapping[str, Any]
@@ -44,33 +44,14 @@ async def read_body(
     *,
     inflated_ratio_max: int,
 ) -> bytes:
-    """The body of a request, inflated if it is gzip; refused before it is read when it says that it is too large."""
-    if _check_headers(scope["headers"], bytes_max, accepted):
-        inflating = inflating_of(encoding_of(scope["headers"]), ratio_max=inflated_ratio_max)
-        return await _read_encoded(receive, bytes_max, inflating)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not body:
-        _check_presence(message)
-    if not message.get("more_body"):
-        if len(body) > bytes_max:
-            _too_large(bytes_max)
-        return body
-    parts = [body]
-    size = len(body)
-    while message.get("more_body"):
-        message = await receive()
-        _check_presence(message)
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > bytes_max:
-            _too_large(bytes_max)
-    return b"".join(parts)
+    """The body of a request, inflated if it is gzip; refused before it is read when it says that it is too large.
 
-
-async def _read_encoded(receive: Receive, bytes_max: int, inflating: Inflating | None) -> bytes:
-    """The body of a request with a Content-Encoding; the limit counts its bytes after decompression."""
-    pieces = _pieces(receive)
+    The limit is for what came and for what it stands for.
+    """
+    headers = scope["headers"]
+    _check_headers(headers, bytes_max, accepted)
+    inflating = inflating_of(encoding_of(headers), ratio_max=inflated_ratio_max)
+    pieces = _pieces(receive, bytes_max)
     parts: list[bytes] = []
     size = 0
     async for part in pieces if inflating is None else inflated(pieces, inflating):
@@ -81,13 +62,17 @@ async def _read_encoded(receive: Receive, bytes_max: int, inflating: Inflating |
     return b"".join(parts)
 
 
-async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    more = True
+async def _pieces(receive: Receive, bytes_max: int) -> AsyncIterator[bytes]:
+    size, more = 0, True
     while more:
         message = await receive()
         _check_presence(message)
         more = message.get("more_body", False)
-        yield message.get("body", b"")
+        body: bytes = message.get("body", b"")
+        size += len(body)
+        if size > bytes_max:
+            _too_large(bytes_max)
+        yield body
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
@@ -116,21 +101,17 @@ def media_type_of(headers: list[Header]) -> bytes:
     return value.split(b";", 1)[0].strip().lower()
 
 
-def _check_headers(headers: list[Header], bytes_max: int, accepted: frozenset[bytes]) -> bool:
-    """HttpError for another media type, or for a length that is too large; else whether there is a Content-Encoding."""
+def _check_headers(headers: list[Header], bytes_max: int, accepted: frozenset[bytes]) -> None:
+    """HttpError for another media type, or for a length that is too large."""
     media_type = b""
-    is_encoded = False
     for name, value in headers:
         if name == b"content-type":
             media_type = value
         elif name == b"content-length" and int(value) > bytes_max:
             _too_large(bytes_max)
-        elif name == b"content-encoding":
-            is_encoded = True
     if media_type not in accepted and media_type_of(headers) not in accepted:
         wanted = " or ".join(sorted(each.decode() for each in accepted))
         raise HttpError("unsupported-media-type", f"send the body with content-type: {wanted}")
-    return is_encoded
 
 
 def _check_presence(message: MutableMapping[str, Any]) -> None:

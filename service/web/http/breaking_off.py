@@ -1,4 +1,5 @@
-"""Answers that may have to break off: their status is sent before all of their body can be had."""
+"""Answers in parts, which may have to break off: their status is sent before all of their body can be had, and the key
+that asked for them may be revoked meanwhile."""
 
 import logging
 from collections.abc import AsyncIterator

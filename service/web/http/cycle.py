@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from service.errors import Overloaded
 from service.web.http.bodies import WHOLE_ANSWER, WHOLE_BODY, Header
 from service.web.http.breaking_off import BREAK_OFF
+from service.web.http.held_bytes import FULL
 from service.web.http.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Cycle(RequestResponseCycle):
             and self.more_body
             and self._connection.held.are_too_many(self._unanswered_bytes)
         ):
-            raise Overloaded("the service holds as many bytes for its clients as it may; try again later")
+            raise Overloaded(FULL)
 
     async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
         if self.flow.write_paused and not self.disconnected:

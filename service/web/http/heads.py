@@ -36,6 +36,8 @@ NO_BODY = Framing(0, is_chunked=False)
 
 def framing_of(headers: list[Header], version: str) -> Framing:
     """How the body ends; HttpError for a head that RFC 9112 does not allow, or a coding that is not known here."""
+    if version not in ("1.0", "1.1"):
+        _malformed("the version of HTTP must be 1.1 or 1.0")
     hosts = 0
     codings: list[bytes] = []
     length = 0

@@ -1,8 +1,10 @@
-"""What the service keeps for its connections, in bytes: bodies until they are answered, requests that wait for their
-turn, answers until they are taken."""
+"""What the service keeps for its connections, in bytes: requests until they are answered, answers until they are
+taken."""
 
 FREE_BYTES = 16_384
 """A connection may hold so much whatever the others hold, so that short requests are always served."""
+
+FULL = "the service holds as many bytes for its clients as it may; try again later"
 
 
 class HeldBytes:

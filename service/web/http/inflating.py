@@ -9,6 +9,13 @@ from service.web.problems import HttpError
 PART_BYTES_MAX = 262_144
 """The most that is inflated at once: a few bytes may become a thousand times as many."""
 
+SLICE_BYTES = 16_384
+"""So much is taken from what came at once: it may be 800 empty members, and what follows each is copied."""
+
+MEMBERS_FREE = 1_000
+MEMBER_BYTES_MIN = 32
+"""Members past the free ones have so many bytes each, on average. An empty one has 20, and takes as long as 10 KB."""
+
 RATIO_FREE_BYTES = 262_144
 """So much may come out of any body, however small it is: a short text of zeros shrinks well."""
 
@@ -29,20 +36,27 @@ class Inflating:
         self._bytes_max = bytes_max
         self._came_bytes = 0
         self._inflated_bytes = 0
+        self._members = 0
         self._member: zlib._Decompress | None = None
 
     def parts(self, data: bytes) -> Iterator[bytes]:
-        """A piece of gzip decompressed, at most `PART_BYTES_MAX` at a time; HttpError if it is not gzip.
+        """A piece of gzip decompressed, at most `PART_BYTES_MAX` at a time, an empty part after each slice.
 
-        TooInflated as soon as more has come out than may.
+        HttpError if it is not gzip; TooInflated as soon as there is more in it than may be.
         """
         self._came_bytes += len(data)
+        for at in range(0, len(data), SLICE_BYTES):
+            yield from self._parts_of_slice(data[at : at + SLICE_BYTES])
+            yield b""
+
+    def _parts_of_slice(self, data: bytes) -> Iterator[bytes]:
         while data:
             if self._member is None:
                 data = data.lstrip(b"\0")  # files may be padded with zeros after a member
                 if not data:
                     return
-                self._member = zlib.decompressobj(wbits=GZIP)
+                self._begin_member()
+            assert self._member is not None
             try:
                 inflated = self._member.decompress(data, PART_BYTES_MAX)
             except zlib.error:
@@ -53,6 +67,12 @@ class Inflating:
             if inflated:
                 self._check_size(len(inflated))
                 yield inflated
+
+    def _begin_member(self) -> None:
+        self._members += 1
+        if self._members > MEMBERS_FREE + self._came_bytes // MEMBER_BYTES_MIN:
+            raise TooInflated("body-too-large", f"gzip may have {MEMBERS_FREE} members of next to nothing")
+        self._member = zlib.decompressobj(wbits=GZIP)
 
     def _check_size(self, more: int) -> None:
         self._inflated_bytes += more
@@ -85,9 +105,10 @@ def inflating_of(encoding: bytes, *, ratio_max: int, bytes_max: int | None = Non
 
 
 async def inflated(pieces: AsyncIterator[bytes], inflating: Inflating) -> AsyncIterator[bytes]:
-    """Pieces of gzip decompressed; after each part other tasks have their turn."""
+    """Pieces of gzip decompressed; after each part, and each slice that has made none, other tasks have their turn."""
     async for piece in pieces:
         for part in inflating.parts(piece):
-            yield part
+            if part:
+                yield part
             await asyncio.sleep(0)
     inflating.check_end()

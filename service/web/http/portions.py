@@ -4,7 +4,7 @@ The parser reads everything that it is given. To keep it from reading requests w
 more than a portion at a time.
 """
 
-from service.web.http.heads import NO_BODY, Framing
+from service.web.http.heads import Framing
 
 EMPTY_LINE = b"\r\n\r\n"
 
@@ -13,13 +13,11 @@ class Portions:
     """Where to cut. It has to be told what the parser has found: heads, bytes of bodies, and ends."""
 
     def __init__(self) -> None:
-        self._framing = NO_BODY
         self._body_left = 0
         self._last_bytes = b""
 
     def begin_body(self, framing: Framing) -> None:
         """The head is complete: this is how its request ends."""
-        self._framing = framing
         self._body_left = framing.length
 
     def take(self, size: int) -> None:
@@ -28,7 +26,6 @@ class Portions:
             self._body_left -= size
 
     def end_request(self) -> None:
-        self._framing = NO_BODY
         self._body_left = 0
 
     def end(self, data: bytes, at: int) -> int:
@@ -45,17 +42,9 @@ class Portions:
             begun = (self._last_bytes + data[:3]).find(EMPTY_LINE)
             if begun >= 0:
                 return begun + len(EMPTY_LINE) - len(self._last_bytes)
-        end = _find_in_chunks(data, at) if self._framing.is_chunked else data.find(EMPTY_LINE, at)
+        end = data.find(EMPTY_LINE, at)
         return len(data) if end < 0 else end + len(EMPTY_LINE)
 
     def remember_end(self, data: bytes, *, is_amid_request: bool) -> None:
         """How the data end that were read last."""
         self._last_bytes = (self._last_bytes + data[-3:])[-3:] if is_amid_request else b""
-
-
-def _find_in_chunks(data: bytes, at: int) -> int:
-    """The first empty line in a body, -1 if there is none. Lines of JSON hardly have a carriage return, and a single
-    byte is found ten times as fast as four."""
-    while (at := data.find(b"\r", at)) >= 0 and not data.startswith(EMPTY_LINE, at):
-        at += 1
-    return at

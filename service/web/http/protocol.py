@@ -18,14 +18,17 @@ from service.web.http.bodies import Header
 from service.web.http.cycle import Cycle, WholeCycle
 from service.web.http.door import PROBES, Door, Place, Refusal
 from service.web.http.heads import NO_BODY, framing_of, target_of, with_host
-from service.web.http.held_bytes import FREE_BYTES, HeldBytes
+from service.web.http.held_bytes import FREE_BYTES, FULL, HeldBytes
 from service.web.http.outbox import Outbox
 from service.web.http.portions import Portions
 from service.web.http.whole_requests import RequestHeads
 from service.web.problems import HttpError, last_answer
 
-READ_BYTES_MAX = 262_144
-"""The most bytes that one `data_received` brings."""
+FIELDS_MAX = 200
+"""In a head, or in a trailer."""
+
+FIELD_BYTES = 160
+"""What a field takes beside its own bytes: a tuple, and the heads of two objects."""
 
 ASGI = {"version": "3.0", "spec_version": "2.3"}
 
@@ -42,8 +45,9 @@ class Protocol(HttpToolsProtocol):
     The parser reads one request at a time. What a client has sent behind it waits, as the bytes that it is, until the
     request is answered; while that is much, nothing more is read from the client.
 
-    `bytes_without_progress` counts bytes that completed no head and held no part of a body; a limit on it bounds heads,
-    trailers and chunk extensions alike. Idle connections are closed by `slow_clients`, without a timer for each answer.
+    `bytes_without_progress` counts bytes that completed no head and held no part of a body: `head_bytes_max` bounds
+    heads, trailers and chunk extensions. Fields of a trailer are ignored. Idle connections are closed by
+    `slow_clients`, without a timer for each answer.
     """
 
     head_bytes_max: int
@@ -59,13 +63,16 @@ class Protocol(HttpToolsProtocol):
         self.place: Place | None = None
         self.bytes_without_progress = 0
         self.held_bytes = 0
-        """What is kept for this connection: bodies until they are answered, later requests, answers until taken."""
+        """What is kept for this connection: requests until they are answered, later ones, answers until taken."""
         self._untaken_bytes = 0
         self._unread = b""
         self._unread_at = 0
-        self._refusal: Refusal | None = None
+        self._head_bytes = 0
+        """What is kept for the head of the request, from its first bytes until the answer is complete."""
+        self._fields = 0
         self._unstarted: Cycle | None = None
         self._is_amid_request = False
+        self._is_amid_head = False
         self._framing = NO_BODY
         self._portions = Portions()
         self._request_heads = RequestHeads(self.quick_paths, self.head_bytes_max)
@@ -119,6 +126,14 @@ class Protocol(HttpToolsProtocol):
         if self.parser is not None:  # else the connection is lost, and nothing is counted for it any more
             self.held_bytes += size
             self.held.total += size
+
+    def _hold_head(self) -> None:
+        """Count what the head takes, as far as it has come."""
+        size = self.bytes_without_progress + FIELD_BYTES * self._fields
+        self.hold(size - self._head_bytes)
+        self._head_bytes = size
+        if self.held.are_too_many(self.held_bytes):
+            self.refuse(("overloaded", FULL))
 
     def read_on(self) -> None:
         """Read from the client again, unless it has sent enough for now."""
@@ -189,15 +204,18 @@ class Protocol(HttpToolsProtocol):
         self.bytes_without_progress += len(portion)
         try:
             self.parser.feed_data(portion)
-        except HttpParserError:
-            refusal = self._refusal or MALFORMED
+        except HttpParserError as error:
+            why = error.__context__  # what a method below has raised, if one has
+            refusal = (why.code, why.detail) if isinstance(why, HttpError) else MALFORMED
             if (held_back := _refused.turn()) is not None:
                 log.warning("refused: %s", refusal[1], extra={"others": held_back})
             self.refuse(refusal)
         except HttpParserUpgrade:
             self._read_body_of_upgrade()
-        if self.bytes_without_progress > self.head_bytes_max + READ_BYTES_MAX:
+        if self.bytes_without_progress > self.head_bytes_max:
             self.refuse(self._head_too_large)
+        elif self._is_amid_head:
+            self._hold_head()
 
     def _start_whole(self, path: str, headers: list[Header], body: bytes, plain: bool) -> None:
         self.bytes_without_progress = 0
@@ -211,24 +229,26 @@ class Protocol(HttpToolsProtocol):
         cycle = self.cycle = WholeCycle(self, scope, self.outbox, body, plain=plain)
         self._start_asgi_task(cycle, self.app)
 
+    # The parser calls these; with an HttpError it stops, and the client gets the refusal.
+
     def on_message_begin(self) -> None:
-        self._is_amid_request = True
+        self._is_amid_request = self._is_amid_head = True
+        self._fields = 0
         super().on_message_begin()
 
-    def on_headers_complete(self) -> None:
-        try:
-            self._begin_request()
-        except HttpError as error:
-            self._refusal = error.code, error.detail
-            raise  # the parser stops, and the client gets the refusal
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += 1
+        if self._fields > FIELDS_MAX:
+            raise HttpError("head-too-large", f"a head or trailer may have {FIELDS_MAX} fields at most")
+        if self._is_amid_head:  # else it is of a trailer
+            super().on_header(name, value)
 
-    def _begin_request(self) -> None:
-        # Mostly the whole request has come and is smaller than a head may be: then there is nothing to add up.
+    def on_headers_complete(self) -> None:
         if self.bytes_without_progress > self.head_bytes_max:
-            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-            if size > self.head_bytes_max:
-                raise HttpError(*self._head_too_large)
-        self.bytes_without_progress = 0
+            raise HttpError(*self._head_too_large)
+        self._hold_head()
+        self.bytes_without_progress = self._fields = 0
+        self._is_amid_head = False
         scope: Any = self.scope
         version = scope["http_version"] = self.parser.get_http_version()
         scope["method"] = self.parser.get_method().decode("ascii")
@@ -254,8 +274,11 @@ class Protocol(HttpToolsProtocol):
         if self._framing.has_body and self.parser.should_upgrade():
             return  # its body is still to come
         self._is_amid_request = False
+        self.bytes_without_progress = 0
         self._portions.end_request()
         cycle = self.cycle
+        if cycle.keep_alive and not self.parser.should_keep_alive():
+            self.parser = HttpRequestParser(self)  # `Connection: close` in a trailer has closed the other one
         cycle.more_body = False
         if not cycle.response_complete:
             cycle.message_event.set()
@@ -276,6 +299,9 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
+        if self._head_bytes:
+            self.hold(-self._head_bytes)
+            self._head_bytes = 0
         if self.transport.is_closing():
             return
         if self._unread:

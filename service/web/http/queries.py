@@ -1,20 +1,36 @@
 """Queries: what a route does not know, or gets more than once, is an error, not ignored."""
 
+from collections.abc import Container
+from urllib.parse import parse_qsl
+
 from fastapi import Depends, Request
 
 from service.errors import InvalidRequest
 
 
-async def _check(request: Request) -> None:
-    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
-    seen: set[str] = set()
-    for name, _ in request.query_params.multi_items():
+def parameters(query: bytes, known: Container[str]) -> dict[str, str]:
+    """The parameters of a query; InvalidRequest for one that is not known or comes more than once.
+
+    >>> parameters(b"model=spam&label=", {"model", "label"})
+    {'model': 'spam', 'label': ''}
+    >>> parameters(b"limit", ())
+    Traceback (most recent call last):
+    service.errors.InvalidRequest: limit: is not known here
+    """
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
             raise InvalidRequest.at(name[:200], "is not known here")
-        if name in seen:
+        if name in found:
             raise InvalidRequest.at(name[:200], "is given more than once")
-        seen.add(name)
+        found[name] = value
+    return found
+
+
+async def _check(request: Request) -> None:
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    parameters(request.scope["query_string"], known)
 
 
 KNOWN_ONLY = [Depends(_check)]
-"""The dependencies of a router whose routes take the parameters that they declare, once, and no others."""
+"""The dependencies of an app whose routes take the parameters that they declare, once, and no others."""

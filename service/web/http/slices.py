@@ -5,19 +5,19 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from fastapi.responses import StreamingResponse
 
 from service.engine.fleet.copies import Room
 from service.giving_back import give_back
 from service.learning.packing import Kept
 from service.turns import Turns
+from service.web.http.breaking_off import BreakingOff
 
 SLICE_NUMBERS = 4_096
 
 _encode = msgspec.json.Encoder().encode
 
 
-class SlicedJson(StreamingResponse):
+class SlicedJson(BreakingOff):
     """A JSON answer that is encoded as it is sent. Its content is of nobody else: arrays in it are given back."""
 
     def __init__(self, content: Any, room: Room | None = None) -> None:

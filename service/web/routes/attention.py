@@ -8,13 +8,12 @@ from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenant_lists import TenantAttention
 from service.web.http.answers import Json
-from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import Limit
 from service.web.routes.openapi import answers, problems
 
 
 def router(attention: TenantAttention, clock: Clock) -> APIRouter:
-    routes = APIRouter(tags=["statistics"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
+    routes = APIRouter(tags=["statistics"], responses=problems(422, 503))
 
     @routes.get("/attention", responses=answers(AttentionPage))
     @access(Role.READ, tenants=True)

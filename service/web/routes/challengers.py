@@ -14,7 +14,6 @@ from service.web.access.keys import Role
 from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenants import TenantModels
 from service.web.http.answers import Json
-from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.jobs import JobAnswer
 from service.web.routes.jobs import describe as describe_job
 from service.web.routes.model_settings import ChallengerSettings, PromoteField
@@ -45,7 +44,7 @@ STARTED: dict[str, Any] = {"model": JobAnswer, "description": "the job that lets
 
 
 def router(models: TenantModels, jobs: TenantJobs, limits: ModelLimits, clock: Clock) -> APIRouter:
-    routes = APIRouter(tags=["challengers"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
+    routes = APIRouter(tags=["challengers"], responses=problems(422, 503))
 
     @routes.post(
         "/models/{model}/challengers",

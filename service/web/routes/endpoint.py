@@ -16,6 +16,7 @@ from service.errors import InvalidRequest
 from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
 from service.web.http.bodies import WHOLE_BODY, Header, Receive, Scope, Send, read_body
+from service.web.http.queries import parameters
 from service.web.http.responding import JSON, NO_HEADERS, as_problem, document_of, respond
 
 Body = TypeVar("Body")
@@ -68,6 +69,8 @@ class Endpoint(Generic[Body]):
         headers: tuple[Header, ...]
         answer: object
         try:
+            if scope["query_string"]:
+                parameters(scope["query_string"], known=())
             body = scope.get(WHOLE_BODY, b"")
             if not 0 < len(body) <= self._body_bytes_max:
                 body = await read_body(

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import Response
-from fastapi.responses import StreamingResponse
 
 from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.large_models import beside_the_loop, takes_long_to_read
@@ -19,6 +18,7 @@ from service.errors import InvalidRequest
 from service.learning.export import Taken, as_sklearn, take_linear, with_lists
 from service.learning.parameters import BadParameter
 from service.web.http.answers import Json
+from service.web.http.breaking_off import BreakingOff
 from service.web.http.slices import SlicedJson, in_turns
 
 ONNX_TYPE = "application/octet-stream"
@@ -79,4 +79,4 @@ async def for_onnx(read: Read, copies: Copies) -> Response:
     if not is_large:
         return Response(b"".join(file.parts), media_type=ONNX_TYPE)
     length = {"content-length": str(file.size_bytes)}
-    return StreamingResponse(in_turns(file.parts, room), media_type=ONNX_TYPE, headers=length)
+    return BreakingOff(in_turns(file.parts, room), media_type=ONNX_TYPE, headers=length)

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Response
-from fastapi.responses import StreamingResponse
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
@@ -34,7 +33,7 @@ from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenants import TenantModels
-from service.web.http.queries import KNOWN_ONLY
+from service.web.http.breaking_off import BreakingOff
 from service.web.routes.openapi import problems
 from service.web.routes.report_cache import ReportCache
 from service.web.routes.stats import brief, report, sums
@@ -216,9 +215,9 @@ def line(live: Live) -> dict[str, Any]:
 
 
 def router(feed: Feed) -> APIRouter:
-    routes = APIRouter(tags=["statistics"], responses=problems(404, 422, 503), dependencies=KNOWN_ONLY)
+    routes = APIRouter(tags=["statistics"], responses=problems(404, 422, 503))
 
-    @routes.get("/feed", response_class=StreamingResponse,
+    @routes.get("/feed", response_class=BreakingOff,
                 responses={200: {"content": {"text/event-stream": {}}}})  # fmt: skip
     @access(Role.READ, tenants=True)
     async def follow(
@@ -234,7 +233,7 @@ def router(feed: Feed) -> APIRouter:
         if shown is not None and len(shown) > SHOWN_MAX:
             raise InvalidRequest.at("models", f"at most {SHOWN_MAX} are taken")
         await feed.check(model)
-        return StreamingResponse(
+        return BreakingOff(
             feed.frames(model, shown, last_event_id),
             media_type="text/event-stream",
             headers={"cache-control": "no-store"},

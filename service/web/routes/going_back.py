@@ -11,7 +11,6 @@ from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_history import TenantHistory
 from service.web.http.answers import Json
-from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import ModelName, describe
 from service.web.routes.openapi import answers, problems
 
@@ -43,7 +42,6 @@ def router(history: TenantHistory) -> APIRouter:
     routes = APIRouter(
         tags=["models"],
         responses=problems(400, 404, 410, 413, 415, 422, 503),
-        dependencies=KNOWN_ONLY,
     )
 
     @routes.post("/models/{model}/rollback", responses=answers(ModelInfo))

@@ -16,7 +16,6 @@ from service.web.access.tenant_history import TenantHistory
 from service.web.http.answers import timestamp
 from service.web.http.bodies import NDJSON
 from service.web.http.breaking_off import BreakingOff
-from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.history_columns import MEDIA_TYPES, columnar
 from service.web.routes.models import ModelName
 from service.web.routes.openapi import problems
@@ -37,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def router(history: TenantHistory) -> APIRouter:
-    routes = APIRouter(tags=["models"], responses=problems(404, 410, 422, 503), dependencies=KNOWN_ONLY)
+    routes = APIRouter(tags=["models"], responses=problems(404, 410, 422, 503))
 
     @routes.get("/models/{model}/history", response_class=Response, responses={200: {"content": CONTENT}})
     @access(Role.READ, tenants=True)

@@ -24,7 +24,6 @@ from service.web.access.tenant_history import TenantHistory
 from service.web.access.tenants import TenantModels, public_id
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import JSON, media_type_of
-from service.web.http.queries import KNOWN_ONLY
 from service.web.problems import HttpError
 from service.web.routes import exports
 from service.web.routes.advice import advice_table
@@ -85,7 +84,7 @@ EXPORT_BODY = {
 def router(
     models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing, copies: Copies
 ) -> APIRouter:
-    routes = APIRouter(tags=["models"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
+    routes = APIRouter(tags=["models"], responses=problems(422, 503))
 
     @routes.post(
         "/models",

@@ -17,7 +17,6 @@ from service.web.access.keys import Role
 from service.web.access.tenant_lists import TenantWaitingList
 from service.web.access.tenants import public_id
 from service.web.http.answers import Json, timestamp
-from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.models import Limit, ModelName
 from service.web.routes.openapi import answers, problems
 
@@ -28,7 +27,7 @@ Ordered = Annotated[
 
 
 def router(waiting_list: TenantWaitingList) -> APIRouter:
-    routes = APIRouter(tags=["models"], responses=problems(404, 422, 503), dependencies=KNOWN_ONLY)
+    routes = APIRouter(tags=["models"], responses=problems(404, 422, 503))
 
     @routes.get("/models/{model}/pending", responses=answers(PendingPage))
     @access(Role.READ, tenants=True)

@@ -7,12 +7,11 @@ from service.web.access.callers import caller, prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.http.answers import Json
-from service.web.http.queries import KNOWN_ONLY
 from service.web.routes.openapi import answers, problems
 
 
 def router() -> APIRouter:
-    routes = APIRouter(tags=["service"], responses=problems(422, 503), dependencies=KNOWN_ONLY)
+    routes = APIRouter(tags=["service"], responses=problems(422, 503))
 
     @routes.get("/whoami", responses=answers(Caller))
     @access(Role.READ, tenants=True)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from service.learning.vectors import Array
 from service.turns import Turns
 from service.web.problems import HttpError
 from service.web.routes.rounds import check_label
-from service.web.stream.arrow_compression import inflated_bytes
+from service.web.stream.arrow_compression import check_schema, inflated_bytes
 
 ARROW = b"application/vnd.apache.arrow.stream"
 ROWS_MAX = 2_048  # two batches of probabilities
@@ -30,14 +31,16 @@ LABEL_TYPES = (*NUMBER_TYPES, "bool", "string", "large_string")
 Block = tuple[Array, list[Label]]
 
 
-async def batches(body: bytes, label_column: str, *, bytes_max: int) -> AsyncIterator[Block]:
+async def batches(
+    body: bytes, label_column: str, *, bytes_max: int, features_max: int
+) -> AsyncIterator[Block]:
     """The rounds of a stream, as many at a time as go into one event.
 
     Features are one column of fixed-size lists called `features`, or else all columns but the label's. Compressed
     batches count against `bytes_max` by what they become.
     """
     try:
-        import pyarrow as pa
+        pa = await asyncio.to_thread(import_module, "pyarrow")  # the first time it takes half a second
     except ImportError:
         raise HttpError(
             "unsupported-media-type", "Arrow needs the extra `arrow`: pip install pyarrow"
@@ -45,8 +48,15 @@ async def batches(body: bytes, label_column: str, *, bytes_max: int) -> AsyncIte
     turns = Turns()
     try:
         messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(body))
-        with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
-            columns = _columns(stream.schema, label_column)
+
+        def opened() -> tuple[Any, Columns]:
+            if (schema := next(iter(messages), None)) is not None:
+                check_schema(schema, features_max + 1)
+            stream = pa.ipc.open_stream(pa.py_buffer(body))
+            return stream, _columns(stream.schema, label_column)
+
+        stream, columns = await asyncio.to_thread(opened)
+        with stream:
             inflated = 0
             while True:
                 more = _inflated_by_next(messages)

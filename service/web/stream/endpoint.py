@@ -6,7 +6,6 @@ Lines are taken as they arrive, in chunks; while one is being learned, the next 
 import asyncio
 from dataclasses import asdict
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -28,6 +27,7 @@ from service.web.http.bodies import (
     read_body,
 )
 from service.web.http.inflating import inflating_of
+from service.web.http.queries import parameters
 from service.web.http.responding import JSON, document_of, respond, respond_with, stopped
 from service.web.http.security_headers import NOSNIFF
 from service.web.problems import HttpError
@@ -76,6 +76,7 @@ class StreamEndpoint:
         errors_max: int,
         inflated_ratio_max: int,
         inflated_bytes_max: int,
+        features_max: int,
         answers_room: DiskRoom,
     ) -> None:
         self._rounds = rounds
@@ -86,6 +87,7 @@ class StreamEndpoint:
         self._errors_max = errors_max
         self._inflated_ratio_max = inflated_ratio_max
         self._inflated_bytes_max = inflated_bytes_max
+        self._features_max = features_max
         self._answers_room = answers_room
         self._tenants = tenants
         self._open = Shares(tenants)
@@ -186,7 +188,7 @@ class StreamEndpoint:
             inflated_ratio_max=self._inflated_ratio_max,
         )
         tally = Tally()
-        blocks = batches(body, query.label, bytes_max=self._upload_bytes_max)
+        blocks = batches(body, query.label, bytes_max=self._upload_bytes_max, features_max=self._features_max)
         try:
             async for outcome in self._blocks.learn_arrays(query.model, blocks):
                 tally.add_rounds(len(outcome), sum(outcome.mistake))
@@ -254,16 +256,13 @@ def _last_line(error: NovikoffError) -> bytes:
 
 
 def _query(scope: Scope) -> Query:
-    given = parse_qs(scope["query_string"].decode("ascii", "replace"))
-    unknown = sorted(given.keys() - QUERY)
-    if unknown:
-        raise InvalidRequest.at(unknown[0][:200], "is not known here")
-    answers = given.get("answers", ["all"])[0]
+    given = parameters(scope["query_string"], QUERY)
+    answers = given.get("answers", "all")
     if answers not in ("all", "summary"):
         raise InvalidRequest.at("answers", "must be all or summary")
-    model = given["model"][0] if "model" in given else None
+    model = given.get("model")
     named = scope.get("path_params", {}).get("model")
     if named is not None:
         check_name("model", named)
         model = model_of_path(named, model)
-    return Query(model, answers, given.get("label", ["label"])[0], named is not None)
+    return Query(model, answers, given.get("label", "label"), named is not None)

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from socket import SO_RCVBUF, SOL_SOCKET, socket
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.support.api_keys import Holder, assert_no_secret_in, good, refusal
 from tests.support.forkserver import run
 from tests.support.raw_http import chunk, connect, read_until, stream_head
 from tests.support.service_process import Service
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_SECONDS, eventually
+from tests.web.raw import rest_of
 
 Start = Callable[..., Service]
 
@@ -298,3 +300,41 @@ def test_keys_are_long_random_and_cannot_be_called_anything() -> None:
         refused = run("key", *arguments)
         assert refused.returncode == 1 and not refused.stdout and "letters" in refused.stderr
     assert run("key", "--name", "a", "--role", "root").returncode == 2
+
+
+LARGE = {"labels": list(range(60)), "features": {"kind": "dense", "dimension": 65_536}}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["history", "history?format=arrow", "weights", "export?format=sklearn", "export?format=onnx"],
+)
+def test_an_answer_under_way_breaks_off_when_its_key_is_revoked(
+    start: Start, tmp_path: Path, path: str
+) -> None:
+    gone, kept = Holder("gone", "read"), Holder("kept", "admin")
+    keys = tmp_path / "keys"
+    keys.write_text(f"{gone.line}\n{kept.line}")
+    service = start(api_keys_file=keys)
+    gone.at(service), kept.at(service)
+    if path.startswith("history"):
+        round_ = json.dumps({"features": [at + 0.123456 for at in range(5_000)], "label": 1}).encode() + b"\n"
+        good(kept.stream(round_ * 400, "?model=m&answers=summary"))
+    else:
+        good(kept.post("/models", {"model": "m", **LARGE}))
+    whole = len(kept.get(f"/models/m/{path}").content)
+    received = 0
+    with socket() as connection:
+        connection.setsockopt(SOL_SOCKET, SO_RCVBUF, 65_536)
+        connection.settimeout(PATIENCE_SECONDS)
+        connection.connect((service.client.base_url.host, service.client.base_url.port))
+        key = f"x-api-key: {gone.secret}\r\n"
+        connection.sendall(f"GET /models/m/{path} HTTP/1.1\r\nhost: localhost\r\n{key}\r\n".encode())
+        assert b" 200 OK" in connection.recv(100)
+        replace(keys, kept.line)
+        eventually(lambda: gone.get("/stats").status_code == 401)
+        received = len(rest_of(connection))
+    assert received < whole * 0.8
+    service.wait_for_log("an answer was broken off: this key is no longer valid")
+    assert not any("unforeseen" in line for line in service.log)
+    eventually(lambda: 'novikoff_budget_bytes{of="copies"} 0' in kept.get("/metrics").text)

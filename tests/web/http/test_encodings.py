@@ -1,16 +1,20 @@
 """Bodies that come as gzip, on every route that takes one: whole, bounded, and never taken for something else."""
 
+import asyncio
 import gzip
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from service.web.http.inflating import SLICE_BYTES, Inflating, inflated
+from tests.support.raw_http import chunk, problem_in, read_until
 from tests.support.service_process import Service, problem_of
 from tests.support.waiting import eventually
+from tests.web.raw import HOST, connect
 
 Start = Callable[..., Service]
 
@@ -102,6 +106,58 @@ def test_the_limit_is_for_what_the_gzip_stands_for(start: Start) -> None:
         assert problem_of(refused) == (413, "body-too-large"), path
     answer = service.client.post("/stream?model=m", content=small, headers=NDJSON | GZIP)
     assert [json.loads(line)["error"]["code"] for line in answer.text.splitlines()] == ["body-too-large"]
+
+
+EMPTY = gzip.compress(b"", mtime=0)
+
+
+@pytest.mark.parametrize("path", ["/learn", "/models"])
+def test_what_came_is_limited_too(start: Start, path: str) -> None:
+    """Empty members stand for nothing, however many of them come, and padding for less."""
+    service = start(body_bytes_max=10_000)
+    head = b"POST %s HTTP/1.1\r\n" % path.encode() + HOST + b"content-type: application/json\r\n"
+    head += b"content-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"
+    for piece in (EMPTY * 50, EMPTY + b"\0" * 1_000):
+        with connect(service) as connection:
+            connection.sendall(head + chunk(piece) * 20)
+            answer = read_until(connection, b"}")
+        assert problem_in(answer) == (413, "body-too-large"), "it waits for the rest of the body"
+
+
+@pytest.mark.parametrize("path", ["/learn", "/stream?model=m"])
+def test_members_that_hold_next_to_nothing_are_limited_in_number(service: Service, path: str) -> None:
+    kind = JSON if path == "/learn" else NDJSON
+    answer = service.client.post(path, content=EMPTY * 20_000, headers=kind | GZIP)
+    assert '"code":"body-too-large"' in answer.text and "members" in answer.text
+
+
+def test_a_stream_of_a_member_for_each_line_is_read(service: Service, name: str) -> None:
+    members = b"".join(
+        gzip.compress(b'{"features": [%d], "label": 1}\n' % number, mtime=0) for number in range(3_000)
+    )
+    answer = service.client.post(
+        f"/stream?model={name}&answers=summary", content=members, headers=NDJSON | GZIP
+    )
+    assert answer.json()["revealed"] == 3_000
+
+
+async def test_others_have_turns_while_empty_members_are_read() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield EMPTY * 2_500
+
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(other())
+    parts = [part async for part in inflated(pieces(), Inflating(ratio_max=200))]
+    running.cancel()
+    assert parts == []
+    assert turns >= 2_500 * len(EMPTY) // SLICE_BYTES
 
 
 # Other ways to ask

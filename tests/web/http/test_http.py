@@ -60,7 +60,8 @@ def test_a_request_whose_end_is_ambiguous_is_refused(service: Service, head: byt
 
 @pytest.mark.parametrize(
     "line",
-    [b"GET / HTTP/1.1 x", b"GET /\x00 HTTP/1.1", b"GET / HTTP/9.9", b"G\x00T / HTTP/1.1",
+    [b"GET / HTTP/1.1 x", b"GET /\x00 HTTP/1.1", b"GET / HTTP/9.9", b"GET /livez HTTP/2.0", b"GET /livez HTTP/0.9",
+     b"G\x00T / HTTP/1.1",
      b"get / HTTP/1.1", b"/ HTTP/1.1", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"PRI * HTTP/2.0"],
 )  # fmt: skip
 def test_what_is_not_http_is_refused(service: Service, line: bytes) -> None:
@@ -91,9 +92,9 @@ def test_a_websocket_is_answered_like_anything_else(service: Service) -> None:
 
 
 def head_of(size: int) -> bytes:
-    """A request whose address and fields are so many bytes."""
-    fixed = len("/livez") + len("hostlocalhost") + len("connectionclose") + len("x")
-    return b"GET /livez HTTP/1.1\r\n" + HOST + CLOSE + b"x: " + b"a" * (size - fixed) + b"\r\n\r\n"
+    """A head of so many bytes, the line ends counted."""
+    head = b"GET /livez HTTP/1.1\r\n" + HOST + CLOSE + b"x: "
+    return head + b"a" * (size - len(head) - 4) + b"\r\n\r\n"
 
 
 def test_a_head_may_be_as_large_as_the_setting_and_no_larger(start: Start) -> None:
@@ -113,6 +114,32 @@ def test_a_head_may_be_as_large_as_the_setting_and_no_larger(start: Start) -> No
     body = b'{"model": "m", "features": [%s]}' % b", ".join([b"1.0"] * 2_000)
     sent = POST + CLOSE + b"content-length: %d\r\n\r\n" % len(body) + body
     assert statuses(said(service, sent)) == [200]
+
+
+@pytest.mark.parametrize("begin", [b"GET /livez HTTP/1.1\r\n" + HOST, POST + b"content-length: 2\r\n"])
+@pytest.mark.parametrize("cut", [None, 50])
+def test_a_head_has_at_most_200_fields(service: Service, begin: bytes, cut: int | None) -> None:
+    """However short they are: each takes far more memory than its bytes."""
+    own = (begin + CLOSE).count(b"\r\n") - 1
+    for fields, refused in ((200, False), (201, True), (2_000, True)):
+        sent = begin + CLOSE + b"a: b\r\n" * (fields - own) + b"\r\n{}"
+        answers = said(service, sent[:cut], sent[cut:] if cut else b"")
+        assert (statuses(answers) == [431]) is refused, answers
+        assert (b'"code":"head-too-large"' in answers) is refused
+
+
+def test_a_head_is_refused_before_its_end_as_soon_as_it_is_too_large(service: Service) -> None:
+    begin = b"GET /livez HTTP/1.1\r\n" + HOST
+    for unfinished in (begin + b"a:b\r\n" * 201, begin + b"x: " + b"a" * 65_536):
+        answers = said(service, unfinished)
+        assert statuses(answers) == [431] and b'"code":"head-too-large"' in answers
+
+
+def test_trailer_fields_are_limited_as_header_fields_are(service: Service) -> None:
+    head = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    last = b"GET /nothing HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n"
+    for fields, expected in ((200, ([422, 404],)), (201, ([], [431])), (20_000, ([], [431]))):
+        assert statuses(said(service, head + b"a:b\r\n" * fields + b"\r\n" + last)) in expected
 
 
 def memory_bytes(service: Service) -> int:

@@ -37,6 +37,7 @@ DIGESTS = {
     "HttpToolsProtocol.connection_made": "6efb565ff3d3",
     "HttpToolsProtocol.data_received": "010a7ae59a5d",
     "HttpToolsProtocol.on_body": "dba9c32aeba3",
+    "HttpToolsProtocol.on_header": "65d62c044f61",
     "HttpToolsProtocol.on_headers_complete": "1ea8589acfad",
     "HttpToolsProtocol.on_message_begin": "96d377fdc7c2",
     "HttpToolsProtocol.on_message_complete": "1fbad42dc31f",
