@@ -1,6 +1,7 @@
 """Creating, finding, listing, resetting and deleting models."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -76,8 +77,11 @@ class Models:
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
 
-    async def get_or_create(self, name: str, first: Sent) -> Live:
-        """The model; if there is none, it is created for examples like `first`, unless `auto_create` is off."""
+    async def get_or_create(self, name: str, first: Sent, check: Callable[[Model], object]) -> Live:
+        """The model; if there is none, it is created for examples like `first`, unless `auto_create` is off.
+
+        `check` raises what is wrong with the request for the model as it would be created: then it is not.
+        """
         try:
             return await self._fleet.get(name)
         except UnknownModel:
@@ -85,8 +89,10 @@ class Models:
                 raise
         check_name("model", name)
         settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
+        created = ModelCreated(name, self._clock.now(), settings)
+        check(Model(created))
         # Whether it is new does not matter: another request may have created it a moment ago.
-        await self._add(ModelCreated(name, self._clock.now(), settings))
+        await self._add(created)
         return await self._fleet.get(name)
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:
