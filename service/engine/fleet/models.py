@@ -1,8 +1,9 @@
 """Creating, finding, listing, resetting and deleting models."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from secrets import token_hex
 from typing import Any
 
 from msgspec import structs
@@ -89,7 +90,7 @@ class Models:
                 raise
         check_name("model", name)
         settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
-        created = ModelCreated(name, self._clock.now(), settings)
+        created = ModelCreated(name, self._clock.now(), settings, _ask_key(settings))
         check(Model(created))
         # Whether it is new does not matter: another request may have created it a moment ago.
         await self._add(created)
@@ -97,7 +98,7 @@ class Models:
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:
         """Create a model; ModelExists if there is one of this name, which is not changed."""
-        if not await self._add(ModelCreated(name, self._clock.now(), settings)):
+        if not await self._add(ModelCreated(name, self._clock.now(), settings, _ask_key(settings))):
             raise _exists(name)
         return await self._fleet.get(name)
 
@@ -119,7 +120,8 @@ class Models:
 
     async def reset(self, name: str) -> Live:
         live = await self._fleet.get(name)
-        await self._fleet.append(live, ModelReset(name, self._clock.now(), RULES))
+        key = _ask_key(live.model.settings)
+        await self._fleet.append(live, ModelReset(name, self._clock.now(), RULES, key))
         return live
 
     async def add_challenger(self, name: str, challenger: str, given: Any, limits: ModelLimits) -> Live:
@@ -236,6 +238,10 @@ class Models:
             if len(some) < LOOKED_AT_ONCE:
                 return found, None
         return found, after
+
+
+def _ask_key(settings: Mapping[str, Any]) -> str | None:
+    return None if settings["ask"] is None else token_hex(16)
 
 
 def _too_many(models: int, models_max: int) -> str:

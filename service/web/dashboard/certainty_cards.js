@@ -88,7 +88,7 @@ export function estimateInWords({ predictions, error_rate_interval: interval }) 
 }
 
 /** The bound on the mistakes to be expected, asked for or not. */
-function expectedInWords({ verdict, why, expected_mistakes: most, since_round: since }, margin) {
+function expectedInWords({ verdict, why, expected_mistakes: most }, margin) {
   if (verdict === "not_applicable")
     return `No theorem bounds the mistakes to be expected: ${plain(why ?? "it does not apply")}.`;
   if (verdict === "exceeded") return `The bound on the mistakes to be expected is void: ${plain(why)}.`;
@@ -96,6 +96,6 @@ function expectedInWords({ verdict, why, expected_mistakes: most, since_round: s
     return why ? `No bound on the mistakes to be expected: ${plain(why)}.` : "";
   return [
     `If a plane separates the stream with the declared margin of ${real(margin)}, at most ${atMost(most)} mistakes`,
-    `are to be expected from round ${count(since + 1)} on, asked for or not.`,
+    "are to be expected, asked for or not.",
   ].join(" ");
 }
