@@ -33,6 +33,7 @@ class Stream:
     def __init__(self, rules: int = RULES, **given: Any) -> None:
         settings = ModelSettings(ask={"b": 0.3}, **given).complete(LIMITS) | {"rules": rules}
         self.live = Live(Model(ModelCreated("m", 1, settings, KEY)), 1, 1)
+        self.live.knows_all_predictions = True
         self.apply(DimensionFixed("m", 1, 2))
         self.rng = np.random.default_rng(9)
         self.made = deque[tuple[Prediction, int]]()
@@ -110,6 +111,9 @@ def test_labels_that_come_late_are_waited_for(given: Any) -> None:
     stream.run(800, late=400)
     told = check_inside(stream)
     assert told["error_rate"] == pytest.approx(0.5, abs=0.15)
+    stream.live.knows_all_predictions = False
+    assert stream.told() == {**told, "error_rate_interval": None}
+    stream.live.knows_all_predictions = True
     stream.settle(0)
     then = check_inside(stream)
     assert then["asked"] == told["asked"]

@@ -49,6 +49,7 @@ class Live:
         "expiring",
         "held",
         "is_only_read",
+        "knows_all_predictions",
         "life",
         "model",
         "new_labels",
@@ -103,6 +104,8 @@ class Live:
         """While a rebuild ends, what requests wait for before they predict or begin an event; None at other times."""
         self.is_only_read = False
         """Whether it is held only to be read, so that predictions need not wait."""
+        self.knows_all_predictions = False
+        """Whether all that wait are here: not on a cluster, and not if it is the model of another time."""
         self.pins = 0
         """How many requests need it to stay loaded."""
         self.dropped = 0
@@ -241,7 +244,7 @@ class Live:
         unlabelled = self._unlabelled()
         lost = [k / LEVELS for k in self.dropped_asked.elements()]
         unasked = unlabelled.unasked + self.dropped - len(lost)
-        ask = self.model.ask_report(unasked, [*unlabelled.awaited, *lost])
+        ask = self.model.ask_report(unasked, [*unlabelled.awaited, *lost], are_all=self.knows_all_predictions)
         return {**self.model.report(now), "unlabelled": unlabelled.report(), "ask": ask}
 
     def _unlabelled(self) -> Unlabelled:

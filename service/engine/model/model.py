@@ -276,12 +276,16 @@ class Model(ModelState):
         """The curve of each learner; None if there never were challengers. No part of `report`: they may be long."""
         return None if self.contest is None else self.contest.curves(self)
 
-    def ask_report(self, unasked: int, awaited: Sequence[float] = ()) -> dict[str, Any] | None:
+    def ask_report(
+        self, unasked: int, awaited: Sequence[float] = (), *, are_all: bool = True
+    ) -> dict[str, Any] | None:
         """What asking for labels has come to. Of the predictions that wait, so many labels were not asked for, and the
-        others with these probabilities."""
+        others with these probabilities. Without an interval unless these `are_all` that wait."""
         if self.asking is None:
             return None
         report = self.asking.report(unasked, awaited, self.settings["confidence"])
+        if not are_all and self.settings["rules"] >= 2:
+            report["error_rate_interval"] = None
         report["uncounted"] = self.revealed - self.asking.revealed
         return report | {"bound": verdict.expected_mistakes(self.asking, self.bound, self.bound_report())}
 

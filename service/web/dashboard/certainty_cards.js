@@ -77,7 +77,8 @@ export class AskCard extends FiguresCard {
 
 /** Where the error of all predictions is, by the labels that were asked for. */
 export function estimateInWords({ predictions, error_rate_interval: interval }) {
-  if (!interval) return "Nothing has been asked for yet.";
+  if (!predictions) return "Nothing has been asked for yet.";
+  if (!interval) return "How far that estimate may be off is not known here.";
   if (interval.low <= 0 && interval.high >= 1)
     return "So few labels do not tell yet how many of all predictions are wrong.";
   return [
