@@ -22,6 +22,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, tag_field="kind"):
 
 class ModelCreated(Event, frozen=True, tag="created"):
     settings: dict[str, Any]
+    ask_key: str | None = None
+    """What only the service knows, so that nobody can tell in advance which labels a model with `ask` will ask for."""
 
 
 class ModelImported(Event, frozen=True, tag="imported"):
@@ -199,6 +201,8 @@ class PredictionsExpired(Event, frozen=True, tag="expired"):
 
     count: int
     through: int
+    asked: list[tuple[int, int]] | None = None
+    """Of how many of them the label was asked for with a probability of k/256, for each k; None if not known."""
 
 
 class DriftDetected(Event, frozen=True, tag="drift"):
@@ -220,6 +224,8 @@ class ModelReset(Event, frozen=True, tag="reset"):
 
     rules: int = 1
     """The set of rules that the model computes by from now on: see `RULES` in `service/engine/model/settings.py`."""
+    ask_key: str | None = None
+    """Another one, as of `ModelCreated`."""
 
 
 class ModelRolledBack(Event, frozen=True, tag="rolled_back"):

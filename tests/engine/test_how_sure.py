@@ -81,6 +81,15 @@ def test_a_model_of_the_largest_and_smallest_numbers_can_be_saved_and_opened(
             assert certainty.ask_probability is not None and 1 / 64 <= certainty.ask_probability <= 1.0
 
 
+def test_a_model_whose_first_reveals_were_all_predicted_before_any_can_be_saved_and_opened() -> None:
+    """None of them had a probability: there was nothing to make one of."""
+    model = made(dimension=1)
+    waiting = [served(model, 2 + number, [1.0]) for number in range(100)]
+    for number, prediction in enumerate(waiting):
+        revealed(model, 200 + number, prediction, 1)
+        assert Model.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
 @pytest.mark.parametrize("learner", [{"algorithm": "averaged"}, {"rule": "margin"}], ids=str)
 def test_as_many_labels_are_asked_for_at_any_learning_rate(learner: dict[str, Any]) -> None:
     """Scores grow with the learning rate, and what is sure or not does not."""

@@ -100,7 +100,8 @@ def _read(connection: sqlite3.Connection, name: str) -> MovedModel:
         assert isinstance(creation, ModelCreated | ModelImported)
     else:
         (settings,) = connection.execute("SELECT settings FROM model WHERE name = ?", (name,)).fetchone()
-        creation = ModelCreated(name, live.model.created_at, msgspec.msgpack.decode(settings))
+        kept = msgspec.msgpack.decode(settings)
+        creation = ModelCreated(name, live.model.created_at, kept, live.model.ask_key)
     return MovedModel(live, creation, events, is_whole, _outcomes(connection, name, live), stored.pending)
 
 

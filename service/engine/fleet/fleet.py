@@ -402,6 +402,7 @@ class Fleet:
     def _admit(self, live: Live) -> None:
         self._clock.follow(live.newest_time)
         self.loaded[live.model.name] = live
+        live.knows_all_predictions = not self._journal.is_shared
         self.memory.admit(live)
         self.waiting.admit(live)
         self.waiting.count_unloaded(live.model.name, -len(live.pending))

@@ -1,7 +1,7 @@
 """A model in memory: its state, its waiting predictions, and how far it has come in the journal."""
 
 from asyncio import Future, wait
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from service.events import (
 from service.journal.codec import encode_state
 from service.journal.pieces import encode_large
 from service.journal.protocol import Snapshot, StoredModel, Summary
+from service.learning.certainty.asked_error import LEVELS, level_of
 
 REPLAY_SECONDS = 1.0
 """A snapshot is due when applying the events since the last one took so long, however few they were: a load replays
@@ -75,10 +76,12 @@ class Live:
     __slots__ = (
         "counted_elsewhere",
         "dropped",
+        "dropped_asked",
         "dropped_through",
         "expiring",
         "held",
         "is_only_read",
+        "knows_all_predictions",
         "life",
         "model",
         "new_labels",
@@ -136,10 +139,14 @@ class Live:
         """While a rebuild ends, what requests wait for before they predict or begin an event; None at other times."""
         self.is_only_read = False
         """Whether it is held only to be read, so that predictions need not wait."""
+        self.knows_all_predictions = False
+        """Whether all that wait are here: not on a cluster, and not if it is the model of another time."""
         self.pins = 0
         """How many requests need it to stay loaded."""
         self.dropped = 0
         """Predictions given up and not yet recorded as expired."""
+        self.dropped_asked = Counter[int]()
+        """Of how many of them the label was asked for with a probability of k/256, by k."""
         self.dropped_through = 0
         """When the newest of them was made."""
         self.expiring: PredictionsExpired | None = None
@@ -222,6 +229,7 @@ class Live:
             self.voided_through = max(self.voided_through, event.through)
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
+                self.dropped_asked -= Counter(dict(event.asked or ()))
                 self.expiring = None
         elif isinstance(event, PredictionVoided | RoundErased):
             self.pending.pop(event.prediction_id or "", None)
@@ -231,6 +239,7 @@ class Live:
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
             self.dropped = 0
+            self.dropped_asked.clear()
             self.probability = None
 
     async def released(self) -> None:
@@ -257,6 +266,8 @@ class Live:
         """Give a prediction up; the next sweep records it as expired."""
         del self.pending[prediction.prediction_id]
         self.dropped += 1
+        if asked := self.model.asked_with(prediction):
+            self.dropped_asked[level_of(asked)] += 1
         self.dropped_through = max(self.dropped_through, prediction.at)
 
     def summary(self) -> Summary:
@@ -276,12 +287,15 @@ class Live:
     def report(self, now: int) -> dict[str, Any]:
         """All statistics of the model, also of predictions whose labels have not come, as of a time."""
         unlabelled = self._unlabelled()
-        ask = self.model.ask_report(unlabelled.unasked + self.expired)
+        lost = [k / LEVELS for k in self.dropped_asked.elements()]
+        unasked = unlabelled.unasked + self.dropped - len(lost)
+        ask = self.model.ask_report(unasked, [*unlabelled.awaited, *lost], are_all=self.knows_all_predictions)
         return {**self.model.report(now), "unlabelled": unlabelled.report(), "ask": ask}
 
     def _unlabelled(self) -> Unlabelled:
         """What the waiting predictions were served with, as far as this replica has served them."""
         count, total, unasked, amended = 0, 0.0, 0, self.model.amended
+        awaited: list[float] = []
         for prediction in self.pending.values():
             certainty = prediction.certainty if amended is None else amended.certainty_of(prediction)
             if certainty is None:
@@ -289,10 +303,11 @@ class Live:
             if certainty.probability is not None:
                 count += 1
                 total += certainty.probability
-            asked = certainty.ask_probability
-            if asked is not None and not self.model.is_asked(prediction.prediction_id, asked):
+            if asked := self.model.asked_with(prediction):
+                awaited.append(asked)
+            elif asked is not None:
                 unasked += 1
-        return Unlabelled(len(self.pending), count, total, unasked)
+        return Unlabelled(len(self.pending), count, total, unasked, awaited)
 
     @property
     def newest_time(self) -> int:

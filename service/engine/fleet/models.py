@@ -1,7 +1,9 @@
 """Creating, finding, listing, resetting and deleting models."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from secrets import token_hex
 from typing import Any
 
 from msgspec import structs
@@ -76,8 +78,11 @@ class Models:
     async def get(self, name: str) -> Live:
         return await self._fleet.get(name)
 
-    async def get_or_create(self, name: str, first: Sent) -> Live:
-        """The model; if there is none, it is created for examples like `first`, unless `auto_create` is off."""
+    async def get_or_create(self, name: str, first: Sent, check: Callable[[Model], object]) -> Live:
+        """The model; if there is none, it is created for examples like `first`, unless `auto_create` is off.
+
+        `check` raises what is wrong with the request for the model as it would be created: then it is not.
+        """
         try:
             return await self._fleet.get(name)
         except UnknownModel:
@@ -85,13 +90,15 @@ class Models:
                 raise
         check_name("model", name)
         settings = self._default_settings["named" if isinstance(first, dict) else "dense"]
+        created = ModelCreated(name, self._clock.now(), settings, _ask_key(settings))
+        check(Model(created))
         # Whether it is new does not matter: another request may have created it a moment ago.
-        await self._add(ModelCreated(name, self._clock.now(), settings))
+        await self._add(created)
         return await self._fleet.get(name)
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:
         """Create a model; ModelExists if there is one of this name, which is not changed."""
-        if not await self._add(ModelCreated(name, self._clock.now(), settings)):
+        if not await self._add(ModelCreated(name, self._clock.now(), settings, _ask_key(settings))):
             raise _exists(name)
         return await self._fleet.get(name)
 
@@ -113,7 +120,8 @@ class Models:
 
     async def reset(self, name: str) -> Live:
         live = await self._fleet.get(name)
-        await self._fleet.append(live, ModelReset(name, self._clock.now(), RULES))
+        key = _ask_key(live.model.settings)
+        await self._fleet.append(live, ModelReset(name, self._clock.now(), RULES, key))
         return live
 
     async def add_challenger(self, name: str, challenger: str, given: Any, limits: ModelLimits) -> Live:
@@ -230,6 +238,10 @@ class Models:
             if len(some) < LOOKED_AT_ONCE:
                 return found, None
         return found, after
+
+
+def _ask_key(settings: Mapping[str, Any]) -> str | None:
+    return None if settings["ask"] is None else token_hex(16)
 
 
 def _too_many(models: int, models_max: int) -> str:

@@ -103,7 +103,7 @@ class OtherWorld:
             **settings,
             "rules": first.settings["rules"],
         }  # a reset in the history may have brought others
-        self.model = Model(ModelCreated(first.name, first.created_at, settings))
+        self.model = Model(ModelCreated(first.name, first.created_at, settings, first.ask_key))
         alone = {name: value for name, value in first.settings.items() if name not in NO_CHALLENGERS}
         self._is_the_same = self.model.settings == alone
         if not past.is_whole:  # else an event will tell

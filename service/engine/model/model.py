@@ -1,5 +1,6 @@
 """A model: what the fold over its events has made of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from service.events import (
     ModelRebuilt,
     ModelReset,
     ModelRolledBack,
+    Prediction,
     PredictionsExpired,
     PredictionVoided,
     PromotionRuled,
@@ -49,7 +51,16 @@ class Model(ModelState):
 
     def is_asked(self, prediction_id: str, probability: float) -> bool:
         """Whether the label of a prediction is asked for, if it is with this probability."""
-        return is_asked(prediction_id, f"{self.created_at} {self.name}", probability)
+        return is_asked(prediction_id, self.ask_key or f"{self.created_at} {self.name}", probability)
+
+    def asked_with(self, prediction: Prediction) -> float | None:
+        """With what probability the label of a waiting prediction was asked for; 0 if it was not asked for, None if
+        that was not the question."""
+        certainty = prediction.certainty if self.amended is None else self.amended.certainty_of(prediction)
+        if certainty is None or certainty.ask_probability is None:
+            return None
+        is_asked = self.is_asked(prediction.prediction_id, certainty.ask_probability)
+        return certainty.ask_probability if is_asked else 0.0
 
     def labels_in(self, served: list[int] | None) -> list[Label] | None:
         """The labels of a set that was served."""
@@ -79,6 +90,8 @@ class Model(ModelState):
                 self.drifts_recorded += 1
             case PredictionsExpired():
                 self.expired += event.count
+                if self.asking is not None:
+                    self.asking.expire(event.count, event.asked)
                 if self.amended is not None:
                     self.amended.expire(event.through)
             case RoundCorrected():
@@ -114,7 +127,7 @@ class Model(ModelState):
             case ModelReset():
                 self.version += 1
                 self.settings = {**self.settings, "rules": event.rules}
-                self.begin(event.at, self.features.dimension)
+                self.begin(event.at, self.features.dimension, event.ask_key or self.ask_key)
                 if self.amended is not None:
                     self.amended.expire(event.at)
             case ModelRolledBack():
@@ -186,6 +199,8 @@ class Model(ModelState):
         self._become(Model.from_bytes(event.state))
         self.version = version
         self.updated_at = self.began_at = event.at
+        if self.asking is not None:  # what waited at that version does not any more
+            self.asking.count_anew()
         if contest is not None and contest.comparisons is not None:
             self._contest_begun().compare_again(contest.comparisons, event.at)
         if self.amended is not None:
@@ -261,11 +276,16 @@ class Model(ModelState):
         """The curve of each learner; None if there never were challengers. No part of `report`: they may be long."""
         return None if self.contest is None else self.contest.curves(self)
 
-    def ask_report(self, unasked: int) -> dict[str, Any] | None:
-        """What asking for labels has come to, where so many were not asked for and have not come."""
+    def ask_report(
+        self, unasked: int, awaited: Sequence[float] = (), *, are_all: bool = True
+    ) -> dict[str, Any] | None:
+        """What asking for labels has come to. Of the predictions that wait, so many labels were not asked for, and the
+        others with these probabilities. Without an interval unless these `are_all` that wait."""
         if self.asking is None:
             return None
-        report = self.asking.report(unasked, self.settings["confidence"])
+        report = self.asking.report(unasked, awaited, self.settings["confidence"])
+        if not are_all and self.settings["rules"] >= 2:
+            report["error_rate_interval"] = None
         report["uncounted"] = self.revealed - self.asking.revealed
         return report | {"bound": verdict.expected_mistakes(self.asking, self.bound, self.bound_report())}
 
@@ -292,6 +312,8 @@ def model_from(event: AnyEvent) -> Model:
     model.name = event.model
     model.created_at = model.updated_at = event.at
     model.amended = None
+    if model.asking is not None:  # what waits for labels elsewhere is not here
+        model.asking.count_anew()
     if event.forked_from is None:  # else nobody can have doctored it
         model.origin = "imported"
         model.bound = None

@@ -59,6 +59,8 @@ class Unlabelled(NamedTuple):
     """The sum of their probabilities."""
     unasked: int
     """Those of them whose labels were not asked for."""
+    awaited: list[float]
+    """With what probabilities the labels of the others were asked for."""
 
     def report(self) -> dict[str, Any]:
         expected = 1.0 - self.probabilities / self.with_probability if self.with_probability else None

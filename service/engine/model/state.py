@@ -69,9 +69,9 @@ class ModelState:
         self.version = 0
         self.contest: Contest | None = None
         self.amended: Amendments | None = None
-        self.begin(created.at, None)
+        self.begin(created.at, None, created.ask_key)
 
-    def begin(self, at: int, dimension: int | None) -> None:
+    def begin(self, at: int, dimension: int | None, ask_key: str | None) -> None:
         """Everything at its start, as the settings have it; only a dimension that was fixed before stays."""
         self.began_at = at
         self.labels = Labels(self.settings["labels"] or ())
@@ -91,7 +91,11 @@ class ModelState:
             self.bound = Bound(self.bias_value, learner["eta0"], self.settings["declared_margin"])
         coverage, ask = self.settings["coverage"], self.settings["ask"]
         self.sets = Sets(coverage) if coverage is not None else None
-        self.asking = Asking(ask["b"], learner.get("eta0", 1.0)) if ask is not None else None
+        self.asking: Asking | None = None
+        if ask is not None:
+            self.asking = Asking(
+                ask["b"], learner.get("eta0", 1.0), rules=self.settings["rules"], key=ask_key
+            )
         self.drifts_recorded = 0
         self.expired = 0
         if "challengers" in self.settings:
@@ -101,6 +105,11 @@ class ModelState:
     def champion_number(self) -> int:
         """The number of the learner that serves; 0 of the only one."""
         return 0 if self.contest is None else self.contest.number
+
+    @property
+    def ask_key(self) -> str | None:
+        """The secret of a model with `ask`."""
+        return None if self.asking is None else self.asking.key
 
     @property
     def bias_value(self) -> float | None:
@@ -238,13 +247,16 @@ class ModelState:
         if self.sets is not None and certainty is not None and not seen.before_reset:
             self.sets.observe(certainty.set, truth=truth, classes=len(self.labels.values), delay=seen.delay)
         if self.asking is not None:
-            if seen.was_asked is not None and certainty is not None and certainty.ask_probability is not None:
-                self.asking.observe(certainty.ask_probability, seen.was_asked, mistake)
+            # By rules 1, what was predicted before a reset counted, though nothing else of that time did.
+            is_counted = not seen.before_reset or self.asking.rules < 2
+            probability = certainty.ask_probability if certainty is not None and is_counted else None
+            if seen.was_asked is not None and probability is not None:
+                self.asking.observe(probability, seen.was_asked, mistake)
             if self.bound is None:
-                self.asking.follow(self.statistics.calibration.usual_gap / self.asking.eta, self.revealed)
+                self.asking.follow(self.statistics.calibration.usual_gap / self.asking.eta)
             else:
                 growth = (1 + 2 * self.bound.stale_updates_max) * self.bound.radius_z_sq
-                self.asking.follow(growth / 2, self.revealed)
+                self.asking.follow(growth / 2)
 
     def class_of(self, label: Label) -> int:
         """The class of a label; one that is new becomes a class."""

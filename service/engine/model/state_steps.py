@@ -61,7 +61,11 @@ def _from_4(state: State) -> State:
 
 def _from_5(state: State) -> State:
     """Up to version 5 there was one set of rules: see `RULES` in `service/engine/model/settings.py`. Comparisons of
-    challengers had no numbers."""
+    challengers had no numbers, and what expired was not counted with what was asked for."""
+    if state.get("asking") is not None:
+        asking = {name: value for name, value in _object(state, "asking").items() if name != "b_since"}
+        new = {"expired": _value(state, "expired"), "wrong": [], "right": [], "lost": [], "key": None}
+        state = {**state, "asking": asking | new}
     if "settings" in state:
         state = {**state, "settings": {**ADDED_SETTINGS, **_object(state, "settings"), "rules": 1}}
     contest = state.get("contest")

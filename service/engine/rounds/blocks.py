@@ -16,7 +16,7 @@ from service.engine.model.checks import NONE_NEW, LabelChecks, NewLabels, Sent
 from service.engine.model.outcomes import BlockOutcome
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.room import with_room
-from service.errors import NovikoffError, Unavailable, kept
+from service.errors import InvalidRequest, NovikoffError, Unavailable, UnknownLabel, kept
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
@@ -70,10 +70,12 @@ class Blocks:
 
     async def learn(
         self, name: str, features: list[Sent], labels: list[Label]
-    ) -> tuple[Live, BlockOutcome | None, Errors]:
+    ) -> tuple[BlockOutcome | None, Errors]:
         """What came of the good rounds, in their order, and what is wrong with the others."""
-        live = self._fleet.touch(name) or await self._models.get_or_create(name, features[0])
         errors: Errors = {}
+        live = await self._made_by_first_good(name, features, labels, errors)
+        if live is None:
+            return None, errors
         live.pins += 1  # it stays loaded, whoever else is loaded meanwhile
         try:
             rows, new = await self._read_each(live, features, labels, errors)
@@ -81,7 +83,19 @@ class Blocks:
             appended = await self._submit(live, good, _tables_of(rows), new) if good else None
         finally:
             live.pins -= 1
-        return live, appended.applied if appended is not None else None, errors
+        return appended.applied if appended is not None else None, errors
+
+    async def _made_by_first_good(
+        self, name: str, features: list[Sent], labels: list[Label], errors: Errors
+    ) -> Live | None:
+        """The model, made by the first round that is good if there is none; None if all are bad."""
+        for at, (sent, label) in enumerate(zip(features, labels, strict=True)):
+            check = partial(self._examples.check, sent=sent, label=label)
+            try:
+                return self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
+            except (InvalidRequest, UnknownLabel) as error:
+                errors[at] = kept(error)
+        return None
 
     def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
         """Start to learn rounds, if the model is loaded and all of them are good; else `learn` has to see."""
@@ -100,13 +114,16 @@ class Blocks:
         """
         under_way: deque[Future[Appended]] = deque()
         async for block, labels in self._portions(name, blocks):
-            live = self._fleet.touch(name) or await self._models.get_or_create(name, [])
+            check = partial(self._examples.check_array, block=block, labels=labels)
+            live = self._fleet.touch(name) or await self._models.get_or_create(name, [], check)
             live.pins += 1
             try:
                 if not live.model.labels.has_all(labels):
                     while under_way:
                         yield (await under_way.popleft()).applied  # a class may be new there
-                await self._examples.check_array(live, block)
+                self._examples.check_array(live.model, block, labels, live.new_labels)
+                if live.model.features.dimension is None:
+                    await self._examples.read(live, block[0].tolist())
                 tables = [table_of(Rows(block))]
                 while len(under_way) >= (UNDER_WAY_MAX if self.keep_order else 1):
                     yield (await under_way.popleft()).applied
@@ -136,8 +153,10 @@ class Blocks:
         for at, sent in enumerate(features):
             if not at % BETWEEN_TURNS:
                 await turns.give()
+            if at in errors:
+                continue
             try:
-                read[at] = await self._examples.read(live, sent)
+                read[at] = await self._examples.read(live, sent, labels[at])
             except Unavailable:  # which is no fault of this round, and none after it may be learned before it
                 raise
             except NovikoffError as error:

@@ -7,10 +7,17 @@ import numpy as np
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.model.checks import Sent, check_dimension, check_features
+from service.engine.model.checks import (
+    NONE_NEW,
+    LabelChecks,
+    NewLabels,
+    Sent,
+    check_dimension,
+    check_features,
+)
 from service.engine.model.model import Model
 from service.errors import InvalidRequest
-from service.events import DimensionFixed
+from service.events import DimensionFixed, Label
 from service.learning.features.contract import BadFeatures
 from service.learning.vectors import LARGEST, Array, Rows, all_within
 
@@ -24,8 +31,13 @@ class Examples:
         self._features_max = features_max
         self._feature_abs_max = feature_abs_max
 
-    async def read(self, live: Live, sent: Sent) -> Any:
-        """The example in its canonical form; the first one of all fixes the model's dimension."""
+    async def read(self, live: Live, sent: Sent, label: Label | None = None) -> Any:
+        """The example in its canonical form; the first one of all fixes the model's dimension.
+
+        `label` is what it will be learned with: if the model does not take that, the dimension is not fixed.
+        """
+        if live.model.features.dimension is None:
+            self.check(live.model, sent, label, live.new_labels)
         example = self.read_only(live.model, sent)
         try:
             while live.model.features.dimension is None:
@@ -35,6 +47,14 @@ class Examples:
         except BadFeatures as error:
             raise InvalidRequest.at(error.field, error.message) from None
         return example
+
+    def check(
+        self, model: Model, sent: Sent, label: Label | None = None, under_way: NewLabels = NONE_NEW
+    ) -> None:
+        """Raise what is wrong with a first example, or with the label that comes with it; change nothing."""
+        example = self.read_only(model, sent)
+        if label is not None:
+            LabelChecks(model, under_way).check(label, len(example))
 
     def read_only(self, model: Model, sent: Sent) -> Any:
         """The same, if the model would take it; no dimension is fixed by it."""
@@ -64,10 +84,15 @@ class Examples:
                 return None
         return tables
 
-    async def check_array(self, live: Live, block: Array) -> None:
-        """InvalidRequest unless all rows of an array are examples that the model takes."""
+    def check_array(
+        self, model: Model, block: Array, labels: list[Label], under_way: NewLabels = NONE_NEW
+    ) -> None:
+        """Raise what is wrong with the rows of an array or with their labels; change nothing."""
         doubtful = {0}
         if not all_within(block, self._feature_abs_max):
             doubtful |= {int(at) // block.shape[1] for at in (np.argmax(block), np.argmin(block))}
         for row in doubtful:
-            await self.read(live, block[row].tolist())
+            self.read_only(model, block[row].tolist())
+        checks = LabelChecks(model, under_way)
+        for label in set(labels):
+            checks.check(label, block.shape[1])

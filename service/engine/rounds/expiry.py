@@ -145,7 +145,8 @@ class Expiry:
 
     async def _record(self, live: Live, now: int) -> None:
         """Record what was given up as expired. If the wait is cut off, the event is still under way."""
-        live.expiring = PredictionsExpired(live.model.name, now, live.dropped, live.dropped_through)
+        asked = sorted(live.dropped_asked.items())
+        live.expiring = PredictionsExpired(live.model.name, now, live.dropped, live.dropped_through, asked)
         try:
             await self._fleet.append(live, live.expiring)
         except NovikoffError:  # and it is tried again

@@ -1,5 +1,6 @@
 """The protocol of rounds: predict, reveal, learn. An event is appended, then applied, then answered."""
 
+from functools import partial
 from typing import Any
 
 from service.engine.clock import Clock, made_at, make_prediction_id
@@ -101,7 +102,10 @@ class Rounds:
         tag: str | None,
     ) -> Answered:
         """`earlier` is the prediction that was served before under this id."""
-        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
+        if earlier is not None and earlier.model != name:
+            raise id_taken(earlier.prediction_id)
+        check = partial(self._examples.check, sent=sent)
+        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
         live.pins += 1
         try:
             example = await self._examples.read(live, sent)
@@ -127,7 +131,7 @@ class Rounds:
         name = model.name
         features = model.features.encode(example)
         if earlier is not None:
-            if earlier.model != name or earlier.features != features:
+            if earlier.features != features:
                 raise id_taken(earlier.prediction_id)
             return answered(model, earlier, explain(model, example, terms))
         if live.pending and model.settings["protocol"] == "strict":
@@ -214,7 +218,7 @@ class Rounds:
         check_id(prediction_id)
         await self.locks.acquire(prediction_id)
         try:
-            if await self._awaits_label(prediction_id):
+            if await self._is_taken(prediction_id, name):
                 raise id_taken(prediction_id)
             return await self._learn(name, sent, label, prediction_id, weight, tag)
         finally:
@@ -229,10 +233,11 @@ class Rounds:
         weight: float,
         tag: str | None,
     ) -> Round:
-        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent)
+        check = partial(self._examples.check, sent=sent, label=label)
+        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
         live.pins += 1
         try:
-            example = await self._examples.read(live, sent)
+            example = await self._examples.read(live, sent, label)
             features = live.model.features.encode(example)
             new = check_label(live.model, label, live.new_labels)
             event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight, tag)
@@ -321,10 +326,14 @@ class Rounds:
             return prediction_in(event)
         return waiting
 
-    async def _awaits_label(self, prediction_id: str) -> bool:
+    async def _is_taken(self, prediction_id: str, name: str) -> bool:
+        """Whether an id stands for anything but a whole round of this model."""
         if prediction_id in self._fleet.waiting:
             return True
-        return isinstance(await self._journal.find(prediction_id), WaitingPrediction)
+        found = await self._journal.find(prediction_id)
+        if not isinstance(found, Recorded):
+            return found is not None
+        return not isinstance(found.event, RoundLearned) or found.event.model != name
 
 
 def _expired(prediction_id: str) -> PredictionExpired:

@@ -23,6 +23,8 @@ WHY_LEARNED_OTHERWISE = (
     " pairs that have a weight of their own"
 )
 
+WHY_B_CHANGES = "the theorem is about a `b` that is given; with `auto` it changes with the stream"
+
 
 def why_not_applicable(settings: Mapping[str, Any], origin: str | None) -> str | None:
     """Why the theorem says nothing about a model with these settings; None if it does.
@@ -110,16 +112,15 @@ def report(
 def expected_mistakes(asking: Asking, bound: Bound | None, figures: Mapping[str, Any]) -> dict[str, Any]:
     """The bound on expected mistakes of a model that asks for labels; `figures` are those of its mistake bound."""
     report: dict[str, Any] = {"verdict": figures["verdict"], "why": figures["why"]}
-    report |= {"expected_mistakes": None, "since_round": asking.b_since}
+    report["expected_mistakes"] = None
     if bound is None or figures["verdict"] == "not_applicable":
         return report
     if bound.is_weighted:
         return report | {"verdict": "not_applicable", "why": "the theorem is about reveals that weigh 1"}
-    if bound.declared_margin is None or not asking.b:
-        return report | {
-            "verdict": "unknown",
-            "why": "no margin is declared" if asking.b else "no reveal yet",
-        }
+    if asking.b_given is None:
+        return report | {"verdict": "not_applicable", "why": WHY_B_CHANGES}
+    if bound.declared_margin is None:
+        return report | {"verdict": "unknown", "why": "no margin is declared"}
     if figures["mistake_bound"] is not None:
         c = bound.bias_value
         root_k_max = hypot(1.0, sqrt(bound.norm_sq_max) / c) if c else 1.0

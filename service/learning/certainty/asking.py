@@ -2,21 +2,22 @@
 
 Cesa-Bianchi, Gentile, Zaniboni: Worst-case analysis of selective sampling for linear classification, JMLR 7, 2006. A
 label is asked for with the probability p = b/(b + gap/η), and never less than `LEAST`. docs/theory.md proves the bound
-on the expected mistakes for late labels, and that the estimate of the error rate is unbiased.
+on the expected mistakes for late labels, and what asked labels tell of the error over all predictions.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Any
 
-from service.learning import saved
-from service.learning.certainty.anytime import interval
-from service.learning.statistics.rates import ratio
+import numpy as np
 
-LEAST = 1 / 64
-"""One label in 64 is asked for whatever the gap: what was asked for with a smaller chance would weigh too much in the
-estimate of the error."""
+from service.learning import saved
+from service.learning.certainty import anytime, asked_error
+from service.learning.certainty.asked_error import LEAST, LEAST_LEVEL, LEVELS, WEIGHTS, level_of
+from service.learning.statistics.rates import ratio
 
 
 def is_asked(prediction_id: str, key: str, probability: float) -> bool:
@@ -29,70 +30,141 @@ def is_asked(prediction_id: str, key: str, probability: float) -> bool:
     return int.from_bytes(digest, "big") < probability * 2**64
 
 
+COUNTS = ("wrong", "right", "lost")
+KEPT = (
+    "asked",
+    "b",
+    "b_given",
+    "eta",
+    "expired",
+    "key",
+    "revealed",
+    "weighted_mistakes",
+    "weighted_squares",
+    *COUNTS,
+)
+"""What a saved state has."""
+
+
 class Asking:
     """What a model with `ask` has asked for, and what came of it.
 
     `b` is given or, if it is None, follows the stream: (1 + 2D) R_z²/2 for the largest ‖z‖ and the most stale updates
     so far where the theorem holds, which makes its bound the smallest; else the usual gap, so that one label in two is
     asked for of the examples that are like most.
+
+    By rules 1, an estimate is made that counts predictions whose labels were not asked for at once, and the others when
+    their labels have come: it is wrong while labels are late.
     """
 
-    __slots__ = (
-        "asked", "b", "b_given", "b_since", "eta", "revealed", "weighted_mistakes", "weighted_squares",
-    )  # fmt: skip
+    __slots__ = (*KEPT, "rules")
 
-    def __init__(self, b: float | None, eta: float) -> None:
+    def __init__(self, b: float | None, eta: float, *, rules: int, key: str | None = None) -> None:
+        """`key` is that of the hash which decides; None of a model that was made before there were secret ones."""
         self.b_given = b
         self.eta = eta
         self.b = b or 0.0
-        self.b_since = 0
-        """How many rounds had been revealed when b last changed."""
+        self.rules = rules
+        self.key = key
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from here on."""
+        levels = LEVELS if self.rules >= 2 else 0
         self.revealed = 0
         """Reveals of predictions that came with `ask`, true or false."""
         self.asked = 0
         """Those of them whose label had been asked for."""
         self.weighted_mistakes = 0.0
-        """Σ e/p over these."""
+        """Σ e/p over these, by rules 1."""
         self.weighted_squares = 0.0
-        """Σ e/p² over these."""
+        """Σ e/p² over these, by rules 1."""
+        self.expired = 0
+        """Predictions whose labels will not come."""
+        self.wrong, self.right, self.lost = [0] * levels, [0] * levels, [0] * levels
+        """Of each probability k/256: predictions that were wrong by a label that was asked for, those that were right,
+        and those whose label was asked for, as far as is known, and will not come. None by rules 1."""
 
     def probability(self, gap: float) -> float:
         """The chance with which a label is asked for; 1 while nothing is known that b could be made of."""
         if not self.b:
             return 1.0
-        return max(LEAST, self.b / (self.b + gap / self.eta))
+        probability = max(LEAST, self.b / (self.b + gap / self.eta))
+        return ceil(probability * LEVELS) / LEVELS if self.rules >= 2 else probability
 
-    def follow(self, b: float, revealed: int) -> None:
+    def follow(self, b: float) -> None:
         """Take a larger b, unless it was given; of a smaller one the bound would not speak."""
         if self.b_given is None and b > self.b:
             self.b = min(b, saved.SCORE_MAX)
-            self.b_since = revealed
 
     def observe(self, probability: float, was_asked: bool, mistake: bool) -> None:
         """Take in a reveal of a prediction that was served with this probability of being asked for."""
         self.revealed += 1
         if was_asked:
             self.asked += 1
-            if mistake:
+            if self.rules >= 2:
+                (self.wrong if mistake else self.right)[level_of(probability) - 1] += 1
+            elif mistake:
                 self.weighted_mistakes += 1.0 / probability
                 self.weighted_squares += 1.0 / probability / probability
 
-    def report(self, unasked: int, confidence: float) -> dict[str, Any]:
-        """`unasked`: predictions whose label was not asked for and has not come."""
-        predictions = self.revealed + unasked
-        estimate = ratio(self.weighted_mistakes, predictions)
+    def expire(self, count: int, asked: Iterable[tuple[int, int]] | None) -> None:
+        """Take in that the labels of so many predictions will not come, so many of them `asked` for with each k/256.
+
+        Any of them may have been asked for, with the least probability, if that is not known.
+        """
+        self.expired += count
+        if self.rules >= 2:
+            for level, lost in [(LEAST_LEVEL, count)] if asked is None else asked:
+                self.lost[level - 1] += lost
+
+    def count_anew(self) -> None:
+        """Begin again, where some of the predictions so far are forgotten: the others would be a biased choice."""
+        if self.rules >= 2:
+            self.begin()
+
+    def report(self, unasked: int, awaited: Sequence[float], confidence: float) -> dict[str, Any]:
+        """`unasked`: predictions that wait and whose label was not asked for. `awaited`: for each that waits and whose
+        label was asked for, with what probability."""
+        if self.rules < 2:
+            return self._report_by_rules_1(unasked, confidence)
+        predictions = self.revealed + unasked + len(awaited) + self.expired
+        asked = self.asked + len(awaited)
         within = None
         if predictions:
-            within = interval(
-                self.weighted_mistakes, predictions, self.weighted_squares, confidence, scale=1 / LEAST
-            )._asdict()
+            levels = [level_of(probability) - 1 for probability in awaited]
+            missing = np.add(self.lost, np.bincount(levels, minlength=LEVELS))
+            within = asked_error.interval(self.wrong, self.right, missing, predictions, confidence)
+        weighted_mistakes, of_all = (
+            float(WEIGHTS @ self.wrong),
+            float(WEIGHTS @ np.add(self.wrong, self.right)),
+        )
+        return self._told(predictions, asked, ratio(weighted_mistakes, of_all), within, confidence)
+
+    def _report_by_rules_1(self, unasked: int, confidence: float) -> dict[str, Any]:
+        predictions = self.revealed + unasked + self.expired
+        estimate, within = ratio(self.weighted_mistakes, predictions), None
+        if predictions:
+            total, squares = self.weighted_mistakes, self.weighted_squares
+            within = anytime.interval(total, predictions, squares, confidence, scale=1 / LEAST)
+        return self._told(predictions, self.asked, estimate, within, confidence)
+
+    def _told(
+        self,
+        predictions: int,
+        asked: int,
+        estimate: float | None,
+        within: anytime.Interval | None,
+        confidence: float,
+    ) -> dict[str, Any]:
+        interval = within and {**within._asdict(), "confidence": confidence, "rounds": predictions}
         return {
             "b": self.b or None,
             "predictions": predictions,
-            "asked": self.asked,
-            "asked_rate": ratio(self.asked, predictions),
+            "asked": asked,
+            "asked_rate": ratio(asked, predictions),
             "error_rate": None if estimate is None else min(1.0, estimate),
-            "error_rate_interval": within and {**within, "confidence": confidence, "rounds": predictions},
+            "error_rate_interval": interval,
         }
 
     def expected_mistakes(self, growth: float, root_k: float, gamma: float) -> float:
@@ -100,32 +172,46 @@ class Asking:
 
         `growth` is (1 + 2D) R_z². docs/theory.md has the proof.
 
-        >>> Asking(0.5, eta=1.0).expected_mistakes(growth=1.0, root_k=1.0, gamma=0.1)
+        >>> Asking(0.5, eta=1.0, rules=2).expected_mistakes(growth=1.0, root_k=1.0, gamma=0.1)
         100.0
         """
         root = (2 * self.b + growth) * root_k / gamma
         return root * root / (8 * self.b)
 
     def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        parts = {name: getattr(self, name) for name in KEPT}
+        return parts | {name: list(parts[name]) for name in COUNTS}
 
     def restore(self, state: Any) -> None:
         """Become what `state` was taken from, with the same settings; `saved.BadState` if it cannot be one's state."""
-        for name, value in zip(self.__slots__, saved.fields(state, *self.__slots__), strict=True):
+        for name, value in zip(KEPT, saved.fields(state, *KEPT), strict=True):
             if name in ("b_given", "eta"):
                 saved.check(value == getattr(self, name), name, "is not that of the settings")
             elif name in ("b", "weighted_mistakes", "weighted_squares"):
                 setattr(self, name, saved.real(value, name, 0.0, saved.SCORE_MAX))
+            elif name == "key":
+                saved.check(value is None or type(value) is str, name, "must be null or a text")
+                self.key = value
+            elif name in COUNTS:
+                counts = saved.wholes(value, name, saved.ROUNDS_MAX, LEVELS)
+                saved.check(len(counts) == len(getattr(self, name)), name, "is not by the model's rules")
+                setattr(self, name, list(counts))
             else:
                 setattr(self, name, saved.whole(value, name))
         saved.check(self.asked <= self.revealed, "asked", "must be at most `revealed`")
         saved.check(self.b_given in (None, self.b), "b", "is not that of the settings")
+        if self.rules >= 2:
+            saved.check(
+                sum(self.wrong) + sum(self.right) == self.asked,
+                "asked",
+                "must be `wrong` and `right` together",
+            )
+            saved.check(sum(self.lost) <= self.expired, "lost", "must be at most `expired` together")
 
     def check(self, revealed: int) -> None:
         """`saved.BadState` unless it can be of a model with so many reveals."""
         for name, most in (
             ("revealed", revealed),
-            ("b_since", revealed),
             ("weighted_mistakes", self.asked / LEAST),
             ("weighted_squares", self.asked / LEAST / LEAST),
         ):

@@ -68,7 +68,7 @@ LIMITS = {
     H_BOTH: (-STEEPNESS * BATCH_MAX, STEEPNESS * BATCH_MAX),
     H_OFFSET: (0.0, BATCH_MAX),
     **dict.fromkeys((PRODUCT, OF_GROUP), (1e-300, 1.0)),
-    EXPONENT: (-float(saved.COUNT_MAX), 0.0),
+    EXPONENT: (-float(saved.COUNT_MAX), 1.0),  # 1 is ½ · 2¹, while no reveal had a probability
 }
 """What the numbers can be at most; the others have `saved.WEIGHT_MAX`."""
 Standing = tuple[float, float, float | None]

@@ -150,7 +150,7 @@ class TenantBlocks:
 
     async def learn(
         self, name: str, features: list[Sent], labels: list[Label]
-    ) -> tuple[Live, BlockOutcome | None, Errors]:
+    ) -> tuple[BlockOutcome | None, Errors]:
         check_own(name)
         return await self._blocks.learn(name, features, labels)
 

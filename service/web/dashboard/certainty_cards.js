@@ -77,7 +77,8 @@ export class AskCard extends FiguresCard {
 
 /** Where the error of all predictions is, by the labels that were asked for. */
 export function estimateInWords({ predictions, error_rate_interval: interval }) {
-  if (!interval) return "Nothing has been asked for yet.";
+  if (!predictions) return "Nothing has been asked for yet.";
+  if (!interval) return "How far that estimate may be off is not known here.";
   if (interval.low <= 0 && interval.high >= 1)
     return "So few labels do not tell yet how many of all predictions are wrong.";
   return [
@@ -88,7 +89,7 @@ export function estimateInWords({ predictions, error_rate_interval: interval }) 
 }
 
 /** The bound on the mistakes to be expected, asked for or not. */
-function expectedInWords({ verdict, why, expected_mistakes: most, since_round: since }, margin) {
+function expectedInWords({ verdict, why, expected_mistakes: most }, margin) {
   if (verdict === "not_applicable")
     return `No theorem bounds the mistakes to be expected: ${plain(why ?? "it does not apply")}.`;
   if (verdict === "exceeded") return `The bound on the mistakes to be expected is void: ${plain(why)}.`;
@@ -96,6 +97,6 @@ function expectedInWords({ verdict, why, expected_mistakes: most, since_round: s
     return why ? `No bound on the mistakes to be expected: ${plain(why)}.` : "";
   return [
     `If a plane separates the stream with the declared margin of ${real(margin)}, at most ${atMost(most)} mistakes`,
-    `are to be expected from round ${count(since + 1)} on, asked for or not.`,
+    "are to be expected, asked for or not.",
   ].join(" ");
 }

@@ -202,7 +202,9 @@ def router(
     return routes
 
 
-HIDDEN = frozenset({"model", "at", "features", "classifier", "state", "follows", "events"})
+HIDDEN = frozenset(
+    {"model", "at", "features", "classifier", "state", "follows", "events", "ask_key", "asked"}
+)
 
 
 def _known_kinds(kinds: str) -> frozenset[str]:

@@ -268,7 +268,7 @@ class StreamAnswers:
         places = run.places
         try:
             sent = run.features if isinstance(run.features, list) else one_by_one(run.features)
-            _, outcome, errors = await with_room(partial(self._blocks.learn, model, sent, run.labels))
+            outcome, errors = await with_room(partial(self._blocks.learn, model, sent, run.labels))
         except (Overloaded, Unauthorized) as error:
             self._refuse(places, error)
             return
