@@ -9,8 +9,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.answers import ANSWERS
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from novikoff.schemas import ANSWERS, NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.web.access.declarations import Access
 from service.web.access.keys import Role
 from service.web.problems import MEDIA_TYPE, PROBLEMS

@@ -6,14 +6,15 @@ import httpx
 import msgspec
 import pytest
 
-from service.client import calls, stream_calls
-from service.client.attempts import PAUSE_SECONDS_MAX, Attempts, Pause
-from service.client.problems import CutOff, Refused, Unreachable
+from novikoff.calls import PAUSE_SECONDS_MAX, Attempts, Call, Pause
+from novikoff.errors import CutOff, Refused, Unreachable
+from novikoff.lines import stream
+from novikoff.schemas import Outcome
 
 
 def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
     now = 0.0
-    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0, clock=lambda: now)
+    attempts = Attempts(Call("POST", "/feedback", Outcome), retry_seconds=20.0, clock=lambda: now)
     pauses: list[float] = []
     with pytest.raises(Unreachable):
         while True:
@@ -27,8 +28,8 @@ def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
 
 def test_an_answer_that_is_cut_each_time_is_asked_for_until_time_is_over_and_then_it_is_told() -> None:
     now = 0.0
-    lines = [{"features": [1.0], "id": f"c{number}"} for number in range(5)]
-    attempts = Attempts(stream_calls.stream(lines, "m"), retry_seconds=20.0, clock=lambda: now)
+    sent = [{"features": [1.0], "id": f"c{number}"} for number in range(5)]
+    attempts = Attempts(stream(sent, "m"), retry_seconds=20.0, clock=lambda: now)
     refused = {"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}}
     cut = httpx.Response(200, content=3 * (msgspec.json.encode(refused) + b"\n"))
     tries = 0
@@ -42,7 +43,7 @@ def test_an_answer_that_is_cut_each_time_is_asked_for_until_time_is_over_and_the
 
 
 def test_a_pause_is_at_least_what_the_service_asked_for() -> None:
-    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0, clock=lambda: 0.0)
+    attempts = Attempts(Call("POST", "/feedback", Outcome), retry_seconds=20.0, clock=lambda: 0.0)
     paused = attempts.answered(httpx.Response(503, headers={"retry-after": "7"}))
     assert isinstance(paused, Pause) and paused.seconds == 7.0
     with pytest.raises(Refused):
@@ -50,14 +51,16 @@ def test_a_pause_is_at_least_what_the_service_asked_for() -> None:
 
 
 def test_a_call_that_was_never_sent_is_repeated_even_if_it_is_not_safe_to_repeat() -> None:
-    attempts = Attempts(calls.create_model("m", {}), retry_seconds=20.0, clock=lambda: 0.0)
+    attempts = Attempts(
+        Call("POST", "/models", Outcome, repeatable=False), retry_seconds=20.0, clock=lambda: 0.0
+    )
     assert attempts.failed(httpx.ConnectError("nobody there")).seconds > 0
     with pytest.raises(Unreachable):
         attempts.failed(httpx.ReadError("cut off"))
 
 
 def test_what_the_client_did_wrong_is_not_repeated() -> None:
-    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0)
+    attempts = Attempts(Call("POST", "/feedback", Outcome), retry_seconds=20.0)
     for status in (400, 401, 404, 409, 410, 422, 500):
         with pytest.raises(Refused) as refused:
             attempts.answered(httpx.Response(status, json={"code": "c", "detail": "d"}))
