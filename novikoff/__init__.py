@@ -16,31 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from novikoff.async_client import AsyncClient
-    from novikoff.calls import DEFAULT_URL, make_id
-    from novikoff.client import Client
-    from novikoff.errors import BadOption, CutOff, Ended, NotUnderstood, NovikoffError, Refused, Unreachable
-    from novikoff.remote_model import RemoteModel
-    from novikoff.schemas import (
-        AttentionPage,
-        Caller,
-        Correction,
-        DryRun,
-        Event,
-        Fleet,
-        Forgotten,
-        Frame,
-        Job,
-        LargestWeights,
-        Learned,
-        ModelInfo,
-        Outcome,
-        PastRound,
-        PendingPrediction,
-        Prediction,
-        Stats,
-        Weights,
-    )
+    from novikoff.async_client import *
+    from novikoff.calls import *
+    from novikoff.client import *
+    from novikoff.errors import *
+    from novikoff.remote_model import *
+    from novikoff.schemas import *
 
 __all__ = [
     "DEFAULT_URL",

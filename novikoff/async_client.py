@@ -18,7 +18,6 @@ from novikoff.calls import (
     Attempts,
     Call,
     Features,
-    Pause,
     Time,
     encode,
     given,
@@ -28,15 +27,16 @@ from novikoff.calls import (
     refusal,
     words,
 )
-from novikoff.errors import Ended, Refused, Unreachable
+from novikoff.errors import CutOff, Ended, Refused, Unreachable
 from novikoff.lines import (
     CHUNK_LINES,
     FEED_SILENCE_SECONDS_MAX,
-    Frames,
+    FRAME_END,
     Line,
     Lines,
     Streamed,
     chunks,
+    frame_of,
     stream,
     whole_rounds,
 )
@@ -410,13 +410,14 @@ class AsyncClient:
 
         Unreachable is raised if it is cut off; the `id` of the last frame goes on from there.
         """
-        frames = Frames()
+        events = Lines(FRAME_END)
         headers = {} if last_event_id is None else {"last-event-id": last_event_id}
         timeout = httpx.Timeout(FEED_SILENCE_SECONDS_MAX)
         call = Call("GET", "/feed", bytes, params={"model": model})
         async for part in self._read(call, headers=headers, timeout=timeout):
-            for frame in frames.complete(part):
-                yield frame
+            for event in events.complete(part):
+                if (frame := frame_of(event)) is not None:
+                    yield frame
 
     # Jobs
 
@@ -478,14 +479,10 @@ class AsyncClient:
         attempts = Attempts(call, self._retry_seconds)
         while True:
             try:
-                response = await self._http.request(**call.request)
-            except httpx.RequestError as error:
-                answer: Answer | Pause = attempts.failed(error)
-            else:
-                answer = attempts.answered(response)
-            if not isinstance(answer, Pause):
-                return answer
-            await asyncio.sleep(answer.seconds)
+                return call.read(await self._http.request(**call.request))
+            except (httpx.RequestError, msgspec.MsgspecError, CutOff, Refused) as error:
+                pause_seconds = attempts.pause_after(error)
+            await asyncio.sleep(pause_seconds)
 
     async def _read(self, call: Call[bytes], **more: Any) -> AsyncIterator[bytes]:
         """The answer as it comes."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from novikoff.errors import BadOption, CutOff, NotUnderstood, Problem, Refused, Unreachable
+from novikoff.errors import BadOption, NotUnderstood, Problem, Refused, Unreachable
 from novikoff.schemas import Outcome
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -99,6 +99,12 @@ class Call(Generic[Answer]):
         }  # fmt: skip
 
     def read(self, response: httpx.Response) -> Answer:
+        """What the service has answered; Refused if that is a problem document."""
+        if not response.is_success:
+            raise refusal(response)
+        return self._read(response)
+
+    def _read(self, response: httpx.Response) -> Answer:
         if self.answer is bytes:
             return response.content  # type: ignore[return-value]
         answer = msgspec.json.decode(response.content or b"null", type=self.answer)
@@ -107,66 +113,37 @@ class Call(Generic[Answer]):
         return answer
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """How long to wait before the request is sent again."""
-
-    seconds: float
-
-
-class Attempts(Generic[Answer]):
-    """One call and its repetitions, for at most `retry_seconds`.
-
-    After each try, call `answered` or `failed`: they return the answer, or a pause before the next try, or raise the
-    error for the caller.
-    """
+class Attempts:
+    """One call and its repetitions, for at most `retry_seconds`."""
 
     def __init__(
-        self, call: Call[Answer], retry_seconds: float, clock: Callable[[], float] = time.monotonic
+        self, call: Call[Any], retry_seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._call = call
         self._clock = clock
         self._deadline = clock() + retry_seconds
         self._tries = 0
 
-    def answered(self, response: httpx.Response) -> Answer | Pause:
-        if response.is_success:
-            try:
-                return self._call.read(response)
-            except msgspec.MsgspecError as cause:
-                raise self._not_understood(cause) from cause
-            except CutOff as cut:
-                if self._call.repeatable:
-                    return self._pause(cut, 0.0)
-                raise
-        error = refusal(response)
-        if response.status_code in RETRY_STATUSES and self._call.repeatable:
-            return self._pause(error, retry_after_seconds(response.headers.get("retry-after")))
-        raise error
-
-    def failed(self, cause: httpx.RequestError) -> Pause:
-        if isinstance(cause, httpx.DecodingError):
-            raise self._not_understood(cause) from cause
-        error = Unreachable(
-            f"no answer to {self._call.method} {self._call.path}{_place(cause)}: {words(cause)}"
-        )
-        error.__cause__ = cause
-        if self._call.repeatable or isinstance(cause, NEVER_SENT):
-            return self._pause(error, 0.0)
-        raise error
-
-    def _not_understood(self, cause: Exception) -> NotUnderstood:
-        call = self._call
-        return NotUnderstood(f"the answer to {call.method} {call.path} is not one of Novikoff's: {cause}")
-
-    def _pause(self, error: Exception, at_least_seconds: float) -> Pause:
-        """The next pause, twice as long as the last and a little random; or `error` if time is up."""
+    def pause_after(self, error: Exception) -> float:
+        """How many seconds to wait before the request is sent again; raises what the caller is told if it is not."""
+        call, request = self._call, f"{self._call.method} {self._call.path}"
+        is_safe, at_least_seconds = call.repeatable or isinstance(error, NEVER_SENT), 0.0
+        if isinstance(error, httpx.DecodingError | msgspec.MsgspecError):
+            raise NotUnderstood(f"the answer to {request} is not one of Novikoff's: {error}") from error
+        if isinstance(error, httpx.RequestError):
+            told: Exception = Unreachable(f"no answer to {request}{_place(error)}: {words(error)}")
+            told.__cause__ = error
+        else:
+            told = error
+        if isinstance(told, Refused):
+            is_safe = is_safe and told.status in RETRY_STATUSES
+            at_least_seconds = told.retry_after_seconds
         self._tries += 1
         longest = min(FIRST_PAUSE_SECONDS * 2**self._tries, PAUSE_SECONDS_MAX)
         seconds = max(at_least_seconds, random.uniform(longest / 2, longest))
-        if self._clock() + seconds > self._deadline:
-            raise error
-        return Pause(seconds)
+        if not is_safe or self._clock() + seconds > self._deadline:
+            raise told
+        return seconds
 
 
 def retry_after_seconds(header: str | None) -> float:
@@ -198,9 +175,11 @@ def refusal(response: httpx.Response) -> Refused:
     status = response.status_code
     try:
         problem = msgspec.json.decode(response.content, type=Problem)
+        refused = Refused(problem.code, status, problem.detail, problem.errors)
     except msgspec.MsgspecError:
-        return Refused(f"http-{status}", status, response.reason_phrase or "an unknown status")
-    return Refused(problem.code, status, problem.detail, problem.errors)
+        refused = Refused(f"http-{status}", status, response.reason_phrase or "an unknown status")
+    refused.retry_after_seconds = retry_after_seconds(response.headers.get("retry-after"))
+    return refused
 
 
 def words(cause: httpx.RequestError) -> str:

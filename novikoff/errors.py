@@ -52,6 +52,9 @@ class Problem(msgspec.Struct):
 class Refused(NovikoffError):
     """A problem document of the service. `code` is stable; the words of `detail` are not."""
 
+    retry_after_seconds = 0.0
+    """When the service asks to try again, if it does."""
+
     def __init__(self, code: str, status: int, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
         super().__init__(detail, fields)
         self.code = code

@@ -32,7 +32,7 @@ class Stream(Call[list[Streamed]]):
     lines: int = 0
     """How many are sent, and have to be answered."""
 
-    def read(self, response: httpx.Response) -> list[Streamed]:
+    def _read(self, response: httpx.Response) -> list[Streamed]:
         """An answer for each line, up to the one that has ended the stream; CutOff if there are fewer."""
         *whole, rest = response.content.split(b"\n")
         answers = [answer for line in whole if line for answer in _streamed(line)]
@@ -115,11 +115,12 @@ class Lines:
     ([b'one'], [b'two'])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, end: bytes = b"\n") -> None:
+        self._end = end
         self._rest = b""
 
     def complete(self, part: bytes) -> list[bytes]:
-        *whole, self._rest = (self._rest + part).split(b"\n")
+        *whole, self._rest = (self._rest + part).split(self._end)
         return whole
 
     def check_end(self, request: str) -> None:
@@ -128,31 +129,17 @@ class Lines:
             raise CutOff(f"the answer to {request} was cut off amid a line")
 
 
-class Frames:
-    """Whole frames of the feed out of parts that end anywhere.
+FRAME_END = b"\n\n"
 
-    >>> frames = Frames()
-    >>> frames.complete(b'retry: 2000\\n\\nid: a-1\\nevent: snap')
-    []
-    >>> frames.complete(b'shot\\ndata: {"deleted":[]}\\n\\n: still here\\n\\n')
-    [Frame(kind='snapshot', id='a-1', data={'deleted': []})]
+
+def frame_of(event: bytes) -> Frame | None:
+    """A frame of the feed out of a Server-Sent Event; None if it has no data.
+
+    >>> frame_of(b'id: a-1\\nevent: snapshot\\ndata: {"deleted":[]}'), frame_of(b": still here")
+    (Frame(kind='snapshot', id='a-1', data={'deleted': []}), None)
     """
-
-    def __init__(self) -> None:
-        self._lines = Lines()
-        self._fields: dict[bytes, bytes] = {}
-
-    def complete(self, part: bytes) -> list[Frame]:
-        found = []
-        for line in self._lines.complete(part):
-            name, _, value = line.rstrip(b"\r").partition(b":")
-            if name:
-                self._fields[name] = value.removeprefix(b" ")
-            elif not line.strip():
-                fields, self._fields = self._fields, {}
-                if b"data" in fields:
-                    data = msgspec.json.decode(fields[b"data"], type=dict[str, Any])
-                    found.append(
-                        Frame(fields.get(b"event", b"").decode(), fields.get(b"id", b"").decode(), data)
-                    )
-        return found
+    fields = {name: value for name, _, value in (line.partition(b": ") for line in event.split(b"\n"))}
+    if b"data" not in fields:
+        return None
+    data = msgspec.json.decode(fields[b"data"], type=dict[str, Any])
+    return Frame(fields.get(b"event", b"").decode(), fields.get(b"id", b"").decode(), data)
