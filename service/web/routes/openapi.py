@@ -58,7 +58,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def answers(shape: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers with one of `service.answers`."""
+    """The `responses` of a route that answers with one of `ANSWERS`."""
     schema = {"$ref": _REF.format(name=shape.__name__)}
     return {status: {"content": {"application/json": {"schema": schema}}}}
 
