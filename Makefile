@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve quick test test-all test-rest pytest check lint audit fuzz torture soak bench constraints requirements manifests examples image-test clean
+.PHONY: help serve quick test test-all test-rest pytest check lint audit fuzz torture soak bench constraints requirements manifests examples client image-test clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,9 @@ manifests: $(VENV)/.installed-dev-all ## render the chart of deploy/helm into th
 
 examples: $(VENV)/.installed-dev ## record what the service answers to the example requests of its OpenAPI document
 	@$(BIN)/python -m tests.web.routes.recorded_examples
+
+client: $(VENV)/.installed-dev ## make novikoff/client.py, the waiting client, out of novikoff/async_client.py
+	@$(BIN)/python -m tests.novikoff.unasync
 
 image-test: $(VENV)/.installed-dev-all ## build the image and run it, and every profile of the compose file; as root, with podman
 	@$(BIN)/python -m tests.image.prepare

@@ -26,8 +26,7 @@ from nats.js.api import ConsumerConfig
 from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from novikoff import AsyncClient, Refused
-from service.client.connecting import DEFAULT_URL
+from novikoff import DEFAULT_URL, AsyncClient, Refused
 
 MODEL = "example-consumer-loop"
 STREAM, SUBJECT, CONSUMER = "example-clicks", "example.clicks", "example-learner"

@@ -15,8 +15,7 @@ from contextlib import suppress
 
 from river import datasets
 
-from novikoff import Client, Prediction, Refused
-from service.client.connecting import DEFAULT_URL
+from novikoff import DEFAULT_URL, Client, Prediction, Refused
 
 ALL, ASKING = "example-labelling-all", "example-labelling-asking"
 TIMES = 4

@@ -18,8 +18,7 @@ from typing import Any
 
 from river import datasets
 
-from novikoff import Client, Outcome, Refused, make_id
-from service.client.connecting import DEFAULT_URL
+from novikoff import DEFAULT_URL, Client, Outcome, Refused, make_id
 
 MODEL = "example-late-labels"
 PAGES = 400

@@ -21,8 +21,7 @@ import numpy as np
 import onnx
 from river import datasets
 
-from novikoff import Client, Refused
-from service.client.connecting import DEFAULT_URL
+from novikoff import DEFAULT_URL, Client, Refused
 
 MODEL = "example-mlflow"
 PAGES = 1_000

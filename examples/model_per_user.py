@@ -14,8 +14,7 @@ import random
 
 from river import datasets
 
-from novikoff import AsyncClient
-from service.client.connecting import DEFAULT_URL
+from novikoff import DEFAULT_URL, AsyncClient
 
 USERS = 10
 PICTURES = 80

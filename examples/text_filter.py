@@ -17,8 +17,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from novikoff import Client, Refused
-from service.client.connecting import DEFAULT_URL
+from novikoff import DEFAULT_URL, Client, Refused
 
 MODEL = "example-text-filter"
 SOURCES = {"wanted": ("sklearn", "linear_model"), "unwanted": ("pydantic", ".")}

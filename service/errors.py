@@ -45,34 +45,10 @@ NovikoffError
     └── NewerSchema              newer-schema
 """
 
-import copyreg
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """What is wrong with one field of a request."""
-
-    field: str
-    message: str
-
-
-class NovikoffError(Exception):
-    code = "error"
-    members: Mapping[str, Any] = {}
-    """What the problem document has beside what all have."""
-
-    def __init__(self, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.fields = fields
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle and copy: all attributes as they are, whatever the constructor of a subclass asks for."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
-
+from novikoff.errors import FieldError as FieldError
+from novikoff.errors import NovikoffError as NovikoffError
 
 E = TypeVar("E", bound=BaseException)
 

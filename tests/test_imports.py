@@ -22,7 +22,7 @@ atexit.register(write)
 """
 
 NOT_WHILE_SERVING = (
-    *("httpx", "rich", "service.client", "service.commands.replay", "service.commands.top"),  # other commands
+    *("httpx", "rich", "novikoff.calls", "service.commands.replay", "service.commands.top"),  # other commands
     *("service.journal.jetstream", "nats", "opentelemetry.sdk"),  # other settings
     *("fastapi_offline", "numpy.random", "onnx", "pyarrow"),  # requests that are seldom made
     *("pandas", "pydantic.v1"),  # never
@@ -53,7 +53,13 @@ def test_neither_the_service_nor_its_writer_imports_what_it_does_not_need(
     (service,) = (path.read_text().split() for path in lists.iterdir() if path.name != "writer_process")
     assert "service.app" in service and "service.journal.sqlite.writing" in writer
     assert among(service, NOT_WHILE_SERVING) == set()
-    assert among(writer, (*NOT_IN_A_CHILD, "asyncio", "numpy", "service.engine", "service.learning")) == set()
+    assert (
+        among(
+            writer,
+            (*NOT_IN_A_CHILD, "asyncio", "novikoff.schemas", "numpy", "service.engine", "service.learning"),
+        )
+        == set()
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,3 +79,27 @@ def test_processes_that_work_for_the_service_import_no_part_of_its_web(
     modules = done.stdout.split()
     assert module in modules
     assert among(modules, unwanted) == set()
+
+
+@pytest.mark.parametrize(
+    "shared", ["import novikoff.errors, novikoff.schemas", "from novikoff import Prediction"]
+)
+def test_the_shapes_and_errors_of_the_clients_import_msgspec_only(shared: str) -> None:
+    of_msgspec = {*loaded_by("import msgspec")}
+    for code in ("import novikoff", f"import msgspec; {shared}"):
+        new = {name.split(".")[0] for name in loaded_by(code) if name not in of_msgspec}
+        assert new - sys.stdlib_module_names == {"novikoff"}
+
+
+def test_a_client_imports_no_part_of_the_service() -> None:
+    modules = loaded_by("import novikoff; novikoff.Client, novikoff.AsyncClient, novikoff.RemoteModel")
+    assert {"novikoff.client", "novikoff.async_client", "novikoff.remote_model", "httpx"} <= {*modules}
+    unwanted = ("fastapi", "mmh3", "numpy", "pydantic", "service", "starlette", "typer", "uvicorn")
+    assert among(modules, unwanted) == set()
+
+
+def loaded_by(code: str) -> list[str]:
+    """What a fresh process has imported when it has done this, beside what it begins with."""
+    code = f"import sys; before = {{*sys.modules}}; {code}; print(*sys.modules.keys() - before)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.split()

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import novikoff
-import service.client
 from tests.support.markdown import ROOT
 from tests.support.service_process import Service
 
@@ -143,10 +142,33 @@ def test_the_installed_command_serves_the_page_and_the_documentation(installed: 
         served.close()
 
 
-def test_the_names_for_programs_are_those_of_the_clients() -> None:
-    assert novikoff.__all__ == service.client.__all__
+def test_a_folder_called_service_is_no_matter_to_programs_and_commands(
+    installed: Path, service: Service, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "service"
+    foreign.mkdir()
+    for module in ("__init__", "errors", "settings"):
+        (foreign / f"{module}.py").write_text("raise SystemExit('this is the service of somebody else')")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    first, second = map(int, run(installed, "program.py", service.url, where=tmp_path).split())
+    assert second == first + 1
+    novikoff = installed.parent / "novikoff"
+    run(novikoff, "export", "typed", "--url", service.url, where=tmp_path)
+
+    class Installed(Service):
+        program = (str(novikoff),)
+
+    served = Installed(tmp_path / "data").start(cold=True)
+    try:
+        assert served.learn("m", [1.0], 1)["rounds"] == 1
+    finally:
+        served.close()
+
+
+def test_every_name_for_programs_is_there_and_says_where_it_is_from() -> None:
     for name in novikoff.__all__:
-        assert getattr(novikoff, name) is getattr(service.client, name)
-    assert {"Client", "AsyncClient", "RemoteModel", "Refused", "Unreachable", "NovikoffError"} <= {
-        *novikoff.__all__
-    }
+        value = getattr(novikoff, name)
+        assert getattr(value, "__module__", "novikoff.").startswith("novikoff."), name
+    assert repr(novikoff.Client) == "<class 'novikoff.client.Client'>"
+    with pytest.raises(AttributeError, match="module 'novikoff' has no attribute 'Clients'"):
+        novikoff.Clients  # noqa: B018

@@ -4,7 +4,7 @@ import re
 
 from msgspec import inspect
 
-from service.answers import Stats
+from novikoff.schemas import Stats
 from service.learning.statistics import STATISTICS, Statistics
 from tests.support.markdown import ROOT, rows_of, section
 

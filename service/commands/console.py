@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from novikoff import DEFAULT_URL
 from service import environment
-from service.client.connecting import DEFAULT_URL
 from service.errors import NovikoffError, StartError
 
 # Names and labels are text, never markup.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.client import Client
+from novikoff import Client
 from service.commands.console import (
     CommandFailed,
     Key,

@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
+from novikoff import AsyncClient
 from service.app import create_app
-from service.client import AsyncClient
 from service.settings import load_settings
 
 

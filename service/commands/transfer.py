@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from service.client import Client
+from novikoff import Client
 from service.commands.console import (
     CommandFailed,
     Key,

@@ -3,15 +3,9 @@
 import re
 from unicodedata import category
 
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.clock import SERVER_MARK
 from service.errors import InvalidRequest
-
-NAME_PATTERN = r"^\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*$"
-NAME_CHARS_MAX = 128
-TAG_CHARS_MAX = 128
-NAME_RULE = f"1 to {NAME_CHARS_MAX} letters, digits, '.', '_', '-' and ':', not dots alone"
-PREDICTION_ID_PATTERN = NAME_PATTERN.replace("_:", f"_:{SERVER_MARK}")
-"""An id that a client chose, or one that the service made."""
 
 _matches = re.compile(NAME_PATTERN).fullmatch
 

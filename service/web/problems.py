@@ -11,8 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
+from novikoff.schemas import NAME_PATTERN, NAME_RULE
 from service import logs
-from service.engine.names import NAME_PATTERN, NAME_RULE
 from service.errors import FieldError, NovikoffError
 
 log = logging.getLogger(__name__)

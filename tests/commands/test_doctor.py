@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.client import Client
+from novikoff import Client
 from service.journal.seals import SEAL_BYTES
 from service.journal.sqlite.sealing import MODEL_COLUMNS, add_functions, seal_snapshot
 from tests.commands.examples import make_examples

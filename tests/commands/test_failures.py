@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.faulty import FaultyProxy
 from tests.commands.running import novikoff
 from tests.e2e.test_damage import turn_over_bits
+from tests.novikoff.faulty import FaultyProxy
 from tests.support.forkserver import run
 from tests.support.nats_servers import NatsServer
 from tests.support.service_process import Service

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from service.client import AsyncClient
+from novikoff import AsyncClient
 from service.commands.replay import shape
 from service.commands.replay.rounds import Rounds
 from service.commands.replay.survey import Example

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from service.answers import Drift, RoundCounts, StatsLine, Totals
-from service.client.answers import Fleet
+from novikoff.schemas import Drift, Fleet, RoundCounts, StatsLine, Totals
 from service.commands.top.command import paces_between
 from service.commands.top.table import table_of
 from tests.commands.running import failed, worked

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.client import Client
+from novikoff import Client
 from tests.commands.running import novikoff
 from tests.e2e.test_damage import ROUNDS, Kept, turn_over_bits
 from tests.support.service_process import Service, problem_of

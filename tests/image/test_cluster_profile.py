@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.client import Client
+from novikoff import Client
 from tests.image.account import Load
 from tests.image.engine import Container, Project, podman
 from tests.image.test_default_profile import healthy_targets

@@ -12,9 +12,9 @@ import msgspec
 import typer
 from rich.logging import RichHandler
 
+from novikoff import AsyncClient, ModelInfo, Refused
+from novikoff.schemas import Label
 from service import environment
-from service.answers import Label
-from service.client import AsyncClient, ModelInfo, Refused
 from service.commands.console import (
     CommandFailed,
     Key,

@@ -12,8 +12,8 @@ from time import perf_counter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from service.answers import Interval
-from service.client import AsyncClient, Refused, Stats
+from novikoff import AsyncClient, Refused, Stats
+from novikoff.schemas import Interval
 from service.commands.console import CommandFailed, percent
 from service.commands.replay.contestants import Settings, model_name
 from service.commands.replay.making import shape_for

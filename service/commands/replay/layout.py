@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.answers import Label
+from novikoff.schemas import Label
 from service.commands.console import CommandFailed
 from service.commands.replay.formats import Record
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from service.answers import Label
-from service.client import ModelInfo
+from novikoff import ModelInfo
+from novikoff.schemas import Label
 from service.commands.console import CommandFailed
 from service.commands.replay import shape
 from service.commands.replay.source import Source

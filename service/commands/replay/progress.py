@@ -16,8 +16,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from service.answers import Bound, Interval
-from service.client import Outcome, Stats
+from novikoff import Outcome, Stats
+from novikoff.schemas import Bound, Interval
 from service.commands.console import counted, err, percent
 
 

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import msgspec
 
-from service.answers import Label
-from service.client import AsyncClient, Outcome, Refused
-from service.client.calls import Features, Line
+from novikoff import AsyncClient, Outcome, Refused
+from novikoff.calls import Features
+from novikoff.lines import Line
+from novikoff.schemas import Label
 from service.commands.console import CommandFailed, counted
 from service.commands.replay.shape import Shape
 from service.commands.replay.survey import Example

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from service.client.calls import Features
+from novikoff.calls import Features
 from service.commands.console import CommandFailed
 from service.commands.replay.layout import Raw
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from service.answers import Label
+from novikoff.schemas import Label
 from service.commands.replay.layout import Raw
 from service.commands.replay.shape import odd_cell
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from service.client import Client, Unreachable
-from service.client.answers import Fleet
+from novikoff import Client, Unreachable
+from novikoff.schemas import Fleet
 from service.commands.console import Key, KeyFile, Url, out, report_failures, service_key, service_url
 from service.commands.top.table import table_of
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from rich.table import Table
 from rich.text import Text
 
-from service.answers import StatsLine, Totals
-from service.client.answers import Fleet
+from novikoff.schemas import Fleet, StatsLine, Totals
 from service.commands.console import counted, percent
 
 COLUMNS = (

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock
 from service.engine.corrections.rebuilding import milestone_before
 from service.engine.corrections.rebuilds import Rebuilds
@@ -12,7 +13,7 @@ from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
 from service.engine.history.past import Past
 from service.engine.history.stepping import EVENTS_AT_ONCE, made_by, model_at
-from service.engine.names import TAG_CHARS_MAX, check_text
+from service.engine.names import check_text
 from service.engine.rounds.id_locks import IdLocks
 from service.errors import ForgetUnsupported, InvalidRequest
 from service.events import PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed, TagForgotten

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from novikoff.schemas import LabelSent
 from service.engine.decoding import UNDECODABLE, raise_problem
-from service.engine.model.checks import LabelChecks, LabelSent, Sent, check_dimension, plain_label
+from service.engine.model.checks import LabelChecks, Sent, check_dimension, plain_label
 from service.engine.model.model import Model
 from service.errors import InvalidRequest, UnknownLabel
 from service.events import Label

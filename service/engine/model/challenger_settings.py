@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from novikoff.schemas import NAME_RULE
 from service.engine.model.admission import CHALLENGERS_MAX, why_not
 from service.engine.model.contest import FIRST_CHAMPION, NO_CHALLENGERS
 from service.engine.model.model import Model
 from service.engine.model.settings import ModelLimits, checked, complete, complete_own, is_equal
 from service.engine.model.settings import check_completed as check_without_challengers
 from service.engine.model.sizes import OWN, numbers_to_come
-from service.engine.names import NAME_RULE, is_name
+from service.engine.names import is_name
 from service.errors import ChallengerExists, InvalidRequest
 from service.learning import saved
 from service.learning.learners import algorithms

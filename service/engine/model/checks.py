@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from novikoff.schemas import LabelSent
 from service.engine.model.labels import LABEL_ABS_MAX, LABEL_CHARS_MAX
 from service.engine.model.model import Model
 from service.engine.model.sizes import classes_max, numbers_kept, numbers_to_come
@@ -12,9 +13,6 @@ from service.learning.vectors import LARGEST
 
 Sent = list[float] | dict[str, Any]
 """Features as a client sends them."""
-
-LabelSent = bool | int | float | str
-"""A label as a client sends it: to JSON, 1.0 is the integer 1."""
 
 LABELS_SHOWN = 10
 

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock, made_at, make_prediction_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.hold import free_to_predict
@@ -10,7 +11,7 @@ from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.model.checks import Sent, check_label
 from service.engine.model.outcomes import Round
-from service.engine.names import TAG_CHARS_MAX, check_id, check_text
+from service.engine.names import check_id, check_text
 from service.engine.rounds.dry_runs import DryRuns
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.expiry import Expiry

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from service.answers import AttentionPage
+from novikoff.schemas import AttentionPage
 from service.engine.clock import Clock
 from service.web.access.declarations import access
 from service.web.access.keys import Role

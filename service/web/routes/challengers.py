@@ -5,10 +5,9 @@ from typing import Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.answers import ModelInfo
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo
 from service.engine.clock import Clock
 from service.engine.model.settings import ModelLimits
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_jobs import TenantJobs

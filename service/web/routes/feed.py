@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Header, Query, Response
 
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN
 from service.errors import (
     InvalidRequest,
     ModelUnreadable,

@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from service.answers import ModelInfo
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_history import TenantHistory

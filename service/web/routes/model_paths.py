@@ -10,16 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from service.engine.names import NAME_PATTERN, check_name
-from service.errors import InvalidRequest
-from service.web.access.declarations import ROUND
-from service.web.access.tenants import TenantRounds
-from service.web.http.bodies import Header, Receive, Scope, Send
-from service.web.http.responding import respond_with
-from service.web.routes.endpoint import Body, Endpoint
-from service.web.routes.rounds import (
-    QUICK_PATHS,
-    REPLAYED,
+from novikoff.schemas import (
+    NAME_PATTERN,
     FeedbackAnswer,
     FeedbackBody,
     LearnAnswer,
@@ -27,9 +19,15 @@ from service.web.routes.rounds import (
     Name,
     PredictAnswer,
     PredictBody,
-    check_label,
-    feedback_answer,
 )
+from service.engine.names import check_name
+from service.errors import InvalidRequest
+from service.web.access.declarations import ROUND
+from service.web.access.tenants import TenantRounds
+from service.web.http.bodies import Header, Receive, Scope, Send
+from service.web.http.responding import respond_with
+from service.web.routes.endpoint import Body, Endpoint
+from service.web.routes.rounds import QUICK_PATHS, REPLAYED, check_label, feedback_answer
 
 PREFIX = "/models/{model}"
 

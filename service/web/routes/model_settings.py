@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.model.challenger_settings import PROMOTE, complete_all
 from service.engine.model.settings import (
     ASK_B,
@@ -16,7 +17,6 @@ from service.engine.model.settings import (
     PROTOCOL,
     ModelLimits,
 )
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.errors import InvalidRequest
 from service.events import Label
 from service.learning.classes import strategies

@@ -7,12 +7,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
-from service.answers import ModelInfo, ModelPage
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo, ModelPage
 from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.live import Live
 from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.settings import ModelLimits
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.transfer.importing import Importing
 from service.errors import InvalidRequest, ModelDamaged
 from service.events import AnyEvent, RoundCorrected

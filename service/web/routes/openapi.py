@@ -9,8 +9,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.answers import ANSWERS
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from novikoff.schemas import ANSWERS, NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.web.access.declarations import Access
 from service.web.access.keys import Role
 from service.web.problems import MEDIA_TYPE, PROBLEMS
@@ -59,7 +58,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def answers(shape: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers with one of `service.answers`."""
+    """The `responses` of a route that answers with one of `ANSWERS`."""
     schema = {"$ref": _REF.format(name=shape.__name__)}
     return {status: {"content": {"application/json": {"schema": schema}}}}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from service.answers import PendingPage
+from novikoff.schemas import PendingPage
 from service.engine.model.model import Model
 from service.engine.rounds.waiting_list import Order, Place
 from service.errors import InvalidRequest

@@ -3,165 +3,34 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate, count, repeat
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from service.engine.model.checks import LabelSent, plain_label
+from novikoff.schemas import (
+    Contribution,
+    FeedbackAnswer,
+    FeedbackBody,
+    Label,
+    LearnAnswer,
+    LearnBody,
+    PredictAnswer,
+    PredictBody,
+)
+from service.engine.model.checks import plain_label
 from service.engine.model.labels import Labels
 from service.engine.model.outcomes import BlockOutcome, Round
-from service.engine.names import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, PREDICTION_ID_PATTERN, TAG_CHARS_MAX
 from service.engine.rounds.explanation import Answered
 from service.errors import InvalidRequest
-from service.events import Label
-from service.learning.parameters import LEAST
 from service.web.access.declarations import ROUND
 from service.web.access.tenants import TenantRounds
 from service.web.http.bodies import Header
 from service.web.routes.endpoint import Endpoint
 
-# The engine checks names, and only those that it has not seen before; this is for the document.
-Name = Annotated[
-    str,
-    msgspec.Meta(
-        description=NAME_RULE, extra_json_schema={"pattern": NAME_PATTERN, "maxLength": NAME_CHARS_MAX}
-    ),
-]
-PredictionId = Annotated[
-    str,
-    msgspec.Meta(
-        description="as /predict has answered it, or the `id` that was sent with it",
-        extra_json_schema={"pattern": PREDICTION_ID_PATTERN, "maxLength": NAME_CHARS_MAX},
-    ),
-]
-# What is in an object is checked by the model's kind of features, which can say which name is wrong.
-FeaturesSent = (
-    list[float]
-    | Annotated[
-        dict[str, Any],
-        msgspec.Meta(
-            extra_json_schema={
-                "additionalProperties": {
-                    "anyOf": [
-                        {"type": "number"},
-                        {"type": "boolean"},
-                        {"type": "string"},
-                        {"type": "array", "items": {"type": "string"}},
-                    ]
-                }
-            }
-        ),
-    ]
-)
-
-Weight = Annotated[
-    float,
-    msgspec.Meta(description="how often the reveal counts", extra_json_schema={"minimum": LEAST}),
-]
-Tag = Annotated[
-    str | None,
-    msgspec.Meta(
-        description="a word of yours by which the round is found again: whose it is, say",
-        extra_json_schema={"maxLength": TAG_CHARS_MAX},
-    ),
-]
-Probability = Annotated[
-    float | None,
-    msgspec.Meta(
-        description="the chance that the label is right, by an estimate; null before the first reveal"
-    ),
-]
-
 QUICK_PATHS = frozenset({"/predict", "/feedback", "/learn"})
 
 check_label = plain_label
 REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)
-
-
-class PredictBody(msgspec.Struct, forbid_unknown_fields=True):
-    model: Name
-    features: FeaturesSent
-    id: Name | None = None
-    explain: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
-    min_version: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-    dry: Annotated[
-        bool, msgspec.Meta(description="look only: no model is made, and nothing waits for a label")
-    ] = False
-    tag: Tag = None
-
-
-class FeedbackBody(msgspec.Struct, forbid_unknown_fields=True):
-    prediction_id: PredictionId
-    label: LabelSent
-    weight: Weight = 1.0
-
-
-class LearnBody(msgspec.Struct, forbid_unknown_fields=True):
-    model: Name
-    features: FeaturesSent
-    label: LabelSent
-    id: Name | None = None
-    weight: Weight = 1.0
-    tag: Tag = None
-
-
-class Contribution(msgspec.Struct):
-    feature: int | str
-    value: float
-    weight: float
-    contribution: float
-
-
-ServedSet = Annotated[
-    list[Label] | msgspec.UnsetType | None,
-    msgspec.Meta(
-        description="of a model with a `coverage`: the labels that are not ruled out; null: any label"
-    ),
-]
-
-
-class PredictAnswer(msgspec.Struct, omit_defaults=True):
-    prediction_id: Annotated[str | None, msgspec.Meta(description="null for a dry run")]
-    model: str
-    label: Label | None
-    score: float
-    probability: Probability
-    version: int
-    set: ServedSet = msgspec.UNSET
-    ask: Annotated[
-        bool | msgspec.UnsetType,
-        msgspec.Meta(description="of a model with `ask`: whether the label is asked for"),
-    ] = msgspec.UNSET
-    ask_probability: float | msgspec.UnsetType = msgspec.UNSET
-    explanation: list[Contribution] | None = None
-    expert: Annotated[
-        str | msgspec.UnsetType,
-        msgspec.Meta(
-            description="with an explanation by a model of `auto`: the expert that weighs most, whose score it is"
-        ),
-    ] = msgspec.UNSET
-    served_by: Annotated[
-        str | msgspec.UnsetType,
-        msgspec.Meta(description="of a model with challengers: the name of the learner whose label it is"),
-    ] = msgspec.UNSET
-
-
-class FeedbackAnswer(msgspec.Struct, gc=False):
-    prediction_id: str | None
-    model: str
-    predicted: Label | None
-    label: Label
-    mistake: bool
-    updated: bool
-    version: int
-    rounds: int
-    mistakes: int
-
-
-class LearnAnswer(FeedbackAnswer, gc=False):
-    score: float
-    probability: Probability
-    set: ServedSet = msgspec.UNSET
 
 
 def endpoints(

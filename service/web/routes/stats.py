@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Header, Query, Response
 
-from service.answers import Stats, StatsPage
+from novikoff.schemas import Stats, StatsPage
 from service.engine.clock import Clock
 from service.engine.fleet.live import Live
 from service.errors import InvalidRequest, ModelUnreadable, UnknownModel

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from service.answers import Caller
+from novikoff.schemas import Caller
 from service.web.access.callers import caller, prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role

@@ -9,8 +9,8 @@ from io import BytesIO
 
 import numpy as np
 
+from novikoff.schemas import LabelSent
 from service.engine.decoding import UNDECODABLE
-from service.engine.model.checks import LabelSent
 from service.learning.vectors import LARGEST, Array, Rows, all_within
 from service.web.stream.line import decoder
 from service.web.stream.whole_rounds import WholeRounds

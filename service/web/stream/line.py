@@ -3,8 +3,7 @@
 import msgspec
 import numpy as np
 
-from service.engine.model.checks import LabelSent
-from service.web.routes.rounds import FeaturesSent
+from novikoff.schemas import FeaturesSent, LabelSent
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
+from novikoff.schemas import LabelSent
 from service.engine.decoding import UNDECODABLE
-from service.engine.model.checks import LabelSent
 from service.learning.features.rows import rows_of_lists
 from service.learning.vectors import Rows
 from service.web.stream.line import Line, lines_in

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from novikoff.schemas import FeaturesSent
 from service.engine.model.labels import LABEL_ABS_MAX
 from service.engine.rounds.blocks import Begun, even_share
 from service.events import Label
 from service.learning.vectors import Rows
-from service.web.routes.rounds import FeaturesSent
 from service.web.stream.lines import Part
 from service.web.stream.whole_rounds import WholeRounds
 

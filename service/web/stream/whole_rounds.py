@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.engine.model.checks import LabelSent
+from novikoff.schemas import FeaturesSent, LabelSent
 from service.learning.vectors import Rows
-from service.web.routes.rounds import FeaturesSent
 from service.web.stream.line import Line
 
 

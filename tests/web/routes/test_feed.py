@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.answers import Stats
+from novikoff.schemas import Stats
 from tests.support.service_process import Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.client import Client
+from novikoff import Client
 from tests.commands.running import novikoff
 from tests.support.file_search import files_with
 from tests.support.model_kinds import over_journals

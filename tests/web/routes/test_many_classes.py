@@ -1,6 +1,6 @@
 """Statistics of more classes than a matrix is shown for."""
 
-from service.client import Client
+from novikoff import Client
 from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS
 

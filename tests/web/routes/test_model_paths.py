@@ -9,7 +9,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from service.engine.names import NAME_CHARS_MAX
+from novikoff.schemas import NAME_CHARS_MAX
 from service.web.routes.model_paths import QuickPaths
 from tests.support.raw_http import connect, read_until, request
 from tests.support.service_process import Service, problem_of

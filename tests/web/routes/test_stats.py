@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from service.answers import Stats
+from novikoff.schemas import Stats
 from tests.support.service_process import NO_TLS, Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.client import Client
+from novikoff import Client
 from tests.support.service_process import Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS
 

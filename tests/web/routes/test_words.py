@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.engine.names import NAME_RULE
+from novikoff.schemas import NAME_RULE
 from tests.support.service_process import Service
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.client import Client, Refused
+from novikoff import Client, Refused
 from tests.support.loop_pauses import Turns, in_loop, shortest_pause
 from tests.support.process_usage import peak_bytes, restart_peak
 from tests.support.service_process import Service, problem_of

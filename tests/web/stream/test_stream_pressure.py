@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from service.client import Client, Ended
+from novikoff import Client, Ended
 from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 

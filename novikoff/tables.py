@@ -1,13 +1,13 @@
 """Tables of examples: a DataFrame of pandas, an array of numpy, or any rows, as features that can be sent."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from service.answers import Label
-from service.client.answers import Learned, Outcome, Prediction
-from service.client.calls import Features, Line, Streamed, encode, make_id
-from service.client.problems import Ended, Refused, Unreachable
+from novikoff.calls import Features, encode, make_id
+from novikoff.errors import Ended, Refused, Unreachable
+from novikoff.lines import Line, Streamed
+from novikoff.schemas import Label, Learned, Outcome, Prediction
 
 Answered = TypeVar("Answered", bound=Prediction | Outcome)
 
@@ -97,9 +97,35 @@ def _check_row(row: int, features: Features) -> None:
         raise TypeError(f"row {row}: {error}") from None
 
 
-def kind_of(lines: list[Line]) -> str:
-    """The kind of features that the rows have."""
-    return "named" if isinstance(lines[0]["features"], Mapping) else "dense"
+def settings_for(features: Features, labels: Collection[Label]) -> dict[str, Any] | None:
+    """What to make a model with that does not exist yet, for such features and these first labels.
+
+    The service makes one by itself when its first round comes, with the labels -1 and 1, and would refuse others: None
+    if those suit. Only booleans are known to have no third label, and only -1 tells that 1 is not the 1 of 0 and 1.
+    With labels of None the classes appear as they are revealed, which is never wrong.
+
+    >>> settings_for({"a": 1.0}, [True]), settings_for([1.0], ["p", "q"])
+    ({'labels': [False, True], 'features': 'named'}, {'labels': None, 'features': 'dense'})
+    >>> settings_for([1.0], [1, -1]), settings_for([1.0], [1])
+    (None, {'labels': None, 'features': 'dense'})
+    """
+    if _are_signs(labels) and -1 in labels:
+        return None
+    are_booleans = all(isinstance(label, bool) for label in labels)
+    kind = "named" if isinstance(features, Mapping) else "dense"
+    return {"labels": [False, True] if are_booleans else None, "features": kind}
+
+
+def is_no_matter(refused: Refused, labels: Collection[Label]) -> bool:
+    """Whether rounds may be sent though their model could not be made.
+
+    Somebody else has made it meanwhile; or the key may not, and the one that the service makes takes these labels.
+    """
+    return refused.code == "model-exists" or (refused.code == "forbidden" and _are_signs(labels))
+
+
+def _are_signs(labels: Collection[Label]) -> bool:
+    return all(label in (-1, 1) and not isinstance(label, bool) for label in labels)
 
 
 class Answers(Generic[Answered]):

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.client import AsyncClient, Client
+from novikoff import AsyncClient, Client
 from tests.support.service_process import KEPT_OPEN_SECONDS, NO_TLS, Service
 from tests.support.waiting import PATIENCE_SECONDS
 

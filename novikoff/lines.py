@@ -1,6 +1,6 @@
-"""Many rounds in one request: what is sent, and how it is read."""
+"""What comes and goes line by line: rounds of a stream, rounds of the past, frames of the feed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -8,10 +8,21 @@ from typing import Any
 import httpx
 import msgspec
 
-from service.answers import Label
-from service.client.answers import Learned, Outcome, Prediction
-from service.client.calls import Call, Features, Line, Streamed, encode, make_id, params_of
-from service.client.problems import CutOff, Ended, refusal_of
+from novikoff.calls import Call, Features, encode, make_id
+from novikoff.errors import CutOff, Ended, Problem, Refused
+from novikoff.schemas import Frame, Label, Learned, Outcome, Prediction
+
+Line = Mapping[str, Any]
+"""`features` (predict), `prediction_id` and `label` (reveal), or `features` and `label` (a whole round)."""
+
+Streamed = Prediction | Outcome | Refused
+"""The answer to a line."""
+
+CHUNK_LINES = 250
+"""Lines in one request: few enough that the first answers come soon, since httpx reads none before all is sent."""
+
+FEED_SILENCE_SECONDS_MAX = 60.0
+"""A feed in which nothing changes says every 15 seconds that it is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +32,7 @@ class Stream(Call[list[Streamed]]):
     lines: int = 0
     """How many are sent, and have to be answered."""
 
-    def read(self, response: httpx.Response) -> list[Streamed]:
+    def _read(self, response: httpx.Response) -> list[Streamed]:
         """An answer for each line, up to the one that has ended the stream; CutOff if there are fewer."""
         *whole, rest = response.content.split(b"\n")
         answers = [answer for line in whole if line for answer in _streamed(line)]
@@ -41,7 +52,7 @@ def stream(lines: list[Line], model: str | None) -> Stream:
         "/stream",
         list,
         b"\n".join(map(encode, lines)),
-        params_of(model=model),
+        {"model": model},
         repeatable=all(line.get("id") or line.get("prediction_id") for line in lines),
         media_type="application/x-ndjson",
         lines=len(lines),
@@ -71,7 +82,9 @@ def _streamed(line: bytes) -> list[Streamed]:
     """
     fields = msgspec.json.decode(line, type=dict[str, Any])
     if "error" in fields:
-        return [refusal_of(fields["error"], is_last=fields.get("ended", False))] * fields.get("lines", 1)
+        problem = msgspec.convert(fields["error"], Problem)
+        kind = Ended if fields.get("ended") else Refused
+        return [kind(problem.code, problem.status, problem.detail, problem.errors)] * fields.get("lines", 1)
     if "mistake" not in fields:
         return [msgspec.convert(fields, Prediction)]
     return [msgspec.convert(fields, Learned if "score" in fields else Outcome)]
@@ -92,3 +105,41 @@ def chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
     rest = iter(lines)
     while chunk := list(islice(rest, size)):
         yield chunk
+
+
+class Lines:
+    """Lines out of parts that end anywhere.
+
+    >>> lines = Lines()
+    >>> lines.complete(b"one\\ntw"), lines.complete(b"o\\n")
+    ([b'one'], [b'two'])
+    """
+
+    def __init__(self, end: bytes = b"\n") -> None:
+        self._end = end
+        self._rest = b""
+
+    def complete(self, part: bytes) -> list[bytes]:
+        *whole, self._rest = (self._rest + part).split(self._end)
+        return whole
+
+    def check_end(self, request: str) -> None:
+        """CutOff if the answer ended amid a line, which some proxies pass on as a whole one."""
+        if self._rest:
+            raise CutOff(f"the answer to {request} was cut off amid a line")
+
+
+FRAME_END = b"\n\n"
+
+
+def frame_of(event: bytes) -> Frame | None:
+    """A frame of the feed out of a Server-Sent Event; None if it has no data.
+
+    >>> frame_of(b'id: a-1\\nevent: snapshot\\ndata: {"deleted":[]}'), frame_of(b": still here")
+    (Frame(kind='snapshot', id='a-1', data={'deleted': []}), None)
+    """
+    fields = {name: value for name, _, value in (line.partition(b": ") for line in event.split(b"\n"))}
+    if b"data" not in fields:
+        return None
+    data = msgspec.json.decode(fields[b"data"], type=dict[str, Any])
+    return Frame(fields.get(b"event", b"").decode(), fields.get(b"id", b"").decode(), data)

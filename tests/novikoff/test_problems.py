@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import service.app  # noqa: F401  (so that every exception is known)
-from service.client import BadOption, Client, Ended, NotUnderstood, Refused
+from novikoff import BadOption, Client, Ended, NotUnderstood, Refused
 from service.errors import FieldError, NovikoffError
 from service.web.problems import HttpError
-from tests.client.conftest import Connect
-from tests.client.faulty import FaultyProxy
+from tests.novikoff.conftest import Connect
+from tests.novikoff.faulty import FaultyProxy
 from tests.support.service_process import Service
 
 FIELDS = (FieldError("features[2]", "is not a number"), FieldError("label", "is missing"))

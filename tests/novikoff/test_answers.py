@@ -8,9 +8,9 @@ import msgspec
 import pydantic
 import pytest
 
-from service.answers import Stats, StatsLine, StatsPage
-from service.client import answers
-from service.web.routes.rounds import Contribution, FeedbackAnswer, LearnAnswer, PredictAnswer
+from novikoff import schemas
+from novikoff.schemas import FeedbackAnswer, LearnAnswer, PredictAnswer, Stats, StatsLine, StatsPage
+from service.web.routes.jobs import JobAnswer
 from service.web.routes.weights import ClassWeights, NamedWeight, WeightsAnswer
 from tests.support.service_process import Service
 
@@ -44,16 +44,16 @@ def known(struct: Any) -> dict[str, Any]:
     return {field.encode_name: hints[field.name] for field in msgspec.structs.fields(struct)}
 
 
-NOT_ASKED_FOR = {StatsLine: set(Stats.__struct_fields__), answers.DryRun: {"prediction_id", "ask"}}
+NOT_ASKED_FOR = {StatsLine: set(Stats.__struct_fields__), schemas.DryRun: {"prediction_id", "ask"}}
 """Fields that `fleet` does without, and those that a dry run never has."""
 
 ONLY_IF_ASKED = {NamedWeight}
 """What the service sends with `?largest=`, and these clients never ask for."""
 
 NULL_IF_ASKED = {
-    (answers.Prediction, "explanation"),
-    (answers.DryRun, "explanation"),
-    (answers.Prediction, "prediction_id"),
+    (schemas.Prediction, "explanation"),
+    (schemas.DryRun, "explanation"),
+    (schemas.Prediction, "prediction_id"),
 }
 """What is null only where the clients do not ask for it, or of a dry run, which has an answer of its own."""
 
@@ -72,7 +72,7 @@ def assert_fits(schema: Any, struct: Any, where: str) -> None:
             f"{where}.{name}"
         )
         for each in theirs - ONLY_IF_ASKED - {types.NoneType, msgspec.UnsetType}:
-            if not each.__module__.startswith("service."):
+            if not each.__module__.startswith(("novikoff.", "service.")):
                 assert ours & ({each} | READ_AS.get(each, set())), f"{where}.{name}: {each}"
                 continue
             (partner,) = (own for own in ours if issubclass(own, msgspec.Struct))
@@ -82,14 +82,14 @@ def assert_fits(schema: Any, struct: Any, where: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "struct"),
     [
-        (StatsPage, answers.Fleet),
-        (WeightsAnswer, answers.Weights),
-        (ClassWeights, answers.ClassWeights),
-        (PredictAnswer, answers.Prediction),
-        (PredictAnswer, answers.DryRun),
-        (Contribution, answers.Term),
-        (FeedbackAnswer, answers.Outcome),
-        (LearnAnswer, answers.Learned),
+        (StatsPage, schemas.Fleet),
+        (WeightsAnswer, schemas.Weights),
+        (ClassWeights, schemas.ClassWeights),
+        (PredictAnswer, schemas.Prediction),
+        (PredictAnswer, schemas.DryRun),
+        (JobAnswer, schemas.Job),
+        (FeedbackAnswer, schemas.Outcome),
+        (LearnAnswer, schemas.Learned),
     ],
 )
 def test_the_types_of_the_client_are_those_of_the_service(schema: Any, struct: Any) -> None:

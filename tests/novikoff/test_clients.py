@@ -10,12 +10,12 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import fields
 
-from service.answers import Stats, StatsLine
-from service.client import AsyncClient, Client, Refused, Unreachable
-from service.client.answers import Learned, Outcome, Prediction
-from service.client.calls import CHUNK_LINES, make_id
-from tests.client.conftest import Connect
-from tests.client.faulty import FaultyProxy
+from novikoff import AsyncClient, Client, Refused, Unreachable
+from novikoff.calls import make_id
+from novikoff.lines import CHUNK_LINES
+from novikoff.schemas import Learned, Outcome, Prediction, Stats, StatsLine
+from tests.novikoff.conftest import Connect
+from tests.novikoff.faulty import FaultyProxy
 from tests.support.ports import free_ports
 from tests.support.service_process import Service
 

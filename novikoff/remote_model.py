@@ -5,11 +5,10 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.answers import Label
-from service.client import making
-from service.client.calls import Features, make_id
-from service.client.problems import Refused
-from service.client.sync import Client
+from novikoff.calls import Features, make_id
+from novikoff.client import Client
+from novikoff.errors import Refused
+from novikoff.schemas import Label, Prediction
 
 WAITING_MAX = 10_000
 NOT_GIVEN = frozenset(
@@ -50,24 +49,16 @@ class RemoteModel:
         _register_with_river()
 
     def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
-        if not self._is_there():
-            return None  # a prediction would make a model, with labels that may be wrong
-        features = self._features(x)
-        prediction = self.client.predict(self.model, features)
-        self._remember(_key(features), prediction.prediction_id)
-        return prediction.label
+        prediction = self._predict(x)
+        return None if prediction is None else prediction.label
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """The chance of each label, by the service's estimate; of more than two classes only that of the likeliest.
 
         Empty before the first label was revealed.
         """
-        if not self._is_there():
-            return {}
-        features = self._features(x)
-        prediction = self.client.predict(self.model, features)
-        self._remember(_key(features), prediction.prediction_id)
-        if prediction.label is None or prediction.probability is None:
+        prediction = self._predict(x)
+        if prediction is None or prediction.label is None or prediction.probability is None:
             return {}
         found = {prediction.label: prediction.probability}
         if len(self._labels) == 2:
@@ -75,11 +66,20 @@ class RemoteModel:
             found[other] = 1 - prediction.probability
         return found
 
+    def _predict(self, x: Mapping[Any, Any]) -> Prediction | None:
+        """None if there is no model: a prediction would make one, with labels that may be wrong."""
+        if not self._is_there():
+            return None
+        features = self._features(x)
+        prediction = self.client.predict(self.model, features)
+        self._remember(_key(features), prediction.prediction_id)
+        return prediction
+
     def learn_one(self, x: Mapping[Any, Any], y: Label) -> None:
         is_there = self._is_there()
         features = self._features(x)
         if not is_there:
-            self._make(features, y)
+            self.client._make(self.model, features, [y.tolist() if hasattr(y, "tolist") else y])
         prediction_id = self._recall(_key(features))
         if prediction_id is not None:
             try:
@@ -105,7 +105,8 @@ class RemoteModel:
                 raise ValueError("a copy with all that was learned has the settings that it was learned with")
             self.client.fork_model(self.model, name)
         else:
-            settings = {k: v for k, v in (self._settings() or {}).items() if k not in NOT_GIVEN}
+            info = self.client._find(self.model)
+            settings = {k: v for k, v in (info.settings if info else {}).items() if k not in NOT_GIVEN}
             self.client.create_model(name, **settings | params)
         return RemoteModel(self.client, name, names=None if self._names is None else list(self._names))
 
@@ -116,22 +117,10 @@ class RemoteModel:
 
     def _is_there(self) -> bool:
         """Whether the model has been made; then its kind of features and its labels are known."""
-        if self._is_dense is None and (settings := self._settings()) is not None:
-            self._is_dense = settings["features"]["kind"] == "dense"
-            self._labels = settings["labels"] or []
+        if self._is_dense is None and (info := self.client._find(self.model)) is not None:
+            self._is_dense = info.features_kind == "dense"
+            self._labels = info.settings["labels"] or []
         return self._is_dense is not None
-
-    def _make(self, features: Features, first: Label) -> None:
-        kind = "named" if isinstance(features, Mapping) else "dense"
-        plain = first.tolist() if hasattr(first, "tolist") else first
-        settings = making.settings_for(kind, [plain])
-        if settings is None:
-            return
-        try:
-            self.client.create_model(self.model, **settings)
-        except Refused as refused:
-            if not making.is_no_matter(refused, [plain]):
-                raise
 
     def _features(self, x: Mapping[Any, Any]) -> Features:
         # A model that is not there yet takes what it will be made of.
@@ -141,15 +130,6 @@ class RemoteModel:
         if self._names is None:
             self._names = {name: i for i, name in enumerate(sorted(x, key=str))}
         return in_order(x, self._names)
-
-    def _settings(self) -> dict[str, Any] | None:
-        """Those of the model; None if there is none yet."""
-        try:
-            return self.client.get_model(self.model).settings
-        except Refused as refused:
-            if refused.code != "unknown-model":
-                raise
-            return None
 
     def _remember(self, key: object, prediction_id: str) -> None:
         self._waiting.setdefault(key, deque()).append(prediction_id)

@@ -1,23 +1,166 @@
-"""What the service answers about models: their settings and their statistics.
+"""What programs send to the service and what it answers: each shape is declared here once.
 
-Each shape is declared here once. The routes answer with these fields, the OpenAPI document describes them, the
-Python clients read answers into them, and tests compare docs/statistics.md with them. Fields that are not known
-here are passed over in reading: a newer service may send more.
+Routes decode requests into these structs and answer with their fields, the OpenAPI document describes them, the clients
+read responses into them, and tests compare docs/statistics.md with them. Unknown fields are ignored in reading: a newer
+service may send more. Of what clients leave out in requests, the default is taken.
 """
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import fields
+
+NAME_PATTERN = r"^\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*$"
+NAME_CHARS_MAX = 128
+NAME_RULE = f"1 to {NAME_CHARS_MAX} letters, digits, '.', '_', '-' and ':', not dots alone"
+PREDICTION_ID_PATTERN = NAME_PATTERN.replace("_:", "_:~")
+"""An id that a client chose, or one that the service made: these have a `~`."""
+TAG_CHARS_MAX = 128
+WEIGHT_MIN = 1e-100
+ONCE = 1.0
 
 Label = bool | int | str
+LabelSent = bool | int | float | str
+"""A label as a client sends it: to JSON, 1.0 is the integer 1."""
 
-# Words are listed for the document only: clients take those of a newer service, too.
-DriftState = Annotated[str, Meta(extra_json_schema={"enum": ["stable", "warning", "drift"]})]
-Verdict = Annotated[
-    str, Meta(extra_json_schema={"enum": ["within", "exceeded", "unknown", "not_applicable"]})
+
+def _one_of(*words: str) -> Meta:
+    """Words are listed for the document only: clients take those of a newer service, too."""
+    return Meta(extra_json_schema={"enum": list(words)})
+
+
+DriftState = Annotated[str, _one_of("stable", "warning", "drift")]
+Verdict = Annotated[str, _one_of("within", "exceeded", "unknown", "not_applicable")]
+GammaSource = Annotated[str, _one_of("declared", "observed")]
+ReasonKind = Annotated[
+    str, _one_of("drift", "error_risen", "labels_stopped", "bound_exceeded", "rebuilding", "damaged")
 ]
-GammaSource = Annotated[str, Meta(extra_json_schema={"enum": ["declared", "observed"]})]
+
+# Rounds
+
+# The engine checks names, and only those that it has not seen before; this is for the document.
+Name = Annotated[
+    str,
+    Meta(description=NAME_RULE, extra_json_schema={"pattern": NAME_PATTERN, "maxLength": NAME_CHARS_MAX}),
+]
+PredictionId = Annotated[
+    str,
+    Meta(
+        description="as /predict has answered it, or the `id` that was sent with it",
+        extra_json_schema={"pattern": PREDICTION_ID_PATTERN, "maxLength": NAME_CHARS_MAX},
+    ),
+]
+# What is in an object is checked by the model's kind of features, which can say which name is wrong.
+_FEATURE_TYPES = [
+    *({"type": t} for t in ("number", "boolean", "string")),
+    {"type": "array", "items": {"type": "string"}},
+]
+Named = Annotated[dict[str, Any], Meta(extra_json_schema={"additionalProperties": {"anyOf": _FEATURE_TYPES}})]
+FeaturesSent = list[float] | Named
+
+Weight = Annotated[
+    float,
+    Meta(description="how often the reveal counts", extra_json_schema={"minimum": WEIGHT_MIN}),
+]
+Tag = Annotated[
+    str | None,
+    Meta(
+        description="a word of yours by which the round is found again: whose it is, say",
+        extra_json_schema={"maxLength": TAG_CHARS_MAX},
+    ),
+]
+Probability = Annotated[
+    float | None,
+    Meta(description="the chance that the label is right, by an estimate; null before the first reveal"),
+]
+
+
+class PredictBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    model: Name
+    features: FeaturesSent
+    id: Name | None = None
+    explain: Annotated[int, Meta(ge=0, le=1000)] = 0
+    min_version: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    dry: Annotated[bool, Meta(description="look only: no model is made, and nothing waits for a label")] = (
+        False
+    )
+    tag: Tag = None
+
+
+class FeedbackBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    prediction_id: PredictionId
+    label: LabelSent
+    weight: Weight = ONCE
+
+
+class LearnBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    model: Name
+    features: FeaturesSent
+    label: LabelSent
+    id: Name | None = None
+    weight: Weight = ONCE
+    tag: Tag = None
+
+
+class Contribution(Struct, frozen=True):
+    feature: int | str
+    value: float
+    weight: float
+    contribution: float
+
+
+ServedSet = Annotated[
+    list[Label] | UnsetType | None,
+    Meta(description="of a model with a `coverage`: the labels that are not ruled out; null: any label"),
+]
+
+
+class PredictAnswer(Struct, omit_defaults=True):
+    prediction_id: Annotated[str | None, Meta(description="null for a dry run")]
+    model: str
+    label: Label | None
+    score: float
+    probability: Probability
+    version: int
+    set: ServedSet = UNSET
+    ask: Annotated[
+        bool | UnsetType,
+        Meta(description="of a model with `ask`: whether the label is asked for"),
+    ] = UNSET
+    ask_probability: float | UnsetType = UNSET
+    explanation: list[Contribution] | None = None
+    expert: Annotated[
+        str | UnsetType,
+        Meta(
+            description="with an explanation by a model of `auto`: the expert that weighs most, whose score it is"
+        ),
+    ] = UNSET
+    served_by: Annotated[
+        str | UnsetType,
+        Meta(description="of a model with challengers: the name of the learner whose label it is"),
+    ] = UNSET
+
+
+class FeedbackAnswer(Struct, frozen=True, gc=False):
+    prediction_id: str | None
+    model: str
+    predicted: Label | None
+    label: Label
+    mistake: bool
+    updated: bool
+    version: int
+    rounds: int
+    mistakes: int
+
+
+class LearnAnswer(FeedbackAnswer, frozen=True, gc=False):
+    score: float
+    probability: Probability
+    set: ServedSet = UNSET
+
+
+# Models and statistics
 
 
 class ModelInfo(Struct, frozen=True):
@@ -473,21 +616,14 @@ class StatsPage(Struct, frozen=True):
 class Caller(Struct, frozen=True):
     """What a key may do."""
 
-    role: Annotated[str, Meta(extra_json_schema={"enum": ["read", "write", "admin"]})]
+    role: Annotated[str, _one_of("read", "write", "admin")]
     prefix: Annotated[str, Meta(description="what the names of its models begin with; empty for all")]
 
 
 class Reason(Struct, frozen=True):
     """Why a model needs a look."""
 
-    kind: Annotated[
-        str,
-        Meta(
-            extra_json_schema={
-                "enum": ["drift", "error_risen", "labels_stopped", "bound_exceeded", "rebuilding", "damaged"]
-            }
-        ),
-    ]
+    kind: ReasonKind
     detail: str
 
 
@@ -507,3 +643,186 @@ class AttentionPage(Struct, frozen=True):
 
 ANSWERS = (AttentionPage, Caller, Correction, Forgotten, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
 """Those that a route answers with as a whole."""
+
+
+# As the clients read them: what is not sent is None or empty.
+
+
+class Served(Struct, frozen=True, kw_only=True):
+    """`label` is None while a model whose classes appear by themselves has not seen any.
+
+    `probability` is the estimated chance that the label is right, None before the model's first reveal. `set` are the
+    labels that a model with a `coverage` does not rule out, None if it rules out nothing; `ask_probability` is the
+    chance that a model with `ask` wants the label. `expert` names whose explanation it is, of a model of `auto`, and
+    `served_by` the learner whose label it is, of a model with challengers.
+    """
+
+    model: str
+    label: Label | None
+    score: float
+    version: int
+    explanation: list[Contribution] = []
+    probability: float | None = None
+    set: list[Label] | None = None
+    expert: str | None = None
+    ask_probability: float | None = None
+    served_by: str | None = None
+
+
+class DryRun(Served, frozen=True, kw_only=True):
+    """What would be served. It has no id: no label is waited for."""
+
+
+class Prediction(Served, frozen=True, kw_only=True):
+    """`ask` tells whether a model with `ask` wants the label to be revealed."""
+
+    prediction_id: str
+    ask: bool | None = None
+
+
+class Outcome(FeedbackAnswer, frozen=True, kw_only=True):
+    """What came of a round. `replayed` if it was finished before, and this is the first answer again."""
+
+    replayed: bool = False
+
+
+class Learned(Outcome, frozen=True, kw_only=True):
+    """A whole round. `probability` and `set` are what the prediction was served with, as in `Prediction`."""
+
+    score: float
+    probability: float | None = None
+    set: list[Label] | None = None
+
+
+class ClassWeights(Struct, frozen=True):
+    """The weights of one class; with two classes there is one row, which speaks for the second."""
+
+    label: Label | None
+    weights: list[float]
+    bias: float | None
+
+
+class NamedWeight(Struct, frozen=True):
+    feature: int | str
+    weight: float
+
+
+class LargestOfClass(Struct, frozen=True):
+    label: Label | None
+    weights: list[NamedWeight]
+    bias: float | None
+
+
+class LargestWeights(Struct, frozen=True, kw_only=True):
+    """The weights of each class that are largest by absolute value, the largest first."""
+
+    model: str
+    version: int
+    labels: list[Label]
+    classes: list[LargestOfClass]
+    expert: str | None = None
+
+
+class Weights(Struct, frozen=True, kw_only=True):
+    """`names` are those of the features where they have names, in the order of the weights.
+
+    Of a model of `auto` they are the weights of the `expert` that weighs most.
+    """
+
+    model: str
+    version: int
+    labels: list[Label]
+    names: list[int | str] | None
+    classes: list[ClassWeights]
+    expert: str | None = None
+
+
+class Event(Struct, frozen=True):
+    """Something that has happened to a model; what `details` has depends on its `kind`."""
+
+    seq: int
+    kind: str
+    at: datetime
+    details: dict[str, Any]
+
+    @classmethod
+    def read(cls, line: dict[str, Any]) -> Self:
+        details = dict(line)
+        seq, kind, at = details.pop("seq"), details.pop("kind"), details.pop("at")
+        return cls(seq, kind, datetime.fromisoformat(at), details)
+
+
+class EventPage(Struct, frozen=True):
+    events: list[dict[str, Any]]
+    next: int | None
+
+
+class Job(Struct, frozen=True):
+    """A fit or a replay of the past: how far it is, or what has come of it.
+
+    `state` is `running`, `done`, `failed` or `cancelled`; `version` the one at which a fit has entered its model.
+    """
+
+    id: str
+    kind: str
+    model: str
+    state: str
+    options: dict[str, Any]
+    examples: int
+    progress: dict[str, Any] | None
+    seconds_left: float | None
+    result: dict[str, Any] | None
+    error: str | None
+    version: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.finished_at is not None
+
+
+class PastRound(Struct, frozen=True):
+    """A round of a model's history; `version` is the model's after it, `at` when its label came."""
+
+    version: int
+    at: datetime
+    predicted_at: datetime
+    prediction_id: str | None
+    features: list[float] | dict[str, float]
+    label: Label
+    served: Label | None
+    score: float
+    probability: float | None
+    mistake: bool
+    updated: bool
+    weight: float
+
+
+class Listing(ModelPage, frozen=True, kw_only=True):
+    unreadable: list[UnreadableModel] = field(default_factory=list)  # 0.1.0 does not send it
+
+
+class Fleet(Struct, frozen=True):
+    """A page of models and the sums over all of them."""
+
+    totals: Totals
+    models: list[StatsLine]
+    next: str | None
+    unreadable: list[UnreadableModel] = []
+    previous: str | None = None
+
+
+LINE_FIELDS = ",".join(each.name for each in fields(StatsLine))
+"""Those that `Fleet` has of each model."""
+
+
+class Frame(Struct, frozen=True):
+    """A part of the feed. `kind` is `snapshot` or `changes`; with its `id`, the feed can be gone on with after a break.
+
+    `data` are the statistics of the one model, or `totals`, `models` and `deleted` of the fleet.
+    """
+
+    kind: str
+    id: str
+    data: dict[str, Any]

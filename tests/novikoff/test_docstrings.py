@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from river import datasets, evaluate, metrics
 
-import service.client as package
-from service.client import Client
+import novikoff
 from tests.support.markdown import DOCS, section
 from tests.support.service_process import Service
 
@@ -24,13 +23,13 @@ CODE = re.compile(r"\n\n((?: {4}.*\n?)+)")
 def docstrings() -> dict[str, str]:
     """Those of the package, its modules, and the classes and functions that it offers, with the names of each."""
     modules = [
-        package,
-        *(import_module(f"service.client.{each.name}") for each in iter_modules(package.__path__)),
+        novikoff,
+        *(import_module(f"novikoff.{each.name}") for each in iter_modules(novikoff.__path__)),
     ]
-    offered = [getattr(package, name) for name in package.__all__]
+    offered = [getattr(novikoff, name) for name in novikoff.__all__]
     methods = [method for kind in offered if inspect.isclass(kind) for method in vars(kind).values()]
     described: list[Any] = [*modules, *offered, *filter(inspect.isfunction, methods)]
-    return {each.__name__: inspect.getdoc(each) or "" for each in described}
+    return {each.__name__: inspect.getdoc(each) or "" for each in described if hasattr(each, "__name__")}
 
 
 def examples() -> dict[str, str]:
@@ -40,12 +39,13 @@ def examples() -> dict[str, str]:
 
 def test_every_example_runs(start: Callable[..., Service]) -> None:
     service = start()
-    assert {"service.client", "RemoteModel"} <= examples().keys()
-    with Client(service.url) as client:
+    assert {"novikoff", "RemoteModel"} <= examples().keys()
+    with novikoff.Client(service.url) as client:
         for name, code in examples().items():
             print(name, code, sep="\n")
             known = {"client": client, "datasets": datasets, "evaluate": evaluate, "metrics": metrics}
-            exec(code.replace("http://127.0.0.1:8000", service.url), vars(package) | known)
+            known |= {"Client": novikoff.Client, "RemoteModel": novikoff.RemoteModel}
+            exec(code.replace("http://127.0.0.1:8000", service.url), known)
     assert service.stats("spam")["rounds"]["revealed"] == 1
     assert service.stats("phishing")["rounds"]["revealed"] == datasets.Phishing().n_samples
 
@@ -58,5 +58,9 @@ def test_the_programs_on_the_page_run_and_its_table_has_every_call(start: Callab
     assert service.stats("letters")["rounds"]["revealed"] == 1
     assert service.stats("mails")["rounds"] == {"predicted": 6, "revealed": 3, "pending": 3, "expired": 0}
     table = section("Calls", page)
-    methods = [name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
+    methods = [
+        name
+        for name, _ in inspect.getmembers(novikoff.Client, inspect.isfunction)
+        if not name.startswith("_")
+    ]
     assert not [name for name in methods if f"`{name}`" not in table]

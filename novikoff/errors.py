@@ -1,4 +1,4 @@
-"""The errors of the clients.
+"""The exceptions of the clients, and what those of the service derive from.
 
 NovikoffError
 ├── Refused         the service refused a request: `code`, `status`, `detail`, `fields`
@@ -9,15 +9,40 @@ NovikoffError
 └── BadOption       the client was made with a URL or a key that cannot be used; a ValueError, too
 """
 
+import copyreg
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import msgspec
 
-from service.errors import FieldError, NovikoffError
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field of a request."""
+
+    field: str
+    message: str
 
 
-class _Document(msgspec.Struct):
+class NovikoffError(Exception):
+    code = "error"
+    members: Mapping[str, Any] = {}
+    """What the problem document has beside what all have."""
+
+    def __init__(self, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.fields = fields
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy: all attributes as they are, whatever the constructor of a subclass asks for."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+
+
+class Problem(msgspec.Struct):
+    """A problem document of the service (RFC 9457)."""
+
     code: str
     status: int = 0
     detail: str = ""
@@ -26,6 +51,9 @@ class _Document(msgspec.Struct):
 
 class Refused(NovikoffError):
     """A problem document of the service. `code` is stable; the words of `detail` are not."""
+
+    retry_after_seconds = 0.0
+    """When the service asks to try again, if it does."""
 
     def __init__(self, code: str, status: int, detail: str, fields: tuple[FieldError, ...] = ()) -> None:
         super().__init__(detail, fields)
@@ -56,26 +84,3 @@ class NotUnderstood(NovikoffError):
 
 class BadOption(NovikoffError, ValueError):
     code = "bad-option"
-
-
-def refusal_of(document: dict[str, Any], *, is_last: bool = False) -> Refused:
-    """The error that a problem document stands for; `is_last` if it has ended a stream."""
-    known = msgspec.convert(document, _Document)
-    kind = Ended if is_last else Refused
-    return kind(known.code, known.status, known.detail, known.errors)
-
-
-def refusal(response: httpx.Response) -> Refused:
-    """The error of an answer, even if a proxy made it and it is no problem document.
-
-    >>> str(refusal(httpx.Response(410, json={"code": "prediction-expired", "detail": "too late"})))
-    'too late (prediction-expired, 410)'
-    >>> str(refusal(httpx.Response(502, text="<h1>Bad gateway</h1>")))
-    'Bad Gateway (http-502, 502)'
-    """
-    status = response.status_code
-    try:
-        document = msgspec.json.decode(response.content, type=_Document)
-    except msgspec.MsgspecError:
-        return Refused(f"http-{status}", status, response.reason_phrase or "an unknown status")
-    return Refused(document.code, status, document.detail, document.errors)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from service.client import CutOff, Unreachable
-from tests.client.conftest import Connect
-from tests.client.faulty import FaultyProxy
+from novikoff import CutOff, Unreachable
+from tests.novikoff.conftest import Connect
+from tests.novikoff.faulty import FaultyProxy
 from tests.support.service_process import Service
 
 CUTS = pytest.mark.parametrize("fault", ["cut short", "cut amid a line"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from river import datasets, evaluate, metrics, preprocessing
 
-from service.client import Client, RemoteModel
+from novikoff import Client, RemoteModel
 from tests.support.service_process import Service
 
 ROUNDS = 100

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.client import DryRun, Refused
-from tests.client.conftest import Connect
-from tests.client.faulty import FaultyProxy
+from novikoff import DryRun, Refused
+from tests.novikoff.conftest import Connect
+from tests.novikoff.faulty import FaultyProxy
 from tests.support.service_process import Service
 
 

@@ -6,18 +6,19 @@ import httpx
 import msgspec
 import pytest
 
-from service.client import calls, stream_calls
-from service.client.attempts import PAUSE_SECONDS_MAX, Attempts, Pause
-from service.client.problems import CutOff, Refused, Unreachable
+from novikoff.calls import PAUSE_SECONDS_MAX, Attempts, Call, refusal
+from novikoff.errors import CutOff, Refused, Unreachable
+from novikoff.lines import stream
+from novikoff.schemas import Outcome
 
 
 def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
     now = 0.0
-    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0, clock=lambda: now)
+    attempts = Attempts(Call("POST", "/feedback", Outcome), retry_seconds=20.0, clock=lambda: now)
     pauses: list[float] = []
     with pytest.raises(Unreachable):
         while True:
-            pauses.append(attempts.failed(httpx.ReadTimeout("late")).seconds)
+            pauses.append(attempts.pause_after(httpx.ReadTimeout("late")))
             now += pauses[-1]
     assert now <= 20.0 and now > 20.0 - PAUSE_SECONDS_MAX
     assert all(pause <= PAUSE_SECONDS_MAX for pause in pauses)
@@ -27,38 +28,40 @@ def test_pauses_grow_until_they_are_long_enough_and_end_in_time() -> None:
 
 def test_an_answer_that_is_cut_each_time_is_asked_for_until_time_is_over_and_then_it_is_told() -> None:
     now = 0.0
-    lines = [{"features": [1.0], "id": f"c{number}"} for number in range(5)]
-    attempts = Attempts(stream_calls.stream(lines, "m"), retry_seconds=20.0, clock=lambda: now)
+    sent = [{"features": [1.0], "id": f"c{number}"} for number in range(5)]
+    call = stream(sent, "m")
+    attempts = Attempts(call, retry_seconds=20.0, clock=lambda: now)
     refused = {"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}}
     cut = httpx.Response(200, content=3 * (msgspec.json.encode(refused) + b"\n"))
     tries = 0
     with pytest.raises(CutOff, match="3 of 5 lines were answered"):
         while True:
             tries += 1
-            paused = attempts.answered(cut)
-            assert isinstance(paused, Pause)
-            now += paused.seconds
+            with pytest.raises(CutOff) as raised:
+                call.read(cut)
+            now += attempts.pause_after(raised.value)
     assert tries > 10 and now > 20.0 - PAUSE_SECONDS_MAX
 
 
 def test_a_pause_is_at_least_what_the_service_asked_for() -> None:
-    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0, clock=lambda: 0.0)
-    paused = attempts.answered(httpx.Response(503, headers={"retry-after": "7"}))
-    assert isinstance(paused, Pause) and paused.seconds == 7.0
+    attempts = Attempts(Call("POST", "/feedback", Outcome), retry_seconds=20.0, clock=lambda: 0.0)
+    assert attempts.pause_after(refusal(httpx.Response(503, headers={"retry-after": "7"}))) == 7.0
     with pytest.raises(Refused):
-        attempts.answered(httpx.Response(503, headers={"retry-after": "30"}))
+        attempts.pause_after(refusal(httpx.Response(503, headers={"retry-after": "30"})))
 
 
 def test_a_call_that_was_never_sent_is_repeated_even_if_it_is_not_safe_to_repeat() -> None:
-    attempts = Attempts(calls.create_model("m", {}), retry_seconds=20.0, clock=lambda: 0.0)
-    assert attempts.failed(httpx.ConnectError("nobody there")).seconds > 0
+    attempts = Attempts(
+        Call("POST", "/models", Outcome, repeatable=False), retry_seconds=20.0, clock=lambda: 0.0
+    )
+    assert attempts.pause_after(httpx.ConnectError("nobody there")) > 0
     with pytest.raises(Unreachable):
-        attempts.failed(httpx.ReadError("cut off"))
+        attempts.pause_after(httpx.ReadError("cut off"))
 
 
 def test_what_the_client_did_wrong_is_not_repeated() -> None:
-    attempts = Attempts(calls.feedback("p", 1, 1.0), retry_seconds=20.0)
+    attempts = Attempts(Call("POST", "/feedback", Outcome), retry_seconds=20.0)
     for status in (400, 401, 404, 409, 410, 422, 500):
         with pytest.raises(Refused) as refused:
-            attempts.answered(httpx.Response(status, json={"code": "c", "detail": "d"}))
+            attempts.pause_after(refusal(httpx.Response(status, json={"code": "c", "detail": "d"})))
         assert refused.value.status == status

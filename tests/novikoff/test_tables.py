@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from service.client import CutOff, Refused, Unreachable
-from tests.client.conftest import Connect
-from tests.client.faulty import FaultyProxy
+from novikoff import CutOff, Refused, Unreachable
+from tests.novikoff.conftest import Connect
+from tests.novikoff.faulty import FaultyProxy
 from tests.support.api_keys import Holder, lines_of
 from tests.support.service_process import Service
 
