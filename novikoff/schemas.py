@@ -34,7 +34,8 @@ DriftState = Annotated[str, _one_of("stable", "warning", "drift")]
 Verdict = Annotated[str, _one_of("within", "exceeded", "unknown", "not_applicable")]
 GammaSource = Annotated[str, _one_of("declared", "observed")]
 ReasonKind = Annotated[
-    str, _one_of("drift", "error_risen", "labels_stopped", "bound_exceeded", "rebuilding", "damaged")
+    str,
+    _one_of("drift", "error_risen", "labels_stopped", "evicted", "bound_exceeded", "rebuilding", "damaged"),
 ]
 
 # Rounds
@@ -351,6 +352,13 @@ class Unlabelled(Struct, frozen=True):
     expected_error_rate: float | None
 
 
+class Evicted(Struct, frozen=True):
+    """Predictions that were evicted before their labels came, and the limit that was reached last."""
+
+    predictions: int
+    limit: str
+
+
 class Sets(Struct, frozen=True):
     """How often the sets that were served held the true label, and how large they were."""
 
@@ -578,6 +586,7 @@ class Stats(StatsLine, frozen=True, kw_only=True):
     bound: Bound
     calibration: Calibration
     unlabelled: Unlabelled
+    evicted: Evicted | None
     sets: Sets | None
     ask: Ask | None
     experts: Experts | None

@@ -175,6 +175,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         rebuilds=engine.rebuilds,
         jobs=engine.jobs,
         streams_open=lambda: streaming.open_count,
+        evicted=engine.rounds.expiry.evicted,
     )
     streaming = stream.StreamEndpoint(
         rounds_seen,

@@ -203,6 +203,10 @@ class PredictionsExpired(Event, frozen=True, tag="expired"):
     through: int
     asked: list[tuple[int, int]] | None = None
     """Of how many of them the label was asked for with a probability of k/256, for each k; None if not known."""
+    evicted: int = 0
+    """How many of them were evicted before their time, because a limit was reached."""
+    limit: str = ""
+    """The name of that limit."""
 
 
 class DriftDetected(Event, frozen=True, tag="drift"):

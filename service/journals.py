@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 EVENTS_KEPT_SECONDS_MIN = 600.0
 """A replica that has lost touch for less than half of this finds all that it missed."""
 
+EXPIRED_REMEMBERED_MAX = 10_000
+"""So many predictions of a model that cannot be revealed any more are told from unknown ones."""
+
 
 def make_journal(settings: Settings) -> Journal:
     """StartError if its directory or its cluster cannot be had."""
@@ -26,7 +29,7 @@ def make_journal(settings: Settings) -> Journal:
         queue_events_max=settings.queue_events_max,
         queue_seconds_max=settings.queue_seconds_max,
         events_kept_max=settings.events_kept_max,
-        expired_remembered_max=settings.pending_max,
+        expired_remembered_max=EXPIRED_REMEMBERED_MAX,
         scrub_rows_per_second=settings.scrub_rows_per_second,
         history_bytes_max=settings.history_bytes_max,
     )

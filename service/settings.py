@@ -260,20 +260,24 @@ class Settings(BaseSettings):
         86_400.0, gt=0, le=3.2e9, description="how long a prediction waits for its label"
     )
     pending_max: int = Field(
-        10_000, ge=1, le=10_000_000, description="predictions of a model that wait; the oldest are pushed out"
+        10_000_000,
+        ge=1,
+        le=10_000_000,
+        description="predictions of a model that wait; beyond, its oldest are evicted",
     )
 
     pending_total_max: int = Field(
         500_000,
         ge=1,
-        description="predictions that wait in all; then a model pushes out its own oldest, or the oldest of all;"
+        description="predictions that wait in all, in memory and in the journal; beyond, the oldest of all are evicted;"
         " with keys for tenants, of the tenant that has most",
     )
     pending_bytes_max: int = Field(
         default_factory=_share(2),
         json_schema_extra=_told("1/16 of the shared memory"),
         ge=0,
-        description="what the predictions in memory that wait may take, by estimate; then likewise",
+        description="memory for waiting predictions, by estimate; beyond, the oldest wait in the journal only, with 256"
+        " bytes each in memory, and are evicted if these do not fit",
     )
 
     feeds_max: int = Field(100, ge=0, description="clients that may follow the feed at the same time")

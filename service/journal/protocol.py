@@ -6,8 +6,8 @@ the same tests over both. All times are microseconds since 1970.
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -77,6 +77,23 @@ class Overdue:
     """When the newest of them was made."""
 
 
+def own_ttl_us(settings: dict[str, Any]) -> int | None:
+    """How long the predictions of a model with these settings wait, if it has `pending_ttl_seconds` of its own."""
+    seconds = settings.get("pending_ttl_seconds")
+    return None if seconds is None else round(seconds * 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTime:
+    """A model with `pending_ttl_seconds` of its own of which predictions wait."""
+
+    model: str
+    life: int
+    ttl_us: int
+    oldest: int
+    """When the oldest of them was made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A model's state, saved so that a load need not replay the events before it."""
@@ -96,6 +113,23 @@ class Snapshot:
     that stays, as long as it is not more than as many events again as are kept without it."""
 
 
+class Resting(NamedTuple):
+    """A waiting prediction that is only in the journal, since too many wait to have all of them in memory."""
+
+    prediction_id: str
+    at: int
+    ask_probability: float | None = None
+    """With what probability its label was asked for, if the model asks for labels and the journal can tell."""
+
+
+PENDING_LOADED_MAX = 10_000
+"""How many waiting predictions of a model are in memory, the newest; the others rest in the journal. What is done with
+all of them at once takes a few milliseconds then."""
+
+PENDING_LOADED_BYTES_MAX = 16_777_216
+"""And how many bytes of them, as the journal has them, a load brings."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredModel:
     """What is needed to have a model in memory again: apply `tail` to `state`."""
@@ -107,10 +141,12 @@ class StoredModel:
     tail: list[Recorded]
     """All events after `seq`, oldest first."""
     pending: list[Prediction]
-    """Its waiting predictions, oldest first; in a shared journal, those that this replica has served."""
+    """Its newest waiting predictions, oldest first; in a shared journal, those that this replica has served."""
     voided_through: int
     """Predictions made up to this time cannot be revealed any more: they have expired, or a reset came after them."""
     life: int
+    resting: list[Resting] = field(default_factory=list)
+    """The other ones, oldest first; they are older than `pending`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,13 +392,30 @@ class Journal(Protocol):
         """Whether an id that `find` did not find may be of a prediction that another replica has yet to send."""
         ...
 
-    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
+    async def overdue(
+        self, after: int, through: int, limit: int, *, own: bool = False
+    ) -> tuple[list[Overdue], int]:
         """The predictions that still wait and were made after the time `after`, up to `through`; by model, whether
         loaded or not. Called by every sweep, and when too many predictions wait.
 
+        Those of models with `pending_ttl_seconds` of their own are among them only with `own`.
         Only the `limit` oldest are considered. The second value is when the newest of these was made, the `after`
         of the next call; `after` itself if there are none.
         """
+        ...
+
+    @property
+    def pending_seconds_max(self) -> float:
+        """How long a prediction may wait, whatever its model says: the journal may forget it then. Never changes."""
+        ...
+
+    async def overdue_of(self, life: int, through: int) -> tuple[Overdue | None, int | None]:
+        """The same of one model, and when the oldest of its other predictions that wait was made."""
+        ...
+
+    async def own_times(self) -> list[OwnTime]:
+        """The models with `pending_ttl_seconds` of their own of which predictions wait, loaded or not. Called by the
+        first sweep; in a shared journal, where a replica takes over what another one has served, every few seconds."""
         ...
 
     async def forget_expired(self, through: int) -> None:

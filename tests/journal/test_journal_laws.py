@@ -8,12 +8,15 @@ import pytest
 
 from service.errors import UnknownModel
 from service.events import (
+    ModelCreated,
     ModelDeleted,
     PredictionsExpired,
 )
+from service.journal.jetstream.predictions import waiting as predictions_waiting
 from service.journal.protocol import (
     Journal,
     Overdue,
+    OwnTime,
     Page,
     Recorded,
     Snapshot,
@@ -21,6 +24,7 @@ from service.journal.protocol import (
     Totals,
     WaitingPrediction,
 )
+from service.journal.sqlite import reading
 from tests.journal.journals import LIFE
 from tests.journal.samples import created, learned, revealed, waiting
 
@@ -155,6 +159,44 @@ async def test_predictions_that_wait_too_long_are_told_without_their_models(
         oldest = await journal.overdue(11, 112, 2)
         assert oldest == ([Overdue("m", LIFE, 2, 13)], 13), "the oldest come first"
         assert await journal.overdue(8, 9, 100) == ([], 8)
+
+
+async def test_predictions_of_models_with_a_time_of_their_own_are_told_apart(
+    opened: Callable[[], Any],
+) -> None:
+    async with opened() as (journal, _):
+        await journal.append(created())
+        own = (await journal.append(ModelCreated("n", 2, {"pending_ttl_seconds": 60.0}))).seq
+        for at in range(10, 13):
+            await journal.put_pending(waiting(f"p{at}", at), LIFE, wait=True)
+            await journal.put_pending(waiting(f"q{at}", at + 100, "n"), own, wait=True)
+        assert (await journal.overdue(0, 200, 100))[0] == [Overdue("m", LIFE, 3, 12)]
+        both, through = await journal.overdue(0, 200, 100, own=True)
+        assert (both, through) == ([Overdue("m", LIFE, 3, 12), Overdue("n", own, 3, 112)], 112)
+        assert await journal.own_times() == [OwnTime("n", own, 60_000_000, 110)]
+        assert await journal.overdue_of(own, 111) == (Overdue("n", own, 2, 111), 112)
+        await journal.append(PredictionsExpired("n", 200, 2, 111), own)
+        assert await journal.overdue_of(own, 111) == (None, 112)
+        await journal.append(ModelDeleted("n", 201), own)
+        assert await journal.overdue_of(own, 200) == (None, None)
+        assert await journal.own_times() == []
+
+
+async def test_a_load_brings_the_newest_predictions_and_the_times_of_the_others(
+    opened: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (reading, predictions_waiting):
+        monkeypatch.setattr(module, "PENDING_LOADED_MAX", 64)
+    async with opened() as (journal, _):
+        await journal.append(created())
+        for at in range(10, 90):
+            await journal.put_pending(waiting(f"p{at}", at), LIFE, wait=True)
+        stored = await journal.load("m")
+        assert stored is not None
+        assert [each.prediction_id for each in stored.pending] == [f"p{at}" for at in range(26, 90)]
+        assert [(each.prediction_id, each.at) for each in stored.resting] == [
+            (f"p{at}", at) for at in range(10, 26)
+        ]
 
 
 async def test_models_are_listed_by_name(opened: Callable[[], Any]) -> None:

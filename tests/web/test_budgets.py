@@ -34,9 +34,10 @@ def test_predictions_that_wait_stay_within_their_bytes(start: Start, kind: str) 
     answer = service.client.post("/stream?answers=summary", content=line * 400, headers=NDJSON).json()
     assert (answer["predicted"], answer["errors"]) == (400, 0)
     assert peak_bytes(service.process.pid) - before < 60 * MB
-    assert 8 * MB < gauge(service, "novikoff_budget_bytes", "pending") <= 10.1 * MB
+    one = 200_000  # which comes when the others are just within the limit
+    assert 8 * MB < gauge(service, "novikoff_budget_bytes", "pending") <= 10 * MB + one
     rounds = service.stats("m")["rounds"]
-    assert rounds["predicted"] == 401 and 0 < rounds["pending"] < 200
+    assert (rounds["predicted"], rounds["pending"]) == (401, 401)  # the oldest wait in the journal only
 
 
 def test_predictions_of_models_that_are_loaded_again_stay_within_their_bytes(start: Start) -> None:

@@ -66,7 +66,9 @@ async def compare(journal: JetStreamJournal, moved: MovedModel, seqs: list[int])
     stored = await journal.load(name)
     if stored is None or restored_at_once(stored).model.to_bytes() != moved.live.model.to_bytes():
         raise CommandFailed(f"{name!r} is not the same in the cluster")
-    if stored.pending != moved.pending:
+    waiting = [(each.prediction_id, each.at) for each in moved.pending]
+    resting = [(each.prediction_id, each.at) for each in stored.resting]
+    if waiting[: len(resting)] != resting or stored.pending != moved.pending[len(resting) :]:
         raise CommandFailed(f"the waiting predictions of {name!r} are not the same in the cluster")
     events = await journal.events(name, after=0, limit=-1)
     expected = [Recorded(seq, recorded.event) for seq, recorded in zip(seqs, moved.events, strict=True)]

@@ -90,7 +90,7 @@ def check_forgotten(connection: sqlite3.Connection, name: str) -> None:
 
 
 def _read(connection: sqlite3.Connection, name: str) -> MovedModel:
-    stored = reading.load(connection, name)
+    stored = reading.load(connection, name, all_pending=True)
     assert stored is not None
     live = restored_at_once(stored)
     events = reading.events(connection, name, 0, -1)

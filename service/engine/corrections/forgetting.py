@@ -144,7 +144,7 @@ class Forgetting:
         for prediction_id, made_at in tagged.items():
             if prediction_id in found.ids:
                 continue
-            if prediction_id in live.pending or made_at > live.voided_through:
+            if live.awaits(prediction_id) or made_at > live.voided_through:
                 event = PredictionVoided(live.model.name, self._clock.now(), prediction_id)
                 appended = await self._fleet.submit(live, event)
                 if not appended.is_new and not await self._is_voided(live, prediction_id):

@@ -1,5 +1,5 @@
-"""Which models need a look: the error has risen, labels stopped coming, the bound is exceeded, one is made anew after
-corrections, or damaged.
+"""Which models need a look: the error has risen, labels stopped coming, predictions were evicted, the bound is
+exceeded, one is made anew after corrections, or damaged.
 
 Of the models in memory, and of those that are set aside: what is neither has not been used for long.
 """
@@ -21,6 +21,9 @@ LATE_FACTOR = 10.0
 LATE_SECONDS_MIN = 3600.0
 """Labels have stopped if nothing was revealed for this time, and for so many times the delay that 99 of 100 labels do
 not exceed, while predictions wait."""
+
+EVICTED_US = 86_400_000_000
+"""For so long after predictions were evicted it is told."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -63,6 +66,7 @@ def reasons_of(live: Live, now: int) -> list[Reason]:
         ("drift", "the error drifts" if model.statistics.drift_state == "drift" else None),
         ("error_risen", _risen(model)),
         ("labels_stopped", _stopped(live, now)),
+        ("evicted", _evicted(live, now)),
         ("bound_exceeded", _exceeded(model)),
         ("rebuilding", _rebuilding(model)),
     )
@@ -86,13 +90,21 @@ def _risen(model: Model) -> str | None:
 
 def _stopped(live: Live, now: int) -> str | None:
     model = live.model
-    if not live.pending or not model.revealed:
+    oldest = live.oldest_waiting_at
+    if oldest is None or not model.revealed:
         return None
     usual = model.statistics.delay.seconds()["p99"] or 0.0
-    silent = (now - max(model.updated_at, next(iter(live.pending.values())).at)) / 1e6
+    silent = (now - max(model.updated_at, oldest)) / 1e6
     if silent <= max(LATE_SECONDS_MIN, LATE_FACTOR * usual):
         return None
-    return f"no label for {silent / 60:,.0f} minutes, and {len(live.pending):,} predictions wait"
+    return f"no label for {silent / 60:,.0f} minutes, and {live.waiting:,} predictions wait"
+
+
+def _evicted(live: Live, now: int) -> str | None:
+    evictions = live.model.evicted
+    if evictions is None or now - evictions.at > EVICTED_US:
+        return None
+    return f"{evictions.count:,} predictions were evicted before their labels came: {evictions.limit} was reached"
 
 
 def _exceeded(model: Model) -> str | None:

@@ -96,6 +96,8 @@ class Fleet:
         """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
         self.on_due: Callable[[str], None] = lambda name: None
         """Called with the name of a loaded model that has corrections which are not in force."""
+        self.on_unload: Callable[[Live], None] = lambda live: None
+        """Called with a model right before it is unloaded."""
         self.set_aside = SetAside()
         self.loaded: dict[str, Live] = {}
         self.waiting = Waiting(self.tenants, pending_bytes_max)
@@ -193,15 +195,16 @@ class Fleet:
             appended.add_done_callback(lambda _: live.forget_new(new_labels))
         return appended
 
-    async def expire_unloaded(self, overdue: Overdue, at: int) -> bool:
-        """Record predictions of a model that is not loaded as expired, without loading it.
+    async def expire_unloaded(self, overdue: Overdue, at: int, limit: str = "") -> bool:
+        """Record predictions of a model that is not loaded as expired, or as evicted for a limit, without loading it.
 
         False, and nothing is recorded, if it is just being loaded.
         """
         name = overdue.model
         if name in self.loaded or name in self._loading:
             return False
-        event = PredictionsExpired(name, at, overdue.count, overdue.through)
+        evicted = overdue.count if limit else 0
+        event = PredictionsExpired(name, at, overdue.count, overdue.through, evicted=evicted, limit=limit)
         with suppress(UnknownModel):  # deleted meanwhile, with its predictions
             await self._loading.append_unloaded(event, overdue.life)
         self.waiting.count_unloaded(name, -overdue.count)
@@ -247,8 +250,8 @@ class Fleet:
             return None
         prediction_id = event.prediction_id if isinstance(event, WITH_PREDICTION) else None
         if prediction_id is not None:
-            if (prediction := live.pending.get(prediction_id)) is not None:
-                self.waiting.remove(live, prediction)
+            if seq > live.seq:
+                self.waiting.let_go(live, prediction_id)
         elif isinstance(event, VOIDING):
             self._forget_pending(live)
         elif isinstance(event, TagForgotten):
@@ -306,7 +309,7 @@ class Fleet:
             raise
         except Exception as error:
             if self.loaded.get(live.model.name) is live:
-                self.waiting.count_unloaded(live.model.name, len(live.pending))
+                self.waiting.count_unloaded(live.model.name, live.waiting)
                 self._remove(live)
                 self._versions.changed(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
@@ -405,7 +408,7 @@ class Fleet:
         live.knows_all_predictions = not self._journal.is_shared
         self.memory.admit(live)
         self.waiting.admit(live)
-        self.waiting.count_unloaded(live.model.name, -len(live.pending))
+        self.waiting.count_unloaded(live.model.name, -live.waiting)
         self.changed(live)
         if live.model.amended is not None and live.model.amended.is_unfinished:
             self.on_due(live.model.name)
@@ -440,7 +443,7 @@ class Fleet:
         if self.memory.has_too_many_models:
             return self.memory.giving_way()
         tenants = self.waiting.shares.giving_way(by_bytes=True)
-        return (live for live in self.memory.of(tenants) if live.pending)
+        return (live for live in self.memory.of(tenants) if live.waiting)
 
     def _unload(self, live: Live) -> None:
         name = live.model.name
@@ -449,7 +452,8 @@ class Fleet:
             saved.add_done_callback(
                 lambda saved: self.stale_summaries.add(name) if saved.exception() else None
             )
-        self.waiting.count_unloaded(name, len(live.pending))
+        self.waiting.count_unloaded(name, live.waiting)
+        self.on_unload(live)
         self._remove(live)
 
     def _remove(self, live: Live) -> None:
@@ -462,3 +466,5 @@ class Fleet:
     def _forget_pending(self, live: Live) -> None:
         for prediction in live.pending.values():
             self.waiting.remove(live, prediction)
+        if live.resting:
+            self.waiting.forget_resting(live, len(live.resting))

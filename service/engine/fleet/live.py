@@ -7,6 +7,7 @@ from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
 from service.engine.model.checks import NONE_NEW, NewLabels
+from service.engine.model.evictions import Evictions
 from service.engine.model.model import Model, model_from
 from service.engine.model.outcomes import BlockOutcome, Outcome, OutcomeLog
 from service.engine.model.served import Unlabelled
@@ -36,6 +37,10 @@ SNAPSHOT_SHARE = 0.05
 
 NO_PREDICTIONS: OrderedDict[str, Prediction] = OrderedDict()
 """Shared by all models without waiting predictions, to save memory. Never added to."""
+
+NO_TIMES: dict[str, int] = {}
+NO_ASKED: dict[str, float] = {}
+"""Likewise, of models of which no prediction waits in the journal only."""
 
 NO_PEERS: "OrderedDict[str, Live]" = OrderedDict()
 """Of models that are not admitted yet. Never added to."""
@@ -78,6 +83,9 @@ class Live:
         "dropped",
         "dropped_asked",
         "dropped_through",
+        "evicted",
+        "evicted_by",
+        "evicted_through",
         "expiring",
         "held",
         "is_only_read",
@@ -90,6 +98,8 @@ class Live:
         "pending",
         "pins",
         "probability",
+        "resting",
+        "resting_asked",
         "round_seconds",
         "saving",
         "seq",
@@ -114,7 +124,12 @@ class Live:
         self.life = life
         """The event that made it; see `Journal`."""
         self.pending = NO_PREDICTIONS
-        """Waiting predictions by id, oldest first."""
+        """Waiting predictions in memory by id, oldest first."""
+        self.resting = NO_TIMES
+        """Waiting predictions that are only in the journal, and when each was made: by id, oldest first. They are older
+        than those in memory."""
+        self.resting_asked = NO_ASKED
+        """Those of them whose labels were asked for, and with what probability."""
         self.probability: float | None = None
         """What its newest prediction or round was served with, as far as this process has seen any."""
         self.outcomes = OutcomeLog()
@@ -149,6 +164,12 @@ class Live:
         """Of how many of them the label was asked for with a probability of k/256, by k."""
         self.dropped_through = 0
         """When the newest of them was made."""
+        self.evicted = 0
+        """How many of them were evicted before their time."""
+        self.evicted_by = ""
+        """The limit for which the newest of these was."""
+        self.evicted_through = 0
+        """When the newest of these was made."""
         self.expiring: PredictionsExpired | None = None
         """The event that is under way to record them, to tell it from those of other replicas; None if none is."""
         self.voided_through = 0
@@ -174,6 +195,8 @@ class Live:
         """Take the waiting predictions, when all events are applied."""
         self.counted_elsewhere = Counts.of(self.model)
         self.voided_through = max(self.voided_through, stored.voided_through)
+        for resting in stored.resting:
+            self._rest(resting.prediction_id, resting.at, resting.ask_probability)
         for prediction in stored.pending:
             self.keep(prediction)
 
@@ -194,8 +217,14 @@ class Live:
         self.probability = outcome.probability
         if event.prediction_id is not None:  # type: ignore[union-attr]
             self.outcomes.add(seq, outcome)
-            self.pending.pop(event.prediction_id, None)  # type: ignore[union-attr]
+            self.forget(event.prediction_id)  # type: ignore[union-attr]
         return outcome
+
+    def forget(self, prediction_id: str) -> None:
+        """A prediction waits no longer."""
+        if self.pending.pop(prediction_id, None) is None and self.resting:
+            self.resting.pop(prediction_id, None)
+            self.resting_asked.pop(prediction_id, None)
 
     def apply_first(self, rounds: RoundsLearned) -> None:
         """Apply the first rounds of a block; `apply` is to be called with the rest."""
@@ -230,15 +259,17 @@ class Live:
             if event == self.expiring:
                 self.dropped -= min(event.count, self.dropped)
                 self.dropped_asked -= Counter(dict(event.asked or ()))
+                self.evicted -= min(event.evicted, self.evicted)
                 self.expiring = None
         elif isinstance(event, PredictionVoided | RoundErased):
-            self.pending.pop(event.prediction_id or "", None)
+            self.forget(event.prediction_id or "")
         elif isinstance(event, TagForgotten):
             self.outcomes = self.outcomes.without(set(event.events))
         elif isinstance(event, VOIDING):
             self.voided_through = max(self.voided_through, event.at)
             self.pending.clear()
-            self.dropped = 0
+            self.resting, self.resting_asked = NO_TIMES, NO_ASKED
+            self.dropped = self.evicted = 0
             self.dropped_asked.clear()
             self.probability = None
 
@@ -262,13 +293,48 @@ class Live:
         """Whether a prediction that another replica has served can still be revealed."""
         return prediction.at > max(self.voided_through, self.dropped_through)
 
-    def drop(self, prediction: Prediction) -> None:
-        """Give a prediction up; the next sweep records it as expired."""
+    def awaits(self, prediction_id: str) -> bool:
+        """Whether a prediction waits for its label, in memory or in the journal only."""
+        return prediction_id in self.pending or prediction_id in self.resting
+
+    def rest(self, prediction: Prediction) -> None:
+        """Let a prediction, the oldest in memory, wait in the journal only."""
         del self.pending[prediction.prediction_id]
-        self.dropped += 1
-        if asked := self.model.asked_with(prediction):
+        certainty = prediction.certainty
+        asked = None if certainty is None else certainty.ask_probability
+        self._rest(prediction.prediction_id, prediction.at, asked)
+
+    def _rest(self, prediction_id: str, at: int, ask_probability: float | None) -> None:
+        if self.resting is NO_TIMES:
+            self.resting, self.resting_asked = {}, {}
+        self.resting[prediction_id] = at
+        if ask_probability is not None and self.model.is_asked(prediction_id, ask_probability):
+            self.resting_asked[prediction_id] = ask_probability
+
+    def drop(self, prediction_id: str, at: int, limit: str = "") -> None:
+        """Give a prediction up, since its time is over or for a limit; the next sweep records it as expired."""
+        prediction = self.pending.get(prediction_id)
+        resting = self.resting_asked.get(prediction_id)
+        if asked := resting if prediction is None else self.model.asked_with(prediction):
             self.dropped_asked[level_of(asked)] += 1
-        self.dropped_through = max(self.dropped_through, prediction.at)
+        self.forget(prediction_id)
+        self.dropped += 1
+        self.dropped_through = max(self.dropped_through, at)
+        if limit:
+            self.evicted += 1
+            self.evicted_by = limit
+            self.evicted_through = max(self.evicted_through, at)
+
+    @property
+    def waiting(self) -> int:
+        """How many predictions wait, in memory or in the journal only."""
+        return len(self.pending) + len(self.resting)
+
+    @property
+    def oldest_waiting_at(self) -> int | None:
+        """When the oldest of them was made."""
+        at = next(iter(self.resting.values()), None)
+        return at if at is not None else next((each.at for each in self.pending.values()), None)
 
     def summary(self) -> Summary:
         model = self.model
@@ -279,7 +345,7 @@ class Live:
             model.revealed,
             model.mistakes,
             model.updates,
-            len(self.pending),
+            self.waiting,
             self.expired,
             model.statistics.ewma.error_rate,
         )
@@ -290,12 +356,16 @@ class Live:
         lost = [k / LEVELS for k in self.dropped_asked.elements()]
         unasked = unlabelled.unasked + self.dropped - len(lost)
         ask = self.model.ask_report(unasked, [*unlabelled.awaited, *lost], are_all=self.knows_all_predictions)
-        return {**self.model.report(now), "unlabelled": unlabelled.report(), "ask": ask}
+        recorded = self.model.evicted or Evictions()
+        count, limit = recorded.count + self.evicted, self.evicted_by if self.evicted else recorded.limit
+        evicted = {"predictions": count, "limit": limit} if count else None
+        return {**self.model.report(now), "unlabelled": unlabelled.report(), "ask": ask, "evicted": evicted}
 
     def _unlabelled(self) -> Unlabelled:
-        """What the waiting predictions were served with, as far as this replica has served them."""
-        count, total, unasked, amended = 0, 0.0, 0, self.model.amended
-        awaited: list[float] = []
+        """What the waiting predictions were served with, as far as this replica has them in memory."""
+        count, total, amended = 0, 0.0, self.model.amended
+        awaited = list(self.resting_asked.values())
+        unasked = len(self.resting) - len(awaited)
         for prediction in self.pending.values():
             certainty = prediction.certainty if amended is None else amended.certainty_of(prediction)
             if certainty is None:
@@ -307,7 +377,7 @@ class Live:
                 awaited.append(asked)
             elif asked is not None:
                 unasked += 1
-        return Unlabelled(len(self.pending), count, total, unasked, awaited)
+        return Unlabelled(self.waiting, count, total, unasked, awaited)
 
     @property
     def newest_time(self) -> int:

@@ -22,6 +22,7 @@ from service.engine.model.warm import Warm
 from service.engine.names import check_name
 from service.errors import (
     ChallengerExists,
+    InvalidRequest,
     JournalUnavailable,
     ModelExists,
     TooManyModels,
@@ -40,7 +41,7 @@ from service.events import (
     PromotionRuled,
     WarmStart,
 )
-from service.journal.protocol import Journal, Listed, Page, Recorded
+from service.journal.protocol import Journal, Listed, Page, Recorded, own_ttl_us
 
 MADE_AT_ONCE = 8
 """How many models a replica creates at the same time where other replicas create some too.
@@ -98,6 +99,7 @@ class Models:
 
     async def create(self, name: str, settings: dict[str, Any]) -> Live:
         """Create a model; ModelExists if there is one of this name, which is not changed."""
+        self._check_ttl(settings)
         if not await self._add(ModelCreated(name, self._clock.now(), settings, _ask_key(settings))):
             raise _exists(name)
         return await self._fleet.get(name)
@@ -106,10 +108,21 @@ class Models:
         self, name: str, settings: dict[str, Any], state: bytes, forked_from: str | None = None
     ) -> Live:
         """Create a model from the state of another; ModelExists if there is one of this name, which is not changed."""
+        if forked_from is None:
+            self._check_ttl(settings)
         event = ModelImported(name, self._clock.now(), settings, state, forked_from)
         if not await self._add(event):
             raise _exists(name)
         return await self._fleet.get(name)
+
+    def _check_ttl(self, settings: dict[str, Any]) -> None:
+        """InvalidRequest if the journal forgets predictions sooner than they are to be kept."""
+        own_us, most = own_ttl_us(settings), self._journal.pending_seconds_max
+        if own_us is not None and own_us > most * 1e6:
+            raise InvalidRequest.at(
+                "pending_ttl_seconds",
+                f"must be at most {most:g} on this cluster: twice the service's `pending_ttl_seconds`",
+            )
 
     async def salvage(self, name: str) -> tuple[Model, str]:
         """What is left of a model that is set aside, and what is missing."""

@@ -1,4 +1,4 @@
-"""Predictions of loaded models that wait for their labels: whose they are, and how many bytes they take."""
+"""Predictions of loaded models that wait for their labels: whose they are, and how many bytes they take in memory."""
 
 from typing import Any
 
@@ -11,6 +11,9 @@ PREDICTION_BYTES = 1_024
 
 WORD_BYTES = 512
 """What the word of a challenger takes that is kept with it; that of a panel of experts is the longest."""
+
+RESTING_BYTES = 256
+"""What a prediction takes that is in the journal only: its id, its time and its place in a dictionary."""
 
 NAME_BYTES = 160
 """What a name and its number take beside the name's characters."""
@@ -68,6 +71,11 @@ class Waiting:
         return self.bytes > self._bytes_max
 
     def __len__(self) -> int:
+        """How many wait, in memory or in the journal only."""
+        return self.shares.count
+
+    @property
+    def in_memory(self) -> int:
         return len(self._owner)
 
     def __contains__(self, prediction_id: str) -> bool:
@@ -84,6 +92,25 @@ class Waiting:
         """Count those of a model that is loaded now."""
         for prediction in live.pending.values():
             self.add(live, prediction)
+        if count := len(live.resting):
+            self.shares.add(live.tenant, count * RESTING_BYTES, count)
+
+    def rest(self, live: Live, prediction: Prediction) -> None:
+        """Let one wait in the journal only."""
+        self.remove(live, prediction)
+        live.rest(prediction)
+        self.shares.add(live.tenant, RESTING_BYTES)
+
+    def let_go(self, live: Live, prediction_id: str) -> None:
+        """One that the model has still waits no longer."""
+        if (prediction := live.pending.get(prediction_id)) is not None:
+            self.remove(live, prediction)
+        elif prediction_id in live.resting:
+            self.forget_resting(live)
+
+    def forget_resting(self, live: Live, count: int = 1) -> None:
+        """So many of those that wait in the journal only wait no longer."""
+        self.shares.remove(live.tenant, count * RESTING_BYTES, count)
 
     def count_unloaded(self, model: str, more: int) -> None:
         """Note that so many more, or fewer, wait of a model that is not loaded."""

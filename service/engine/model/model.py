@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from service.engine.model.amendments import Amendments
 from service.engine.model.block_fold import learn_block
 from service.engine.model.contest import NO_CHALLENGERS, Contest
+from service.engine.model.evictions import Evictions
 from service.engine.model.outcomes import BlockOutcome, Outcome
 from service.engine.model.served import Seen
 from service.engine.model.state import ModelState
@@ -92,6 +93,9 @@ class Model(ModelState):
                 self.expired += event.count
                 if self.asking is not None:
                     self.asking.expire(event.count, event.asked)
+                if event.evicted:
+                    self.evicted = self.evicted or Evictions()
+                    self.evicted.record(event)
                 if self.amended is not None:
                     self.amended.expire(event.through)
             case RoundCorrected():
@@ -311,7 +315,7 @@ def model_from(event: AnyEvent) -> Model:
     model = Model.from_bytes(event.state)
     model.name = event.model
     model.created_at = model.updated_at = event.at
-    model.amended = None
+    model.amended = model.evicted = None
     if model.asking is not None:  # what waits for labels elsewhere is not here
         model.asking.count_anew()
     if event.forked_from is None:  # else nobody can have doctored it

@@ -31,6 +31,12 @@ CONFIDENCE = Number(0.95, 0.5, 0.9999, "the probability with which the intervals
 COVERAGE = Number(
     0.9, 0.01, 0.99, "the share of `set`s that shall hold the true label; null: none are served"
 )
+PENDING_TTL_SECONDS = Number(
+    86_400.0,
+    1.0,
+    31_536_000.0,
+    "how long a prediction waits for its label; null: as long as the service says",
+)
 ASK_B = Number(
     1.0, 0.0, 1e100, "how far ahead a label may be and still be asked for half of the time", low_open=True
 )
@@ -89,6 +95,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
         "ask": _ask(given["ask"]),
         "class_weights": _class_weights(given["class_weights"], labels, limits),
         "on_expiry": _on_expiry(given["on_expiry"], labels),
+        "pending_ttl_seconds": given["pending_ttl_seconds"],
         "rules": given.get("rules", RULES),
     }
     if numbers_kept(settings, capacity(own["features"]), _count(labels)) > limits.weights_max:
@@ -146,7 +153,8 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
     """
     names = (
         "learner", "labels", "tie", "bias", "bias_value", "multiclass", *DERIVED, "features", "protocol",
-        "declared_margin", "confidence", "coverage", "ask", "class_weights", "on_expiry", "rules",
+        "declared_margin", "confidence", "coverage", "ask", "class_weights", "on_expiry",
+        "pending_ttl_seconds", "rules",
     )  # fmt: skip
     kept = dict(zip(names, saved.fields(settings, *names), strict=True))
     _check_simple(kept)
@@ -178,7 +186,11 @@ def _check_simple(kept: dict[str, Any]) -> None:
         "protocol": PROTOCOL,
         "confidence": CONFIDENCE,
     }
-    optional = {"declared_margin": DECLARED_MARGIN, "coverage": COVERAGE}
+    optional = {
+        "declared_margin": DECLARED_MARGIN,
+        "coverage": COVERAGE,
+        "pending_ttl_seconds": PENDING_TTL_SECONDS,
+    }
     simple |= {name: number for name, number in optional.items() if kept[name] is not None}
     for name, parameter in simple.items():
         value = checked("", partial(parameter.check, name, kept[name]))

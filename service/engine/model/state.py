@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from service.engine.model.admission import new_features
 from service.engine.model.amendments import Amendments
 from service.engine.model.contest import Contest
+from service.engine.model.evictions import Evictions
 from service.engine.model.labels import Labels, text_of
 from service.engine.model.outcomes import Outcome
 from service.engine.model.served import NO_STANDING, Seen, Served
@@ -48,6 +49,7 @@ class ModelState:
         "contest",
         "created_at",
         "drifts_recorded",
+        "evicted",
         "expired",
         "features",
         "labels",
@@ -98,6 +100,7 @@ class ModelState:
             )
         self.drifts_recorded = 0
         self.expired = 0
+        self.evicted: Evictions | None = None
         if "challengers" in self.settings:
             self.contest = Contest.begin(self, self.contest)
 
@@ -310,6 +313,7 @@ class ModelState:
             "asking": None if self.asking is None else self.asking.state(),
             **({} if self.contest is None else {"contest": self.contest.state()}),
             **({} if self.amended is None else {"amended": self.amended.state()}),
+            **({} if self.evicted is None else {"evicted": self.evicted.state()}),
         }
 
     def to_bytes(self) -> bytes:
@@ -323,7 +327,10 @@ class ModelState:
     def from_state(cls, state: Any) -> Self:
         """The model that a state was taken from; `saved.BadState` names what no model with its settings can have."""
         has_contest = "challengers" in state["settings"]
-        more = (*(("contest",) if has_contest else ()), *(("amended",) if "amended" in state else ()))
+        more = (
+            *(("contest",) if has_contest else ()),
+            *(name for name in ("amended", "evicted") if name in state),
+        )
         names = ("name", "settings", "created_at", *PLAIN, *PARTS, *more)
         kept = dict(zip(names, saved.fields(state, *names), strict=True))
         model = cls(ModelCreated(model=kept["name"], at=kept["created_at"], settings=kept["settings"]))
@@ -344,6 +351,9 @@ class ModelState:
                 model.contest.restore(kept["contest"], model)
         if "amended" in kept:
             model.amended = Amendments.restore(kept["amended"])
+        if "evicted" in kept:
+            with saved.Within("evicted"):
+                model.evicted = Evictions.restore(kept["evicted"])
         for name in PLAIN:
             setattr(model, name, kept[name])
         model._check_plain()

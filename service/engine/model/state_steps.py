@@ -16,7 +16,7 @@ from service.learning.statistics.curve import with_unknown_times
 State = dict[str, Any]
 
 ADDED_SETTINGS: dict[str, Any] = {"confidence": 0.95, "coverage": None, "ask": None, "class_weights": None,
-                                  "on_expiry": None, "rules": 1}  # fmt: skip
+                                  "on_expiry": None, "pending_ttl_seconds": None, "rules": 1}  # fmt: skip
 """Settings that models made by older versions do not have, and what they mean by that."""
 
 

@@ -1,35 +1,55 @@
-"""Expiry of predictions whose labels never came: given up by age or by number, then recorded as expired."""
+"""Expiry of predictions whose labels never came: given up by age or for a limit, then recorded as expired."""
 
 import asyncio
+import logging
 from asyncio import Task
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterator
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.model.settings import PENDING_TTL_SECONDS
 from service.engine.rounds.expiry_labels import ExpiryLabels, learns_expired
-from service.errors import NovikoffError, TooManyPending
+from service.errors import NovikoffError, PredictionExpired, TooManyPending
 from service.events import Prediction, PredictionsExpired
-from service.journal.protocol import Journal, Overdue
+from service.journal.protocol import PENDING_LOADED_MAX, Journal, Overdue, OwnTime, own_ttl_us
+from service.logs import Seldom
 
 LOOKED_AT_ONCE = 2_000
 """How many predictions the journal is asked for at a time."""
 
 ROOM_SHARE = 0.01
-"""The share of all waiting predictions that is given up when there are `pending_total_max`."""
+"""The share of all waiting predictions that is given up when there are `pending_total_max`, and of those in memory that
+go to the journal when they take `pending_bytes_max`."""
 
 
 REMEMBERED_US_MIN = 600_000_000
 """An expired prediction is told from an unknown one until twice `ttl_seconds` after it was made, or so long if that is
 more. (On a cluster, too: `service/journals.py`.)"""
 
+LOOKED_FOR_EVERY = 10
+"""In a shared journal, after so many sweeps it is asked again for what was taken over from other replicas."""
+
+OUTDATED_MAX = 10_000
+
+OWN_TTL_SECONDS_MAX = PENDING_TTL_SECONDS.high
+
+LIMITS = ("pending_max", "pending_total_max", "pending_bytes_max")
+"""The settings for which predictions are evicted before their time."""
+
+log = logging.getLogger(__name__)
+
 
 class Expiry:
-    """Gives up predictions older than `ttl_seconds` and the oldest of a model that has more than `pending_max`.
+    """Gives up predictions that are older than their time, and evicts the oldest where a limit is reached.
 
-    If all models have `pending_total_max` together, or those in memory leave no room there, it gives up some of
-    whoever has most: so a tenant that floods the service pushes out its own.
+    A model has at most PENDING_LOADED_MAX in memory, and all models together `pending_bytes_max`: beyond that the
+    oldest rest in the journal, and of these only ids and times are in memory. They are evicted when even these do not
+    fit, when all models have `pending_total_max` together, or a model has `pending_max`. Then whoever has most gives
+    way: so a tenant that floods the service evicts its own.
 
     Those of a loaded model are given up at once, and the next sweep records all of them with one event, so that a
     client that never reveals does not cost an event a prediction. After a crash in between, they wait again. Models
@@ -59,16 +79,55 @@ class Expiry:
         self._pending_max = pending_max
         self._pending_total_max = pending_total_max
         self._swept_through = 0  # all predictions made up to this time have been given up
+        self._evicted_through = 0  # and these were evicted
+        self._own: dict[int, OwnTime] = {}
+        """By life, models with `pending_ttl_seconds` of their own that are not loaded and of which predictions wait."""
+        self._own_due: list[tuple[int, int]] = []
+        """A heap of when the oldest prediction of each of these is due, and the life; with some that are outdated."""
+        self._own_due_max = 0
+        """At so many it is made again from the journal, as by the first sweep."""
+        self._sweeps = 0
+        self._own_ttl_us_max = round(min(journal.pending_seconds_max, OWN_TTL_SECONDS_MAX) * 1e6)
+        fleet.on_unload = self.unloaded
         self._making_room: Task[int] | None = None
+        self._log_limit = Seldom()
+        self.evicted = dict.fromkeys(LIMITS, 0)
+        """How many predictions were evicted since the start, by the limit."""
 
-    def is_due(self, prediction_at: int, now: int) -> bool:
+    def is_due(self, prediction_at: int, now: int, live: Live | None = None) -> bool:
+        """Whether a prediction of a model, or of one that is not known, has waited for too long."""
+        ttl_us = self._ttl_us if live is None else self._ttl_of(live)
         # What is not old enough by the times themselves is not after any jump of the clock, either.
-        return prediction_at < now - self._ttl_us and prediction_at < self._clock.ago(now, self._ttl_us)
+        return prediction_at < now - ttl_us and prediction_at < self._clock.ago(now, ttl_us)
+
+    def _ttl_of(self, live: Live) -> int:
+        return self._ttl_us if (own := self._own_ttl(live)) is None else own
+
+    def _own_ttl(self, live: Live) -> int | None:
+        own = own_ttl_us(live.model.settings)
+        return None if own is None else min(own, self._own_ttl_us_max)
+
+    def why_gone(self, live: Live, prediction: Prediction, now: int) -> PredictionExpired:
+        """Why the label of a prediction is not taken any more."""
+        name, at, evictions = f"prediction {prediction.prediction_id!r}", prediction.at, live.model.evicted
+        if self.is_due(at, now, live):
+            seconds = self._ttl_of(live) / 1e6
+            return PredictionExpired(
+                f"{name} has expired: its label came more than {seconds:g} seconds (`pending_ttl_seconds`) later"
+            )
+        if at <= live.evicted_through:
+            return _evicted(name, live.evicted_by)  # not recorded yet
+        if evictions is not None and at <= evictions.through:
+            return _evicted(name, evictions.limit)
+        return PredictionExpired(f"{name} is void: its model was reset or rolled back after it was served")
 
     def drop_excess(self, live: Live) -> None:
-        """Give up a model's oldest predictions until it has `pending_max`, but none that is in use."""
-        while len(live.pending) > self._pending_max:
-            if not self._drop_oldest(live):
+        """Let a model's oldest predictions rest in the journal, or evict them, until it has no more than it may; but
+        none that is in use."""
+        if len(live.pending) > PENDING_LOADED_MAX:
+            self._rest_oldest(live)
+        while live.waiting > self._pending_max:
+            if not self._drop_oldest(live, "pending_max"):
                 return
 
     # All models together
@@ -79,46 +138,59 @@ class Expiry:
         return len(waiting) + waiting.unloaded >= self._pending_total_max or waiting.are_at_their_limit
 
     async def make_room(self, live: Live) -> None:
-        """Give up predictions of the tenant that has most; TooManyPending if there are none.
+        """Make room for another prediction: let those in memory rest in the journal, or evict some of the tenant that
+        has most; TooManyPending if there are none.
 
         If that is the model's own, the model's oldest goes first. Without tenants, the oldest of all go next.
         """
         waiting = self._fleet.waiting
-        by_bytes = waiting.are_at_their_limit
-        heaviest = waiting.heaviest(by_bytes=by_bytes)
-        if heaviest == live.tenant and self._drop_oldest(live):
+        is_memory_full = waiting.are_at_their_limit
+        heaviest = waiting.heaviest(by_bytes=is_memory_full)
+        if is_memory_full and self._each_oldest(
+            heaviest, self._rest_oldest, _oldest_in_memory, waiting.in_memory
+        ):
             return
-        if (heaviest or by_bytes or self._fleet.tenants.are_there) and self._drop_oldest_of(heaviest):
+        limit = "pending_bytes_max" if is_memory_full else "pending_total_max"
+
+        def evict(one: Live) -> bool:
+            return self._drop_oldest(one, limit)
+
+        if heaviest == live.tenant and evict(live):
+            return
+        goes_by_tenant = heaviest or is_memory_full or self._fleet.tenants.are_there
+        if goes_by_tenant and self._each_oldest(heaviest, evict, _oldest, len(waiting)):
             return
         if self._making_room is None:  # one task for all requests that need room
-            self._making_room = asyncio.create_task(self._give_up_oldest())
+            self._making_room = asyncio.create_task(self._evict_oldest(limit))
         if not await asyncio.shield(self._making_room):
             raise TooManyPending(f"{self._pending_total_max} predictions wait for their labels; reveal some")
 
-    def _drop_oldest_of(self, tenant: str) -> int:
-        """Give up some of the oldest of a tenant's loaded models; how many."""
-        models = [live for live in self._fleet.loaded.values() if live.pending and live.tenant == tenant]
-        oldest = [(next(iter(live.pending.values())).at, at) for at, live in enumerate(models)]
-        heapify(oldest)
-        dropped, enough = 0, max(1, round(len(self._fleet.waiting) * ROOM_SHARE))
-        while oldest and dropped < enough:
-            _, at = heappop(oldest)
-            live = models[at]
-            if self._drop_oldest(live):
-                dropped += 1
-                if live.pending:
-                    heappush(oldest, (next(iter(live.pending.values())).at, at))
-        return dropped
+    def _each_oldest(
+        self, tenant: str, take: Callable[[Live], bool], oldest: Callable[[Live], int | None], among: int
+    ) -> int:
+        """Take some of the oldest predictions of a tenant's loaded models, a small share of so many; how many."""
+        models = [live for live in self._fleet.loaded.values() if live.tenant == tenant]
+        ages = [(at, place) for place, live in enumerate(models) if (at := oldest(live)) is not None]
+        heapify(ages)
+        taken, enough = 0, max(1, round(among * ROOM_SHARE))
+        while ages and taken < enough:
+            _, place = heappop(ages)
+            live = models[place]
+            if take(live):
+                taken += 1
+                if (at := oldest(live)) is not None:
+                    heappush(ages, (at, place))
+        return taken
 
-    async def _give_up_oldest(self) -> int:
-        """Give up the oldest of all models; of how many models."""
+    async def _evict_oldest(self, limit: str) -> int:
+        """Evict the oldest of all models; of how many models."""
         many = min(max(1, round(self._pending_total_max * ROOM_SHARE)), LOOKED_AT_ONCE)
         try:
             while True:
-                now, before = self._clock.now(), self._swept_through
-                oldest, through = await self._journal.overdue(before, now, many)
-                if await self._give_up(oldest, now):
-                    self._swept_through = through
+                now, before = self._clock.now(), self._evicted_through
+                oldest, through = await self._journal.overdue(before, now, many, own=True)
+                if await self._give_up(oldest, now, limit):
+                    self._evicted_through = through
                 if oldest or through == before:  # else all of them had been given up before: look further
                     return len(oldest)
         finally:
@@ -132,21 +204,26 @@ class Expiry:
         for live in list(self._fleet.loaded.values()):
             if self._fleet.loaded.get(live.model.name) is not live:
                 continue  # unloaded while an earlier one was recorded
-            if live.pending:
-                due_through = self._clock.ago(now, self._ttl_us) - 1
+            if live.waiting:
+                due_through = self._clock.ago(now, self._ttl_of(live)) - 1
                 if learns_expired(live.model):
                     await self._labels.learn(self._due(live, due_through), live, now)
                 else:
-                    self._drop_through(live, max(due_through, self._swept_through))
+                    self._drop_through(live, due_through)
+                    self._drop_through(live, self._evicted_through, "pending_total_max")
             if live.dropped and live.expiring is None:
                 await self._record(live, now)
         await self._sweep_unloaded(now)
+        await self._sweep_own_times(now)
         await self._journal.forget_expired(self._clock.ago(now, max(2 * self._ttl_us, REMEMBERED_US_MIN)))
 
     async def _record(self, live: Live, now: int) -> None:
         """Record what was given up as expired. If the wait is cut off, the event is still under way."""
+        evicted, limit = live.evicted, live.evicted_by if live.evicted else ""
         asked = sorted(live.dropped_asked.items())
-        live.expiring = PredictionsExpired(live.model.name, now, live.dropped, live.dropped_through, asked)
+        live.expiring = PredictionsExpired(
+            live.model.name, now, live.dropped, live.dropped_through, asked, evicted, limit
+        )
         try:
             await self._fleet.append(live, live.expiring)
         except NovikoffError:  # and it is tried again
@@ -169,7 +246,45 @@ class Expiry:
                 return  # what was just being loaded, or may not all be learned, is looked at again by the next sweep
             self._swept_through = through
 
-    async def _give_up(self, overdue: list[Overdue], now: int) -> bool:
+    async def _sweep_own_times(self, now: int) -> None:
+        """The same of models with `pending_ttl_seconds` of their own. Those that are loaded have been swept."""
+        is_turn = self._journal.is_shared and self._sweeps % LOOKED_FOR_EVERY == 0
+        if is_turn or len(self._own_due) >= self._own_due_max:
+            own = await self._journal.own_times()
+            self._own.clear()
+            self._own_due.clear()
+            for each in own:
+                self._schedule(replace(each, ttl_us=min(each.ttl_us, self._own_ttl_us_max)))
+            self._own_due_max = 2 * len(own) + OUTDATED_MAX
+        self._sweeps += 1
+        while self._own_due and self._own_due[0][0] <= now:
+            due_at, life = self._own_due[0]
+            one = self._own.get(life)
+            if one is None or one.oldest + one.ttl_us != due_at:
+                heappop(self._own_due)
+                continue
+            if one.model in self._fleet.loaded:
+                del self._own[life]  # it is scheduled again when it is unloaded
+                continue
+            overdue, next_at = await self._journal.overdue_of(life, self._clock.ago(now, one.ttl_us) - 1)
+            if overdue is not None and await self._labels.find(overdue) is None:
+                await self._give_up([overdue], now)
+            self._own.pop(life, None)
+            if next_at is not None:
+                self._schedule(replace(one, oldest=max(next_at, now - one.ttl_us + 1)))
+
+    def _schedule(self, one: OwnTime) -> None:
+        """Look at a model when the oldest of its predictions is due."""
+        self._own[one.life] = one
+        heappush(self._own_due, (one.oldest + one.ttl_us, one.life))
+
+    def unloaded(self, live: Live) -> None:
+        """A model is unloaded, whose predictions wait."""
+        ttl_us, oldest = self._own_ttl(live), live.oldest_waiting_at
+        if ttl_us is not None and oldest is not None:
+            self._schedule(OwnTime(live.model.name, live.life, ttl_us, oldest))
+
+    async def _give_up(self, overdue: list[Overdue], now: int, limit: str = "") -> bool:
         """Give up predictions of models whether they are loaded or not; False if some are just being loaded."""
         unloaded: list[Overdue] = []
         for one in overdue:
@@ -177,32 +292,69 @@ class Expiry:
             if live is None:
                 unloaded.append(one)
             elif live.life == one.life:
-                self._drop_through(live, one.through)
-        return all(await asyncio.gather(*(self._fleet.expire_unloaded(one, now) for one in unloaded)))
+                self._drop_through(live, one.through, limit)
+        are_done = await asyncio.gather(*(self._fleet.expire_unloaded(one, now, limit) for one in unloaded))
+        for one, is_done in zip(unloaded, are_done, strict=True):
+            if limit and is_done:
+                self._count_evicted(one.model, limit, one.count)
+        return all(are_done)
 
-    def _drop_oldest(self, live: Live) -> bool:
+    def _rest_oldest(self, live: Live) -> bool:
+        """Let the oldest prediction that a model has in memory rest in the journal; False if all are in use."""
         for oldest in live.pending.values():
             if oldest.prediction_id not in self._in_use:
-                self._drop(live, oldest)
+                self._fleet.waiting.rest(live, oldest)
                 return True
         return False
 
-    def _drop_through(self, live: Live, through: int) -> None:
-        """Give up a loaded model's predictions made up to a time."""
-        for prediction in self._due(live, through):
-            self._drop(live, prediction)
+    def _drop_oldest(self, live: Live, limit: str) -> bool:
+        for prediction_id, at in _waiting_in(live):
+            if prediction_id not in self._in_use:
+                self._drop(live, prediction_id, at, limit)
+                return True
+        return False
 
-    def _due(self, live: Live, through: int) -> list[Prediction]:
-        """A loaded model's predictions made up to a time, but none that is in use."""
-        due: list[Prediction] = []
-        for prediction in live.pending.values():
-            if prediction.at > through:
+    def _drop_through(self, live: Live, through: int, limit: str = "") -> None:
+        """Give up a loaded model's predictions made up to a time."""
+        for prediction_id, at in self._due(live, through):
+            self._drop(live, prediction_id, at, limit)
+
+    def _due(self, live: Live, through: int) -> list[tuple[str, int]]:
+        """A loaded model's predictions made up to a time, but none that is in use: their ids and times."""
+        due: list[tuple[str, int]] = []
+        for prediction_id, at in _waiting_in(live):
+            if at > through:
                 break
-            if prediction.prediction_id not in self._in_use:
-                due.append(prediction)
+            if prediction_id not in self._in_use:
+                due.append((prediction_id, at))
         return due
 
-    def _drop(self, live: Live, prediction: Prediction) -> None:
-        live.drop(prediction)
-        self._fleet.waiting.remove(live, prediction)
+    def _drop(self, live: Live, prediction_id: str, at: int, limit: str) -> None:
+        self._fleet.waiting.let_go(live, prediction_id)
+        live.drop(prediction_id, at, limit)
         self._fleet.changed(live)
+        if limit:
+            self._count_evicted(live.model.name, limit, 1)
+
+    def _count_evicted(self, model: str, limit: str, count: int) -> None:
+        self.evicted[limit] += count
+        if (others := self._log_limit.turn()) is not None:
+            fields = {"model": model, "limit": limit, "others": others}
+            log.warning("a waiting prediction of %s was evicted: %s is reached", model, limit, extra=fields)
+
+
+def _waiting_in(live: Live) -> Iterator[tuple[str, int]]:
+    """The ids and times of a model's waiting predictions, oldest first."""
+    return chain(live.resting.items(), ((each.prediction_id, each.at) for each in live.pending.values()))
+
+
+def _evicted(name: str, limit: str) -> PredictionExpired:
+    return PredictionExpired(f"{name} was evicted before its label came: `{limit}` was reached")
+
+
+def _oldest(live: Live) -> int | None:
+    return live.oldest_waiting_at
+
+
+def _oldest_in_memory(live: Live) -> int | None:
+    return next((each.at for each in live.pending.values()), None)

@@ -8,7 +8,7 @@ from service.engine.model.checks import check_label
 from service.engine.model.model import Model
 from service.errors import ModelUnreadable, UnknownLabel, UnknownModel
 from service.events import Prediction, revealed
-from service.journal.protocol import Journal, Overdue, Page
+from service.journal.protocol import Journal, Overdue, Page, WaitingPrediction
 
 LEARNED_AT_ONCE = 500
 """Predictions of a model that are learned in one sweep, before others have their turn: each is an event."""
@@ -40,24 +40,44 @@ class ExpiryLabels:
                 return None
         return live if live.life == overdue.life and learns_expired(live.model) else None
 
-    async def learn(self, due: list[Prediction], live: Live, now: int) -> None:
-        """Learn the oldest of a model's predictions that are due; give them up if it can have no such class."""
+    async def learn(self, due: list[tuple[str, int]], live: Live, now: int) -> None:
+        """Learn the oldest of a model's predictions that are due; give them up if it can have no such class.
+
+        `due`: their ids and times.
+        """
         label, some = live.model.settings["on_expiry"], due[:LEARNED_AT_ONCE]
         if not some:
             return
         live.pins += 1
         try:
+            found = [
+                each for prediction_id, _ in some if (each := await self._prediction(live, prediction_id))
+            ]
             new = check_label(live.model, label, live.new_labels)
-            await self._fleet.append(
-                live, revealed(some[0], now, label), new
-            )  # brings the class, if it is new
-            rest = [each for each in some[1:] if each.prediction_id in live.pending]  # a reset may have come
+            if found:  # the first one brings the class, if it is new
+                await self._fleet.append(live, revealed(found[0], now, label), new)
+            rest = [each for each in found[1:] if live.awaits(each.prediction_id)]  # a reset may have come
             await asyncio.gather(*(self._fleet.append(live, revealed(each, now, label)) for each in rest))
         except UnknownLabel:
-            for each in some:
-                live.drop(each)
-                self._fleet.waiting.remove(live, each)
+            self._drop(live, some)
         except UnknownModel:
             pass  # deleted meanwhile, with its predictions
         finally:
             live.pins -= 1
+
+    async def _prediction(self, live: Live, prediction_id: str) -> Prediction | None:
+        """A prediction that waits, read from the journal if it is only there; None if it waits no longer."""
+        found = live.pending.get(prediction_id)
+        if found is None and prediction_id in live.resting:
+            known = await self._journal.find(prediction_id, expected=True)
+            if isinstance(known, WaitingPrediction) and known.life == live.life:
+                return known.prediction
+            if known is None:  # the journal never had it
+                self._drop(live, [(prediction_id, live.resting.get(prediction_id, 0))])
+        return found
+
+    def _drop(self, live: Live, some: list[tuple[str, int]]) -> None:
+        for prediction_id, at in some:
+            if live.awaits(prediction_id):
+                self._fleet.waiting.let_go(live, prediction_id)
+                live.drop(prediction_id, at)

@@ -1,6 +1,7 @@
 """The protocol of rounds: predict, reveal, learn. An event is appended, then applied, then answered."""
 
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from novikoff.schemas import TAG_CHARS_MAX
@@ -59,7 +60,6 @@ class Rounds:
         self._models = models
         self._examples = examples
         self._clock = clock
-        self._pending_max = pending_max
         self._wait_for_predictions = wait_for_predictions
         self._weight_max = weight_max
         self.locks = IdLocks()
@@ -135,8 +135,9 @@ class Rounds:
             if earlier.features != features:
                 raise id_taken(earlier.prediction_id)
             return answered(model, earlier, explain(model, example, terms))
-        if live.pending and model.settings["protocol"] == "strict":
-            raise RevealFirst(f"reveal prediction {next(iter(live.pending))!r} first: the model is strict")
+        if live.waiting and model.settings["protocol"] == "strict":
+            first = next(chain(live.resting, live.pending))
+            raise RevealFirst(f"reveal prediction {first!r} first: the model is strict")
         # The clock of the replica that made a reset may be ahead; what is predicted after the reset is not void.
         at = max(self._clock.now(), live.voided_through + 1)
         served, score, certainty = model.predict(example)
@@ -190,8 +191,8 @@ class Rounds:
             live, prediction = found
             self._clock.follow(prediction.at)  # another replica's clock may be ahead
         at = self._clock.now()
-        if self.expiry.is_due(prediction.at, at):
-            raise _expired(prediction_id)
+        if self.expiry.is_due(prediction.at, at, live):
+            raise self.expiry.why_gone(live, prediction, at)
         new = check_label(live.model, label, live.new_labels)
         event = revealed(prediction, at, label, weight)
         appended = await self._fleet.append(live, event, new)
@@ -262,16 +263,16 @@ class Rounds:
         live.keep(prediction)
         self._fleet.waiting.add(live, prediction)
         self._fleet.changed(live)
-        if len(live.pending) > self._pending_max:
-            self.expiry.drop_excess(live)
+        self.expiry.drop_excess(live)
         if durable is None:
             return True
         is_kept = False
         try:
             is_kept = (await durable).is_new
         finally:
-            if not is_kept and live.pending.pop(prediction.prediction_id, None) is not None:
-                self._fleet.waiting.remove(live, prediction)
+            if not is_kept and live.awaits(prediction.prediction_id):
+                self._fleet.waiting.let_go(live, prediction.prediction_id)
+                live.forget(prediction.prediction_id)
         return is_kept
 
     async def _find(
@@ -297,15 +298,19 @@ class Rounds:
             live = await self._fleet.get(prediction.model)
             if prediction_id in live.pending:
                 return live, live.pending[prediction_id]
-            if self._journal.is_shared and live.life == found.life and live.may_reveal(prediction):
-                return live, prediction  # another replica has served it
+            # It may be only in the journal, or another replica has served it.
+            is_known = self._journal.is_shared or prediction_id in live.resting
+            if is_known and live.life == found.life and live.may_reveal(prediction):
+                return live, prediction
             # It was revealed a moment ago, or has expired.
             found = await self._find(prediction_id, prefix, model)
+            if isinstance(found, WaitingPrediction):
+                raise self.expiry.why_gone(live, prediction, self._clock.now())
         if isinstance(found, Recorded):
             return found
         made, now = made_at(prediction_id), self._clock.now()
-        if found is not None or (made is not None and self.expiry.is_due(made, now)):
-            raise _expired(prediction_id)
+        if made is not None and self.expiry.is_due(made, now):
+            raise PredictionExpired(f"prediction {prediction_id!r} has expired: its label came too late")
         if expected and made is not None:
             await check_not_under_way(self._journal, prediction_id, now - made)
         raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
@@ -335,7 +340,3 @@ class Rounds:
         if not isinstance(found, Recorded):
             return found is not None
         return not isinstance(found.event, RoundLearned) or found.event.model != name
-
-
-def _expired(prediction_id: str) -> PredictionExpired:
-    return PredictionExpired(f"prediction {prediction_id!r} has expired: its label came too late")

@@ -115,7 +115,9 @@ class WaitingList:
         first: list[Prediction] = []
         while some := list(islice(waiting, LOOKED_AT_ONCE)):
             first += [p for p in some if after is None or place(p) > after]
-            first = nsmallest(limit + 1, (p for p in first if not self._expiry.is_due(p.at, now)), key=place)
+            first = nsmallest(
+                limit + 1, (p for p in first if not self._expiry.is_due(p.at, now, live)), key=place
+            )
             if order == "newest" and len(first) > limit:
                 break
             await turns.give()

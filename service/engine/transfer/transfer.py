@@ -29,6 +29,9 @@ FORMAT = "novikoff-model/"
 AROUND = ("format", "digest", "damaged")
 """Fields of an export that are no part of the state; `damaged` says what is missing in one of a damaged model."""
 
+OF_HISTORY = ("amended", "evicted")
+"""Parts of a state that are about the history of a model in this journal: exports go without them."""
+
 DEPTH_MAX = 64
 """How deep the objects and lists of an export may be nested: far deeper than those of any model."""
 
@@ -48,9 +51,11 @@ def export_of(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def learned(model: Model) -> dict[str, Any]:
-    """A copy of a model's state without what is known of its corrections, which are about its history here."""
+    """A copy of a model's state without what is known of its corrections and evictions, which are about its history
+    here."""
     state = model.state()
-    state.pop("amended", None)
+    for part in OF_HISTORY:
+        state.pop(part, None)
     return state
 
 
@@ -80,7 +85,8 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
         check_plain(state.get("settings"), "settings")
         state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
         state = step_up(version, state)
-        saved.check("amended" not in state, "amended", "is not known here")
+        for part in OF_HISTORY:
+            saved.check(part not in state, part, "is not known here")
         name = state.get("name")
         saved.check(is_name(name), "name", f"must be {NAME_RULE}")
         with saved.Within("settings"):

@@ -54,6 +54,7 @@ from service.journal.protocol import (
     Listed,
     Milestone,
     Overdue,
+    OwnTime,
     Page,
     Recorded,
     Snapshot,
@@ -61,6 +62,7 @@ from service.journal.protocol import (
     Summary,
     Totals,
     WaitingPrediction,
+    own_ttl_us,
 )
 from service.timings import Timings
 
@@ -127,7 +129,7 @@ class JetStreamJournal:
             events_kept_seconds=options.events_kept_seconds,
             history_bytes_max=options.history_bytes_max,
         )
-        self._waiting = waiting = Waiting(api, publisher, subjects)
+        self._waiting = waiting = Waiting(api, publisher, subjects, self._has_own_time)
         forgotten = Forgotten(api, publisher, subjects, waiting, snapshots.pointer)
         if can_forget:
             self._eraser = JetStreamEraser(
@@ -219,19 +221,43 @@ class JetStreamJournal:
             return None  # its model was deleted a moment ago, and the prediction with it
         return self._keeper.keep(life, prediction, wait=wait)
 
-    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
+    async def overdue(
+        self, after: int, through: int, limit: int, *, own: bool = False
+    ) -> tuple[list[Overdue], int]:
         """Of the predictions that this replica has served or taken over: each replica expires its own."""
         if time.monotonic() > self._took_over_at + TAKE_OVER_SECONDS:
             self._took_over_at = time.monotonic()
             await self._waiting.take_over(None)
         found: list[Overdue] = []
-        for life, count, newest in self._waiting.overdue(through, limit):
+        for life, count, newest in self._waiting.overdue(through, limit, own=own):
             entry = self._catalogue.get_life(life)
             if entry is None:
                 self._waiting.forget(life)
             else:
                 found.append(Overdue(entry.model, life, count, newest))
         return found, max((one.through for one in found), default=after)
+
+    @property
+    def pending_seconds_max(self) -> float:
+        """The stream of ids has one age for all messages, and a time to live of a message does not outlast it."""
+        return self._options.ids_kept_seconds
+
+    async def overdue_of(self, life: int, through: int) -> tuple[Overdue | None, int | None]:
+        entry = self._catalogue.get_life(life)
+        if entry is None:
+            return None, None
+        times = self._waiting.times_of(life)
+        due = [at for at in times if at <= through]
+        one = Overdue(entry.model, life, len(due), max(due)) if due else None
+        return one, min((at for at in times if at > through), default=None)
+
+    async def own_times(self) -> list[OwnTime]:
+        entries = (self._catalogue.get_life(life) for life in self._waiting.lives_with_own_time())
+        return [
+            OwnTime(entry.model, entry.life, ttl_us, min(self._waiting.times_of(entry.life)))
+            for entry in entries
+            if entry is not None and (ttl_us := own_ttl_us(entry.settings)) is not None
+        ]
 
     async def forget_expired(self, through: int) -> None:
         """The streams have an age that messages come to at most: see `Options.ids_kept_seconds`."""
@@ -297,6 +323,10 @@ class JetStreamJournal:
     async def _take_summary(self, message: Message) -> None:
         life = self._subjects.life_in(message.subject)
         self._catalogue.take_stored_summary(life, message.seq, decode_summary(message.data))
+
+    def _has_own_time(self, life: int) -> bool:
+        entry = self._catalogue.get_life(life)
+        return entry is not None and own_ttl_us(entry.settings) is not None
 
     def _position(self) -> int:
         return self._follower.position

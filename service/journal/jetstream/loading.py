@@ -87,8 +87,9 @@ class Loader:
             entry.voided_through = max(entry.voided_through, pointer.snapshots[-1].voided_through)
         for recorded in tail:
             entry.note(recorded.event)
-        pending = await self._waiting.of(life, entry.voided_through)
-        return StoredModel(state, seq if state is not None else 0, tail, pending, entry.voided_through, life)
+        pending, resting = await self._waiting.of(life, entry.voided_through)
+        seq = seq if state is not None else 0
+        return StoredModel(state, seq, tail, pending, entry.voided_through, life, resting)
 
     async def events(self, entry: Entry, *, after: int, limit: int) -> list[Recorded]:
         deadline = monotonic() + self._seconds

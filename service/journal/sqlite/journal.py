@@ -33,6 +33,7 @@ from service.journal.protocol import (
     Listed,
     Milestone,
     Overdue,
+    OwnTime,
     Page,
     Recorded,
     Snapshot,
@@ -232,8 +233,16 @@ class SqliteJournal(Unshared):
     def trouble(self) -> str | None:
         return self._writer.trouble
 
-    async def overdue(self, after: int, through: int, limit: int) -> tuple[list[Overdue], int]:
-        return await self._read(reading.overdue, after, through, limit)
+    async def overdue(
+        self, after: int, through: int, limit: int, *, own: bool = False
+    ) -> tuple[list[Overdue], int]:
+        return await self._read(reading.overdue, after, through, limit, own)
+
+    async def overdue_of(self, life: int, through: int) -> tuple[Overdue | None, int | None]:
+        return await self._read(reading.overdue_of, life, through)
+
+    async def own_times(self) -> list[OwnTime]:
+        return await self._read(reading.own_times)
 
     async def forget_expired(self, through: int) -> None:
         if await self._read(reading.has_pending, through):

@@ -5,14 +5,21 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from service.events import Prediction
 from service.journal.codec import StateBytes, decode_event, decode_prediction
 from service.journal.protocol import (
+    PENDING_LOADED_BYTES_MAX,
+    PENDING_LOADED_MAX,
     Overdue,
+    OwnTime,
     Recorded,
+    Resting,
     StoredModel,
     Summary,
     WaitingPrediction,
+    own_ttl_us,
 )
 from service.journal.seals import Damaged
 from service.journal.sqlite.large_snapshots import state_of
@@ -112,21 +119,61 @@ def model_row(connection: sqlite3.Connection, name: str) -> Row | None:
 
 
 def overdue(
-    connection: sqlite3.Connection, after: int, through: int, limit: int
+    connection: sqlite3.Connection, after: int, through: int, limit: int, own: bool = False
 ) -> tuple[list[Overdue], int]:
     found: dict[int, Overdue] = {}
+    has_own: dict[int, bool] = {}
     newest = after
-    for life, at, name, voided_through in connection.execute(
-        "SELECT p.model, p.at, m.name, m.voided_through FROM"
+    for life, at, name, voided_through, settings in connection.execute(
+        "SELECT p.model, p.at, m.name, m.voided_through, m.settings FROM"
         " (SELECT model, at FROM pending WHERE at > ? AND at <= ? ORDER BY at LIMIT ?) p"
         " LEFT JOIN model m ON m.id = p.model ORDER BY p.at",
         (after, through, limit),
     ):
         newest = at
-        if name is not None and at > voided_through:
+        if name is None or at <= voided_through:
+            continue
+        if not own and life not in has_own:
+            has_own[life] = own_ttl_us(_settings(settings)) is not None
+        if own or not has_own[life]:
             before = found.get(life)
             found[life] = Overdue(name, life, before.count + 1 if before else 1, at)
     return list(found.values()), newest
+
+
+def overdue_of(connection: sqlite3.Connection, life: int, through: int) -> tuple[Overdue | None, int | None]:
+    row = connection.execute("SELECT name, voided_through FROM model WHERE id = ?", (life,)).fetchone()
+    if row is None:
+        return None, None
+    name, voided_through = row
+    count, newest = connection.execute(
+        "SELECT count(*), max(at) FROM pending WHERE model = ? AND at > ? AND at <= ?",
+        (life, voided_through, through),
+    ).fetchone()
+    (oldest,) = connection.execute(
+        "SELECT min(at) FROM pending WHERE model = ? AND at > ?", (life, max(voided_through, through))
+    ).fetchone()
+    return (Overdue(name, life, count, newest) if count else None), oldest
+
+
+def own_times(connection: sqlite3.Connection) -> list[OwnTime]:
+    rows = connection.execute(
+        "SELECT m.name, m.id, m.settings, p.oldest FROM"
+        " (SELECT model, min(at) AS oldest FROM pending GROUP BY model) p JOIN model m ON m.id = p.model"
+    )
+    return [
+        OwnTime(name, life, ttl_us, oldest)
+        for name, life, settings, oldest in rows
+        if (ttl_us := own_ttl_us(_settings(settings))) is not None
+    ]
+
+
+def _settings(body: bytes) -> dict[str, Any]:
+    """The settings of a model; none of a line that is damaged, which is told by whoever loads the model."""
+    try:
+        return msgspec.msgpack.decode(body, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {}
 
 
 def has_pending(connection: sqlite3.Connection, through: int) -> bool:
@@ -136,7 +183,8 @@ def has_pending(connection: sqlite3.Connection, through: int) -> bool:
     )
 
 
-def load(connection: sqlite3.Connection, model: str) -> StoredModel | None:
+def load(connection: sqlite3.Connection, model: str, all_pending: bool = False) -> StoredModel | None:
+    """The model with the newest of its waiting predictions, or all of them; of the others, their ids and times."""
     connection.execute("BEGIN")  # one view for all four questions
     try:
         row = model_row(connection, model)
@@ -146,13 +194,47 @@ def load(connection: sqlite3.Connection, model: str) -> StoredModel | None:
         seq, state, tail = _state_and_tail(connection, number, model)
         if newest > max(seq, tail[-1].seq if tail else 0):
             raise Damaged(f"events of {model} are missing: there was one with the number {newest}")
-        waiting = connection.execute(
-            f"SELECT {_PENDING} FROM pending WHERE model = ? AND at > ? ORDER BY at", (number, voided_through)
-        )
-        pending = [_prediction(row) for row in waiting]
-        return StoredModel(state, seq, tail, pending, voided_through, number)
+        pending = _newest_pending(connection, number, voided_through, no_limit=all_pending)
+        until = (pending[0].at, pending[0].prediction_id) if pending else (voided_through, "")
+        asks = _settings(row[3]).get("ask") is not None
+        resting = _resting(connection, number, voided_through, until, asks)
+        return StoredModel(state, seq, tail, pending, voided_through, number, resting)
     finally:
         connection.execute("COMMIT")
+
+
+def _newest_pending(
+    connection: sqlite3.Connection, life: int, voided_through: int, *, no_limit: bool
+) -> list[Prediction]:
+    newest: list[Prediction] = []
+    size = 0
+    most = -1 if no_limit else PENDING_LOADED_MAX
+    for row in connection.execute(
+        f"SELECT {_PENDING} FROM pending WHERE model = ? AND at > ? ORDER BY at DESC, prediction_id DESC LIMIT ?",
+        (life, voided_through, most),
+    ):
+        size += len(row[3])
+        if newest and size > PENDING_LOADED_BYTES_MAX and not no_limit:
+            break
+        newest.append(_prediction(row))
+    return newest[::-1]
+
+
+def _resting(
+    connection: sqlite3.Connection, life: int, voided_through: int, until: tuple[int, str], asks: bool
+) -> list[Resting]:
+    """Those before a time and an id; read from the index alone, but where the model asks for labels."""
+    where = (
+        "FROM pending WHERE model = ? AND at > ? AND (at, prediction_id) < (?, ?) ORDER BY at, prediction_id"
+    )
+    values = (life, voided_through, *until)
+    if not asks:
+        return [Resting(*row) for row in connection.execute(f"SELECT prediction_id, at {where}", values)]
+    rows = map(_prediction, connection.execute(f"SELECT {_PENDING} {where}", values))
+    return [
+        Resting(each.prediction_id, each.at, each.certainty.ask_probability if each.certainty else None)
+        for each in rows
+    ]
 
 
 def _state_and_tail(

@@ -1,6 +1,7 @@
 """The part of the `Journal` protocol that is about other replicas, for a journal that has none."""
 
 import asyncio
+import math
 import time
 
 from service.journal.protocol import Answer
@@ -11,6 +12,7 @@ class Unshared:
     """No other process appends, so this one never lags behind; but its files may be taken away from it."""
 
     is_shared = False
+    pending_seconds_max = math.inf
     replica = ""
     lag_events = 0
     why_out_of_touch: str | None = None

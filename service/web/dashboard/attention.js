@@ -11,6 +11,7 @@ const NAMES = {
   drift: "drift",
   error_risen: "error risen",
   labels_stopped: "labels stopped",
+  evicted: "predictions evicted",
   bound_exceeded: "bound exceeded",
   rebuilding: "rebuilding",
   damaged: "damaged",

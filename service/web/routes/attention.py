@@ -20,7 +20,8 @@ def router(attention: TenantAttention, clock: Clock) -> APIRouter:
     async def look(limit: Limit = 100) -> Response:
         """The models that need a look, and why: of those in memory, and of those that cannot be read.
 
-        Kinds of reasons: `drift`, `error_risen`, `labels_stopped`, `bound_exceeded`, `rebuilding`, `damaged`.
+        Kinds of reasons: `drift`, `error_risen`, `labels_stopped`, `evicted`, `bound_exceeded`, `rebuilding`,
+        `damaged`.
         """
         found = await attention.find(clock.now())
         return Json({"count": len(found), "models": found[:limit]})

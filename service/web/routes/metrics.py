@@ -1,6 +1,6 @@
 """GET /metrics for Prometheus: everything is read at scrape time, nothing is counted twice for it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from heapq import nlargest
 from importlib.metadata import version
@@ -57,6 +57,7 @@ class Collector:
         rebuilds: Rebuilds,
         jobs: Jobs,
         streams_open: Callable[[], int],
+        evicted: Mapping[str, int],
     ) -> None:
         self._fleet = fleet
         self._journal = journal
@@ -70,6 +71,7 @@ class Collector:
         self._rebuilds = rebuilds
         self._jobs = jobs
         self._streams_open = streams_open
+        self._evicted = evicted
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -93,7 +95,7 @@ class Collector:
         yield from self._of_spans()
 
     def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
-        pending = sum(len(live.pending) for live in loaded)
+        pending = sum(live.waiting for live in loaded)
         yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
         yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(loaded))
         yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.", pending)
@@ -190,6 +192,14 @@ class Collector:
         yield GaugeMetricFamily(
             "novikoff_memory_bytes_max", "The memory that budgets are shares of.", self._memory_bytes
         )
+        evicted = CounterMetricFamily(
+            "novikoff_predictions_evicted",
+            "Predictions that were evicted before their time.",
+            labels=["limit"],
+        )
+        for limit, count in self._evicted.items():
+            evicted.add_metric([limit], count)
+        yield evicted
 
     def _of_spans(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
@@ -284,9 +294,9 @@ _FIGURES = (
     (GaugeMetricFamily, "state_updates", "Updates of the weights by them.", lambda look: look.model.updates),
     (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.",
      lambda look: DRIFT_STATES[look.statistics.drift_state]),
-    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda look: len(look.live.pending)),
+    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda look: look.live.waiting),
     (GaugeMetricFamily, "oldest_pending_timestamp_seconds", "When the oldest of them was made.",
-     lambda look: next((p.at / 1e6 for p in look.live.pending.values()), None)),
+     lambda look: None if (at := look.live.oldest_waiting_at) is None else at / 1e6),
     (GaugeMetricFamily, "ewma_error_rate", "The exponentially weighted error rate.",
      lambda look: look.statistics.ewma_error_rate),
     (GaugeMetricFamily, "label_delay_p50_seconds", "Half of the labels came within this.",

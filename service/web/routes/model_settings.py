@@ -14,6 +14,7 @@ from service.engine.model.settings import (
     CONFIDENCE,
     COVERAGE,
     DECLARED_MARGIN,
+    PENDING_TTL_SECONDS,
     PROTOCOL,
     ModelLimits,
 )
@@ -124,6 +125,9 @@ class ModelSettings(BaseModel):
     on_expiry: LabelField | None = Field(
         None,
         description="the label that a prediction is learned with when it expires without one; null or `ignore`: none",
+    )
+    pending_ttl_seconds: float | None = Field(
+        None, ge=PENDING_TTL_SECONDS.low, le=PENDING_TTL_SECONDS.high, description=PENDING_TTL_SECONDS.help
     )
 
     def complete(self, limits: ModelLimits) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def test_a_model_is_made_as_asked_and_never_changed(service: Service, name: str)
         "challengers": {},
         "promote": None,
         "on_expiry": None,
+        "pending_ttl_seconds": None,
         "rules": 2,
     }
     assert service.get(f"/models/{name}") == made

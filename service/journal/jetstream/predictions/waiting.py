@@ -6,8 +6,9 @@ in the end. A replica that stops stores lists of its waiting predictions, which 
 
 import asyncio
 import os
-from collections.abc import Iterable
-from heapq import heappop, heappush
+from collections.abc import Callable
+from heapq import heappop, heappush, nsmallest
+from itertools import chain
 
 from service.events import (
     VOIDING,
@@ -18,10 +19,11 @@ from service.events import (
     RoundErased,
     RoundRevealed,
 )
-from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import decode_ids, decode_known_id, encode
 from service.journal.jetstream.subjects import Subjects
+from service.journal.protocol import PENDING_LOADED_BYTES_MAX, PENDING_LOADED_MAX, Resting
 
 READ_AT_ONCE = 64
 LISTED_AT_ONCE = 5_000
@@ -31,14 +33,19 @@ CLEANED_MIN = 10_000
 class Waiting:
     """Ids of waiting predictions by the life of their model, and when each was served."""
 
-    def __init__(self, api: Api, publisher: Publisher, subjects: Subjects) -> None:
+    def __init__(
+        self, api: Api, publisher: Publisher, subjects: Subjects, has_own_time: Callable[[int], bool]
+    ) -> None:
+        """`has_own_time`: whether the model of a life has `pending_ttl_seconds` of its own."""
+        self._has_own_time = has_own_time
         self._api = api
         self._publisher = publisher
         self._subjects = subjects
         self._served: dict[int, dict[str, int]] = {}
         """For each life, the ids and when each was served."""
         self._by_age: list[tuple[int, int, str]] = []
-        """A heap of (when served, life, id), with some that wait no longer: these are removed now and then."""
+        """A heap of (when served, life, id), with some that wait no longer: these are removed now and then. Of models
+        without `pending_ttl_seconds` of their own."""
         self._cleaned_to = 0
         self._unsent: set[str] = set()
 
@@ -64,6 +71,8 @@ class Waiting:
 
     def _add(self, life: int, prediction_id: str, at: int) -> None:
         self._served.setdefault(life, {})[prediction_id] = at
+        if self._has_own_time(life):
+            return
         heappush(self._by_age, (at, life, prediction_id))
         if len(self._by_age) > 2 * self._cleaned_to + CLEANED_MIN:
             self._by_age = sorted(one for one in self._by_age if self._waits(one))
@@ -72,18 +81,31 @@ class Waiting:
     def _waits(self, one: tuple[int, int, str]) -> bool:
         return one[2] in self._served.get(one[1], ())
 
-    def overdue(self, through: int, limit: int) -> list[tuple[int, int, int]]:
-        """The `limit` oldest that were served up to a time: life, how many, and when the newest of these was served."""
+    def lives_with_own_time(self) -> list[int]:
+        return [life for life, served in self._served.items() if served and self._has_own_time(life)]
+
+    def times_of(self, life: int) -> list[int]:
+        """When the waiting predictions of a model were served."""
+        return list(self._served.get(life, {}).values())
+
+    def overdue(self, through: int, limit: int, *, own: bool) -> list[tuple[int, int, int]]:
+        """The `limit` oldest that were served up to a time: life, how many, and when the newest of these was served.
+
+        `own`: also of models with `pending_ttl_seconds` of their own.
+        """
         by_age = self._by_age
         oldest: list[tuple[int, int, str]] = []
         while by_age and by_age[0][0] <= through and len(oldest) < limit:
             one = heappop(by_age)
             if self._waits(one):
                 oldest.append(one)
-        found: dict[int, tuple[int, int, int]] = {}
         for one in oldest:
             heappush(by_age, one)  # it counts as waiting until its expiry is recorded
-            at, life, _ = one
+        if own:
+            others = ((at, life, "") for life in self.lives_with_own_time() for at in self.times_of(life))
+            oldest = nsmallest(limit, chain(oldest, (one for one in others if one[0] <= through)))
+        found: dict[int, tuple[int, int, int]] = {}
+        for at, life, _ in oldest:
             found[life] = (life, found[life][1] + 1 if life in found else 1, at)
         return list(found.values())
 
@@ -107,23 +129,25 @@ class Waiting:
     def forget(self, life: int) -> None:
         self._served.pop(life, None)
 
-    async def of(self, life: int, voided_through: int) -> list[Prediction]:
-        """The waiting predictions of a model, oldest first, with those that a stopped replica has listed."""
+    async def of(self, life: int, voided_through: int) -> tuple[list[Prediction], list[Resting]]:
+        """The waiting predictions of a model, with those that a stopped replica has listed: the newest, and of the
+        others their ids and times; each oldest first."""
         await self.take_over(life)
         served = self._served.get(life, {})
-        found = await self._read(name for name, at in served.items() if at > voided_through)
-        return sorted(found, key=lambda prediction: prediction.at)
+        names = sorted((name for name, at in served.items() if at > voided_through), key=served.__getitem__)
+        resting = [Resting(name, served[name]) for name in names]
+        newest: list[Prediction] = []
+        size = 0
+        while resting and len(newest) < PENDING_LOADED_MAX and size < PENDING_LOADED_BYTES_MAX:
+            some, resting = resting[-READ_AT_ONCE:], resting[:-READ_AT_ONCE]
+            messages = await asyncio.gather(*(self._read(each.prediction_id) for each in some))
+            known = [decode_known_id(each.data).prediction for each in messages if each is not None]
+            newest[:0] = [each for each in known if each is not None]
+            size += sum(len(each.data) for each in messages if each is not None)
+        return newest, resting
 
-    async def _read(self, prediction_ids: Iterable[str]) -> list[Prediction]:
-        turn = asyncio.Semaphore(READ_AT_ONCE)
-
-        async def read(prediction_id: str) -> Prediction | None:
-            async with turn:
-                found = await self._api.last(self._subjects.ids, self._subjects.id(prediction_id))
-            return decode_known_id(found.data).prediction if found is not None else None
-
-        found = await asyncio.gather(*map(read, prediction_ids))
-        return [prediction for prediction in found if prediction is not None]
+    async def _read(self, prediction_id: str) -> Message | None:
+        return await self._api.last(self._subjects.ids, self._subjects.id(prediction_id))
 
     async def take_over(self, of: int | None) -> None:
         """Take over the lists of stopped replicas, of one life or of all: a list is the replica's that removes it."""
