@@ -87,7 +87,7 @@ class Stream:
             self.apply(PredictionsExpired("m", self.at, count, self.at))
             return
         for prediction in list(live.pending.values()):
-            live.drop(prediction)
+            live.drop(prediction.prediction_id, prediction.at)
         asked = sorted(live.dropped_asked.items())
         live.expiring = PredictionsExpired("m", self.at, live.dropped, live.dropped_through, asked)
         self.apply(live.expiring)
@@ -141,7 +141,7 @@ def test_labels_that_never_come_stay_unknown(is_recorded: bool) -> None:
         stream.expire()
     else:  # given up, and not yet recorded
         for prediction in list(stream.live.pending.values()):
-            stream.live.drop(prediction)
+            stream.live.drop(prediction.prediction_id, prediction.at)
     after = check_inside(stream)
     assert after["error_rate_interval"] == before["error_rate_interval"]
     assert (after["asked"] < before["asked"]) == is_recorded

@@ -1,8 +1,11 @@
 """The waiting client is the awaited one, written once."""
 
+import pytest
+
 from tests.novikoff.unasync import SOURCE, TARGET, waiting
 
 
+@pytest.mark.slow
 def test_the_waiting_client_is_made_from_the_awaited_one() -> None:
     assert TARGET.read_text() == waiting(SOURCE.read_text()), "run `make client`"
 

@@ -23,11 +23,6 @@ REPLACEMENTS = (
 
 
 def waiting(source: str) -> str:
-    """
-    >>> print(waiting("import asyncio\\nasync def f(c: AsyncClient) -> None:\\n    await c.close()"), end="")
-    def f(c: Client) -> None:
-        c.close()
-    """
     for pattern, replacement in REPLACEMENTS:
         source = re.sub(pattern, replacement, source, flags=re.MULTILINE)
     for command in (("check", "--select", "I,UP028,C416", "--fix", "--unsafe-fixes"), ("format",)):

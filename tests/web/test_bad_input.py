@@ -368,6 +368,7 @@ def test_every_route_names_a_parameter_that_it_does_not_know(service: Service, n
     assert service.stats(name)["rounds"]["revealed"] == 1
 
 
+@pytest.mark.slow  # large exports are read by a process
 def test_a_name_that_comes_twice_in_json_is_refused_where_models_are_made(
     service: Service, name: str
 ) -> None:

@@ -216,7 +216,7 @@ def test_a_matrix_that_rounding_has_made_singular_still_gives_a_step():
         (numbers.BRIER, 1e13),
         (numbers.PRODUCT, 0.0),
         (numbers.OF_GROUP, 2.0),
-        (numbers.EXPONENT, 1.0),
+        (numbers.EXPONENT, 2.0),
         (numbers.SLOPE, float("nan")),
     ],
 )
