@@ -131,8 +131,10 @@ class Engine:
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
-        self.fleet.newest_event_at_start = await self._journal.open(apply, self.fleet.copying.under_way)
-        self.clock.start_after(self.fleet.newest_event_at_start)
+        fleet = self.fleet
+        newest = await self._journal.open(apply, fleet.copying.under_way, fleet.distrust)
+        fleet.newest_event_at_start = newest
+        self.clock.start_after(newest)
         await self._count()
         await self.jobs.open()
         await self.waiting_list.open()

@@ -32,6 +32,10 @@ Before = Callable[[str], Future[None] | None]
 be waited for first, if anything."""
 
 
+Distrust = Callable[[str], None]
+"""Called with the name of a model of which events turn out to be missing: it is to be loaded anew, or not at all."""
+
+
 Answer = Callable[[bytes], Awaitable[bytes]]
 """The answer to a question of another replica; see `Journal.ask`."""
 
@@ -294,13 +298,14 @@ class Journal(Protocol):
 
     # Life of the journal
 
-    async def open(self, apply: Apply, before: Before | None = None) -> int:
+    async def open(self, apply: Apply, before: Before | None = None, distrust: Distrust | None = None) -> int:
         """Start; called once, before anything else. The newest time in the journal, 0 if it is empty.
 
         That is the time of the newest event; without other replicas, that of a prediction if it is later.
 
         In a shared journal, `apply` is called for every event after this moment, whichever replica has appended it,
-        and `before` is asked first. In others events are only of those who append them, and these can wait.
+        `before` is asked first, and `distrust` is called if events did not come. In others events are only of those who
+        append them, and these can wait.
         StartError if it cannot be used.
         """
         ...

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import TypeVar
+from weakref import WeakSet
 
 from service.engine.clock import Clock
 from service.engine.fleet.copying import Copying
@@ -80,6 +81,8 @@ class Fleet:
         self.model_count = ModelCount(self.tenants)
         self._versions = Versions()
         self._changed: OrderedDict[str, None] = OrderedDict()
+        self._distrusted: WeakSet[Live] = WeakSet()
+        """Models that were let go since events are missing, as far as a request still has them."""
         self.unsummarised: set[str] = set()
         """Loaded models that have changed since their summaries were saved."""
         self._none_idle_at = -1
@@ -159,6 +162,8 @@ class Fleet:
         """UnknownModel if a pinned model was deleted while its caller waited for something."""
         if self.loaded.get(live.model.name) is not live:
             self.set_aside.check(live.model.name)
+            if live in self._distrusted:
+                raise ModelUnreadable(f"events of {live.model.name!r} are missing here: it is loaded anew")
             raise UnknownModel(f"the model {live.model.name!r} was deleted meanwhile")
 
     async def append(self, live: Live, event: AnyEvent, new_labels: NewLabels = NONE_NEW) -> Appended:
@@ -309,9 +314,7 @@ class Fleet:
             raise
         except Exception as error:
             if self.loaded.get(live.model.name) is live:
-                self.waiting.count_unloaded(live.model.name, live.waiting)
-                self._remove(live)
-                self._versions.changed(live.model.name)
+                self.distrust(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
         # A rollback or a rebuild may bring back statistics that have found more: these drifts are told already.
         if live.model.statistics.drift_count > known and not isinstance(event, BRINGING_BACK):
@@ -321,6 +324,15 @@ class Fleet:
         if contest is not None and contest.promotions > promotions:
             report_promotions(self._journal, live, event.at, promotions)
         return outcome
+
+    def distrust(self, name: str) -> None:
+        """Let go of a model that lacks events, or may have applied one in part: it is loaded anew, if it can be."""
+        live = self.loaded.get(name)
+        if live is not None:
+            self.waiting.count_unloaded(name, live.waiting)
+            self._remove(live)
+            self._versions.changed(name)
+            self._distrusted.add(live)
 
     def _made_by(self, seq: int, event: AnyEvent) -> Live:
         """A new model, by its first event."""

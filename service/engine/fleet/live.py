@@ -79,6 +79,7 @@ class Live:
     """A loaded model, with what is not part of the fold over its events."""
 
     __slots__ = (
+        "__weakref__",
         "counted_elsewhere",
         "dropped",
         "dropped_asked",

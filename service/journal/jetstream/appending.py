@@ -13,14 +13,15 @@ from heapq import heappop, heappush
 from time import monotonic
 from typing import Any
 
-from service.errors import JournalFull, ModelDamaged, OutcomeUnknown, UnknownModel
+from service.errors import JournalFull, ModelUnreadable, OutcomeUnknown, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, RoundLearned
 from service.journal.codec import encode
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.journal.jetstream.chains import Chains
 from service.journal.jetstream.link.publishing import Ack, Publisher
-from service.journal.jetstream.messages import Blob
+from service.journal.jetstream.messages import Blob, wrap
 from service.journal.jetstream.ordered_work import OrderedWork
 from service.journal.jetstream.predictions.ids import Ids
 from service.journal.jetstream.subjects import Subjects
@@ -39,6 +40,7 @@ class Appender:
         publisher: Publisher,
         subjects: Subjects,
         catalogue: Catalogue,
+        chains: Chains,
         ids: Ids,
         bodies: Bodies,
         ballast: Ballast,
@@ -46,6 +48,7 @@ class Appender:
         seconds: float,
     ) -> None:
         self._publisher = publisher
+        self._chains = chains
         self._subjects = subjects
         self._catalogue = catalogue
         self._ids = ids
@@ -90,7 +93,7 @@ class Appender:
 
     def _send(self, entry: Entry, event_id: str | None, body: bytes | Blob, future: Future[Appended]) -> None:
         token = self._bodies.new_token()
-        payload = self._bodies.wrap(token, body)
+        payload = wrap(token, body, self._chains.newest(entry.life))
         subject = self._subjects.event(entry.life, event_id)
         if event_id is None:
             ack = self._publisher.publish(subject, payload, name=token.hex())
@@ -178,7 +181,7 @@ class Appender:
     ) -> None:
         token = self._bodies.new_token()
         subject = self._subjects.lifecycle_of(event.model)
-        ack = self._publisher.publish(subject, self._bodies.wrap(token, whole), expected=expected)
+        ack = self._publisher.publish(subject, wrap(token, whole), expected=expected)
         attempt: Future[Appended] = asyncio.get_running_loop().create_future()
         attempt.add_done_callback(partial(self._lifecycle_event_answered, event, life, body, future))
         self._await(token, attempt, ack)
@@ -247,7 +250,7 @@ class Appender:
         if token in self._awaited:
             self._fail(token, UnknownModel(MODEL_DELETED))
 
-    def failed(self, token: bytes, error: ModelDamaged) -> None:
+    def failed(self, token: bytes, error: ModelUnreadable) -> None:
         """The event of this token is in the log, but cannot be applied."""
         if token in self._awaited:
             self._fail(token, error)

@@ -14,10 +14,10 @@ from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import (
     TOKEN_BYTES,
     Blob,
+    Link,
     Unreadable,
     decode_event,
     unwrap,
-    wrap,
 )
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.subjects import Subjects
@@ -38,6 +38,8 @@ class Opened(NamedTuple):
     event: AnyEvent
     blob: Blob | None
     """Where its body was, if not in the message."""
+    link: Link
+    """What the replica that appended it had applied of its model."""
 
 
 class Bodies:
@@ -62,17 +64,13 @@ class Bodies:
         parts, _ = await self._parts.store(partial(self._subjects.blob, life, name), body)
         return Blob(life, name, parts)
 
-    @staticmethod
-    def wrap(token: bytes, body: bytes | Blob) -> bytes:
-        return wrap(token, body)
-
     async def open(self, message: Message) -> Opened | None:
         """The event of a message; None if its blob was purged with its model."""
-        token, body = unwrap(message.data)
+        token, body, link = unwrap(message.data)
         if isinstance(body, bytes):
-            return Opened(token, decode_event(body), None)
+            return Opened(token, decode_event(body), None, link)
         found = await self._parts.load(partial(self._subjects.blob, body.life, body.name), body.parts)
-        return Opened(token, decode_event(found), body) if found is not None else None
+        return Opened(token, decode_event(found), body, link) if found is not None else None
 
     async def open_with_retries(self, message: Message) -> Opened | None:
         """The same, repeated until the cluster answers: no event may be left out. Unreadable if it is damaged."""

@@ -5,6 +5,7 @@ and away from snapshots and pages that know of them. Then nobody reads them any 
 one, an event after the record of its id and its body.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 from msgspec.structs import replace
@@ -105,7 +106,11 @@ class JetStreamEraser:
                 raise JournalUnavailable("there is no snapshot yet of the model without what is forgotten")
             events = await self._forgotten.of(life, pointer)
             events = {seq: body for seq, body in events.items() if seq > pointer.trimmed_through}
-            events |= {seq: codec.encode(event) for seq, event in erasure.events}
+            replaced = {seq: codec.encode(event) for seq, event in erasure.events}
+            digests = await self._digests(replaced.keys() - events.keys())
+            for seq, body in replaced.items():
+                known = digests[seq] if seq in digests else self._forgotten.parts_of(seq, events[seq])[1]
+                events[seq] = self._forgotten.with_digest(seq, body, known)
             until = max(end, pointer.erased.until if pointer.erased is not None else 0)
             moved = replace(
                 pointer,
@@ -118,6 +123,17 @@ class JetStreamEraser:
             ack = await self._publisher.publish(subject, encode(moved), expected=revision)
             if ack.stored:
                 return moved, ack.seq
+
+    async def _digests(self, numbers: Iterable[int]) -> dict[int, bytes]:
+        """The digests of messages of the log; empty if they are not there."""
+        found: dict[int, bytes] = {}
+
+        async def read(seq: int) -> None:
+            message = await self._api.numbered(self._subjects.log, seq)
+            found[seq] = message.digest if message is not None else b""
+
+        await at_once(read, numbers)
+        return found
 
     async def _written_anew(
         self, life: int, revision: int, pointer: Pointer, erasure: Erasure

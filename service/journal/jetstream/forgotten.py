@@ -19,6 +19,7 @@ from service.journal import codec
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import (
+    DIGEST_BYTES,
     TOKEN_BYTES,
     KeptErased,
     Pointer,
@@ -83,6 +84,19 @@ class Forgotten:
                 self._cached.popitem(last=False)
         return cached
 
+    def with_digest(self, seq: int, body: bytes, message_digest: bytes) -> bytes:
+        """What the list has of an event: the body that stands in its place, and the digest that its message had."""
+        return body + (message_digest or bytes(DIGEST_BYTES)) if seq > self._unsealed else body
+
+    def parts_of(self, seq: int, listed: bytes) -> tuple[bytes, bytes]:
+        """The body and the digest again; no digest of an event that had none."""
+        is_sealed = seq > self._unsealed
+        return (listed[:-DIGEST_BYTES], listed[-DIGEST_BYTES:]) if is_sealed else (listed, b"")
+
+    @property
+    def _unsealed(self) -> int:
+        return self._api.unsealed_through[self._subjects.log]
+
     async def between(self, after: int, before: int) -> list[Message]:
         """What stands in the places of events between these two, as messages for a replica that follows the log.
 
@@ -112,9 +126,11 @@ class Forgotten:
                 seq: body for seq, body in (await self.of(life, pointer)).items() if after < seq < before
             }
             gone = await self._waiting.forgotten(life) if missed else []
-            for seq, body in missed.items():
+            for seq, listed in missed.items():
+                body, message_digest = self.parts_of(seq, listed)
                 event = decode_event(body)
                 if gone and isinstance(event, RoundErased | PredictionVoided):
                     body = codec.encode(replace(event, prediction_id=gone.pop()))
-                found.append(Message(s.event(life, None), seq, wrap(bytes(TOKEN_BYTES), body)))
+                data = wrap(bytes(TOKEN_BYTES), body)
+                found.append(Message(s.event(life, None), seq, data, message_digest))
         return sorted(found, key=lambda message: message.seq)

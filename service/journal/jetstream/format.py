@@ -5,12 +5,14 @@ A replica that is too old for the streams refuses to start; one that is newer mi
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from service.errors import ClusterUnusable, NewerSchema
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raise it with every change that an older replica could not read: messages, subjects, or the states in snapshots."""
 
 UNMARKED = 1
@@ -23,7 +25,22 @@ async def _from_1(api: Api, publisher: Publisher, subjects: Subjects) -> None:
     """Only snapshots have changed, and each is migrated when it is read (`engine/model/state_steps.py`)."""
 
 
-STEPS: dict[int, Step] = {1: _from_1}
+async def _from_2(api: Api, publisher: Publisher, subjects: Subjects) -> None:
+    """From here on every message has a digest. Where that begins is noted for each stream.
+
+    The state stream gets a subject that 0.1.0 does not expect: so that refuses to start, though it does not know that
+    streams have versions.
+    """
+    config = await api.config(subjects.state)
+    if sorted(config["subjects"]) != sorted(subjects.derived):
+        await api.request(f"STREAM.UPDATE.{subjects.state}", {**config, "subjects": subjects.derived})
+    last = {stream: await api.last_seq(stream) for stream in subjects.filling}
+    last[subjects.state] += 2  # this note, and the version after it
+    # If another replica is quicker, what it has noted counts.
+    await publisher.publish(subjects.unsealed, msgspec.json.encode(last), expected=0)
+
+
+STEPS: dict[int, Step] = {1: _from_1, 2: _from_2}
 """By the version that a step starts from. A step may be interrupted, or run by two replicas at once."""
 
 
@@ -50,3 +67,12 @@ def _version(data: bytes, subjects: Subjects) -> int:
             f"the message {subjects.format} ought to be the version of the streams, and is not"
         )
     return int(data)
+
+
+async def read_unsealed(api: Api, subjects: Subjects) -> dict[str, int]:
+    """By stream, its last message that has no digest; ClusterUnusable if no server can tell."""
+    async for _ in api.leaders(subjects.state):
+        found = await api.last_from_leader(subjects.state, subjects.unsealed)
+        if found is not None:
+            return msgspec.json.decode(found.data, type=dict[str, int])
+    raise ClusterUnusable(f"no server has the message {subjects.unsealed} of the stream {subjects.state}")

@@ -9,16 +9,18 @@ from contextlib import suppress
 from typing import ClassVar
 
 from service.background import end, keep_running
-from service.errors import ModelDamaged, NovikoffError
+from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable, NovikoffError
 from service.events import AnyEvent, Prediction, TagForgotten
 from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
+from service.journal.jetstream.chains import Chains, Gap, first
 from service.journal.jetstream.cleaning import Cleaner
 from service.journal.jetstream.erasing import JetStreamEraser
 from service.journal.jetstream.files import Files
 from service.journal.jetstream.forgotten import Forgotten
+from service.journal.jetstream.format import read_unsealed
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.asking import Asking
 from service.journal.jetstream.link.connecting import Link
@@ -50,6 +52,7 @@ from service.journal.protocol import (
     Appended,
     Apply,
     Before,
+    Distrust,
     Eraser,
     Listed,
     Milestone,
@@ -80,6 +83,9 @@ TICK_SECONDS = 0.5
 PROBE_SECONDS = 0.5
 """How long `refresh` waits for the end of the log."""
 
+TOLD_MAX = 20
+"""So many numbers of messages are named at most."""
+
 LATE_SECONDS_MIN = 60.0
 """A replica that is less behind the log than this goes on."""
 
@@ -90,7 +96,6 @@ class JetStreamJournal:
     is_shared = True
     checkpoint_failures = 0
     file_bytes: ClassVar[dict[str, int]] = {}
-    damage_found = 0
     trouble: str | None = None
     keeps_order = False  # publishing is tried again, by each event on its own
 
@@ -104,20 +109,24 @@ class JetStreamJournal:
         self._applied = 0
         self._took_over_at = -TAKE_OVER_SECONDS
 
-    async def open(self, apply: Apply, before: Before | None = None) -> int:
+    async def open(self, apply: Apply, before: Before | None = None, distrust: Distrust | None = None) -> int:
         self._apply = apply
         self._before = before
+        self._distrust = distrust
         options = self._options
         link = self._link = Link(options.access)
         await link.open()
         api = self._api = Api(link)
         with as_start_error():
             can_forget = not (await api.config(Subjects(options.prefix).log)).get("deny_delete")
-        subjects = self._subjects = Subjects(options.prefix, has_plain_ids=not can_forget)
+            subjects = self._subjects = Subjects(options.prefix, has_plain_ids=not can_forget)
+            api.unsealed_through = await read_unsealed(api, subjects)
         self._publisher = publisher = Publisher(link, seconds=options.seconds)
+        publisher.seals = True
         await publisher.start()
         self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
         self._catalogue = catalogue = Catalogue()
+        self._chains = chains = Chains()
         cleaner, files = Cleaner(api, subjects), Files(api, publisher, subjects)
         self._snapshots = snapshots = Snapshots(
             api,
@@ -140,12 +149,14 @@ class JetStreamJournal:
         self._finds = OrderedWork()
         ballast = Ballast(api, publisher, subjects)
         self._appender = Appender(
-            publisher, subjects, catalogue, self._ids, bodies, ballast, seconds=options.seconds
+            publisher, subjects, catalogue, chains, self._ids, bodies, ballast, seconds=options.seconds
         )
+        self._forgotten = forgotten
         self._loader = Loader(
             api,
             subjects,
             catalogue,
+            chains,
             bodies,
             snapshots,
             forgotten,
@@ -158,6 +169,7 @@ class JetStreamJournal:
             publisher,
             subjects,
             catalogue,
+            chains,
             ballast,
             self._position,
             deletions_kept_seconds=options.ids_kept_seconds,
@@ -173,7 +185,7 @@ class JetStreamJournal:
             self._appender.position_reached,
             self._contact,
             all_of_stream=True,
-            missing=forgotten.between if can_forget else None,
+            missing=self._missing,
         )
         self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
         with as_start_error():
@@ -267,8 +279,9 @@ class JetStreamJournal:
         entry = self._catalogue.get_life(snapshot.life)
         if entry is not None:
             has_tags = entry.has_tags and self._eraser is not None
+            digest = self._chains.digest_at(entry.life, snapshot.seq)
             self._snapshots.save(
-                entry.life, snapshot, entry.voided_through, is_whole=is_whole, has_tags=has_tags
+                entry.life, snapshot, entry.voided_through, digest, is_whole=is_whole, has_tags=has_tags
             )
 
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
@@ -289,15 +302,20 @@ class JetStreamJournal:
         """Handle the next event of the log: of this replica or another, of a loaded model or not."""
         opened = await self._bodies.open_with_retries(message)
         if opened is None:
+            if not self._subjects.is_lifecycle(message.subject):
+                life = self._subjects.life_in(message.subject)
+                self._lack(life, Gap(f"the body of event {message.seq} cannot be read"))
             return
-        token, event, blob = opened
+        token, event, blob, link = opened
         while self._before is not None and (busy := self._before(event.model)) is not None:
             await busy
         seq = message.seq
         if self._subjects.is_lifecycle(message.subject):
             before = self._catalogue.get(event.model)
             counts = self._catalogue.take_lifecycle_event(seq, event, blob)
-            if counts and before is not None:
+            if counts and before is None:
+                self._chains.begin(seq, seq, first(seq, message.digest))
+            elif counts and before is not None:
                 self._clean_up(Deletion(event.model, seq, event.at, before.life, before.creation_blob), token)
         else:
             life = self._subjects.life_in(message.subject)
@@ -305,6 +323,14 @@ class JetStreamJournal:
             self._waiting.take_event(life, event)
             if isinstance(event, TagForgotten):
                 self._snapshots.forget(life)
+            try:
+                if counts:
+                    self._chains.follow(life, seq, message.digest, link)
+            except Gap as gap:
+                self._applied = seq
+                self._lack(life, gap)
+                self._appender.failed(token, ModelUnreadable(f"the event is recorded, but {gap.detail}"))
+                return
         if not counts:
             self._appender.rejected(token)
             return
@@ -314,7 +340,59 @@ class JetStreamJournal:
         except ModelDamaged as error:
             self._appender.failed(token, error)
 
+    def _lack(self, life: int, gap: Gap) -> None:
+        """Events of a model did not come: whoever has it in memory has to load it anew."""
+        entry = self._catalogue.get_life(life)
+        if entry is None:
+            return
+        self._api.report_damage(f"{entry.model}: {gap.detail}; it is loaded anew")
+        self._chains.drop(life)
+        self._snapshots.forget(life)
+        if self._distrust is not None:
+            self._distrust(entry.model)
+
+    async def _missing(self, after: int, before: int) -> list[Message]:
+        """What stands in the places of events between these two that did not come, or what other servers have there."""
+        found = (
+            {each.seq: each for each in await self._forgotten.between(after, before)} if self._eraser else {}
+        )
+        lost = [seq for seq in await self._unexplained(after, before) if seq not in found]
+        if lost:
+            found |= await self._from_other_servers(lost)
+            lost = [seq for seq in await self._unexplained(after, before) if seq not in found]
+        if lost:
+            self.trouble = f"no server has message {lost[0]} of the stream {self._subjects.log}"
+            self._api.report_damage(self.trouble)
+        return [found[seq] for seq in sorted(found)]
+
+    async def _unexplained(self, after: int, before: int) -> list[int]:
+        while True:
+            try:
+                return await self._api.unexplained(self._subjects.log, after, before)
+            except JournalUnavailable as error:
+                log.debug("nats: which messages are missing is asked for again: %s", error)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _from_other_servers(self, numbers: list[int]) -> dict[int, Message]:
+        log_stream, found = self._subjects.log, dict[int, Message]()
+        numbers_told = ", ".join(map(str, numbers[:TOLD_MAX]))
+        self._api.report_damage(
+            f"of {log_stream} messages do not come, every server is asked: {numbers_told}"
+        )
+        with suppress(JournalUnavailable):
+            async for _ in self._api.leaders(log_stream):
+                for seq in numbers:
+                    if (
+                        seq not in found
+                        and (message := await self._api.numbered(log_stream, seq)) is not None
+                    ):
+                        found[seq] = message
+                if len(found) == len(numbers):
+                    break
+        return found
+
     def _clean_up(self, deletion: Deletion, token: bytes) -> None:
+        self._chains.drop(deletion.life)
         self._waiting.forget(deletion.life)
         self._snapshots.forget(deletion.life)
         if self._appender.awaits(token):  # one replica is enough
@@ -322,7 +400,13 @@ class JetStreamJournal:
 
     async def _take_summary(self, message: Message) -> None:
         life = self._subjects.life_in(message.subject)
-        self._catalogue.take_stored_summary(life, message.seq, decode_summary(message.data))
+        summary = decode_summary(message.data)
+        self._catalogue.take_stored_summary(life, message.seq, summary)
+        if summary.link.seq <= self._chains.newest(life).seq:
+            try:
+                self._chains.check(life, summary.link)
+            except Gap as gap:
+                self._lack(life, Gap(f"another replica has come to other events: {gap.detail}"))
 
     def _has_own_time(self, life: int) -> bool:
         entry = self._catalogue.get_life(life)
@@ -430,6 +514,10 @@ class JetStreamJournal:
     @property
     def commits(self) -> Timings:
         return self._appender.commits
+
+    @property
+    def damage_found(self) -> int:
+        return self._api.damage_found
 
     @property
     def failures(self) -> int:

@@ -1,19 +1,31 @@
-"""Loading a model from the cluster: its newest snapshot, the events after it, its waiting predictions."""
+"""Loading a model from the cluster: its newest snapshot, the events after it, its waiting predictions.
+
+What is read has to be whole by the chain of the model. If something is missing, the copy of each server is read until
+nothing is; if none has it, the model is damaged.
+"""
 
 import asyncio
 import math
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
 from time import monotonic
+from typing import TypeVar
 
 import msgspec
 
-from service.errors import ModelDamaged, ModelUnreadable
+from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.journal.jetstream.chains import Chains, Gap, first, one_chain
 from service.journal.jetstream.forgotten import Forgotten, Replaced
-from service.journal.jetstream.link.api import Api
-from service.journal.jetstream.messages import Pointer, decode_event
+from service.journal.jetstream.link.api import Api, Message
+from service.journal.jetstream.messages import (
+    DIGEST_BYTES,
+    UNKNOWN,
+    KeptSnapshot,
+    Pointer,
+    decode_event,
+)
 from service.journal.jetstream.opening import read_creation
 from service.journal.jetstream.predictions.waiting import Waiting
 from service.journal.jetstream.snapshots import Snapshots
@@ -21,6 +33,15 @@ from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Milestone, Recorded, StoredModel
 
 RETRY_SECONDS = 0.05
+LAG_SECONDS = 2.0
+"""How long a server may lag behind until what it does not have counts as missing."""
+
+READINGS_MAX = 64
+
+T = TypeVar("T")
+
+Copies = dict[int, Message]
+"""Messages of a model by number, from all servers that were asked so far."""
 
 
 class Loader:
@@ -29,6 +50,7 @@ class Loader:
         api: Api,
         subjects: Subjects,
         catalogue: Catalogue,
+        chains: Chains,
         bodies: Bodies,
         snapshots: Snapshots,
         forgotten: Forgotten,
@@ -40,67 +62,150 @@ class Loader:
         self._api = api
         self._subjects = subjects
         self._catalogue = catalogue
+        self._chains = chains
         self._bodies = bodies
         self._snapshots = snapshots
         self._forgotten = forgotten
         self._waiting = waiting
         self._position = position
         self._seconds = seconds
+        self._readings: OrderedDict[tuple[int, int], Chains] = OrderedDict()
+        """The chains of histories that are read in portions, by life and the last event that was read."""
 
     async def load(self, entry: Entry) -> StoredModel | None:
         """The model with all events that the follower has brought, and possibly newer ones; None if it was deleted."""
-        seen = entry.last_seq  # later events reach the engine through the follower
-        deadline = monotonic() + self._seconds
+        self._chains.watch(entry.life)
         try:
-            while (stored := await self._read(entry, seen)) is None and self._catalogue.get_life(entry.life):
-                if monotonic() > deadline:
-                    raise ModelUnreadable("the cluster's servers are not of one mind just now")
-                await asyncio.sleep(RETRY_SECONDS)
+            stored = await self._from_any_copy(entry, lambda copies: self._load(entry, copies))
         except (msgspec.MsgspecError, ValueError, LookupError) as error:
             raise ModelDamaged(f"the history of {entry.model!r} is damaged: {error}") from error
+        finally:
+            self._chains.stop_watching(entry.life)
         return stored if self._catalogue.get_life(entry.life) else None
 
-    async def _read(self, entry: Entry, seen: int) -> StoredModel | None:
+    async def _from_any_copy(self, entry: Entry, read: Callable[[Copies | None], Awaitable[T]]) -> T:
+        """Read something of a model as it comes and, if events are missing in that, as each server has it."""
+        try:
+            return await read(None)
+        except Gap as error:
+            gap = error
+        s, copies = self._subjects, Copies()
+        self._api.report_damage(f"{entry.model}: {gap.detail}; every server is asked for its copy")
+        try:
+            async for _ in self._api.leaders(s.log, s.state):
+                if self._catalogue.get_life(entry.life) is None:
+                    break
+                try:
+                    return await read(copies)
+                except Gap as error:
+                    gap = error
+        except JournalUnavailable as error:
+            raise ModelUnreadable(f"of {entry.model!r} {gap.detail}, and {error.detail}") from error
+        why = f"the model {entry.model!r} is damaged: {gap.detail}, and no server has it"
+        self._api.report_damage(why)
+        raise ModelDamaged(why) from gap
+
+    async def _load(self, entry: Entry, copies: Copies | None) -> StoredModel | None:
+        # Later events reach the engine through the follower.
+        seen = max(entry.last_seq, entry.link.seq)
+        deadline = monotonic() + min(LAG_SECONDS, self._seconds)
+        while (stored := await self._read(entry, seen, copies)) is None and self._catalogue.get_life(
+            entry.life
+        ):
+            if monotonic() > deadline:
+                raise Gap(f"not all that it has up to event {seen} can be read")
+            await asyncio.sleep(RETRY_SECONDS)
+        return stored
+
+    async def _read(self, entry: Entry, seen: int, copies: Copies | None) -> StoredModel | None:
         """One attempt; None if a server lagged behind or no longer leads, or if events were trimmed or forgotten
-        meanwhile."""
+        meanwhile. With `copies`, older snapshots are tried if the newest does not do."""
+        pointer, _ = await self._snapshots.pointer(entry.life)
+        beginnings: list[KeptSnapshot | None] = [*reversed(pointer.snapshots)]
+        if not pointer.trimmed_through or not beginnings:
+            beginnings.append(None)
+        gap: Gap | None = None
+        for kept in beginnings[: 1 if copies is None else None]:
+            try:
+                return await self._read_from(kept, entry, pointer, seen, copies)
+            except Gap as error:
+                gap = gap or error
+        assert gap is not None
+        raise gap
+
+    async def _read_from(
+        self, kept: KeptSnapshot | None, entry: Entry, pointer: Pointer, seen: int, copies: Copies | None
+    ) -> StoredModel | None:
         life, log = entry.life, self._subjects.log
-        pointer, _ = await self._snapshots.pointer(life)
-        state, seq, tail = None, life, list[Recorded]()
-        if pointer.snapshots:
-            seq = pointer.snapshots[-1].seq
-            state = await self._snapshots.state(life, pointer.snapshots[-1])
+        state, seq, tail, chain, link = None, life, list[Recorded](), one_chain(), entry.link
+        if kept is not None:
+            seq = kept.seq
+            state = await self._snapshots.state(life, kept)
             if state is None:
+                again, _ = await self._snapshots.pointer(life)
+                if kept in again.snapshots:
+                    raise Gap(f"its snapshot after event {seq} cannot be read")
                 return None
+            chain.begin(life, seq, kept.digest or (None if seq > self._unsealed else bytes(DIGEST_BYTES)))
         else:
-            tail = await self._creation(entry)
+            tail = await self._creation(entry, chain)
         position = self._position()
         try:
-            tail += await self._tail(entry, pointer, seq)
+            tail += await self._tail(entry, pointer, seq, chain, copies)
         except Replaced:
             return None
-        if max(seq, tail[-1].seq if tail else 0) < seen or await self._api.last_seq(log) < position:
+        last = tail[-1].seq if tail else seq
+        if last < seen or await self._api.last_seq(log) < position:
             return None
         again, _ = await self._snapshots.pointer(life)
         if again.trimmed_through > seq or again.erased != pointer.erased:
             return None
-        if pointer.snapshots:
-            entry.voided_through = max(entry.voided_through, pointer.snapshots[-1].voided_through)
+        chain.check(life, link)
+        self._join(life, chain, last)
+        if kept is not None:
+            entry.voided_through = max(entry.voided_through, kept.voided_through)
         for recorded in tail:
             entry.note(recorded.event)
         pending, resting = await self._waiting.of(life, entry.voided_through)
         seq = seq if state is not None else 0
         return StoredModel(state, seq, tail, pending, entry.voided_through, life, resting)
 
+    def _join(self, life: int, read: Chains, last: int) -> None:
+        """Begin the chain of the model where it was read to; Gap if what the follower has brought does not fit."""
+        try:
+            if (known := self._chains.newest(life)) == UNKNOWN:
+                self._chains.begin(life, last, read.digest_at(life, last))
+            elif known.seq <= last:
+                read.check(life, known)
+            else:
+                self._chains.check(life, read.newest(life))
+        except Gap:
+            self._chains.drop(life)
+            self._chains.watch(life)
+            raise
+
+    @property
+    def _unsealed(self) -> int:
+        return self._api.unsealed_through[self._subjects.log]
+
     async def events(self, entry: Entry, *, after: int, limit: int) -> list[Recorded]:
+        return await self._from_any_copy(entry, lambda copies: self._events(entry, after, limit, copies))
+
+    async def _events(self, entry: Entry, after: int, limit: int, copies: Copies | None) -> list[Recorded]:
         deadline = monotonic() + self._seconds
         while True:
             pointer, _ = await self._snapshots.pointer(entry.life)
+            chain = self._readings.pop((entry.life, after), None) or one_chain()
             try:
                 found: list[Recorded] = []
                 if after < entry.life and limit and not pointer.trimmed_through:
-                    found = await self._creation(entry)
+                    found = await self._creation(entry, chain)
+                elif chain.digest_at(entry.life, after) is None:
+                    kept = next((kept for kept in pointer.snapshots if kept.seq == after), None)
+                    start = max(after, pointer.trimmed_through, entry.life)
+                    chain.begin(entry.life, start, kept.digest if kept is not None else None)
                 rest = limit - len(found) if limit >= 0 else -1
-                found += await self._tail(entry, pointer, after, rest)
+                found += await self._tail(entry, pointer, after, chain, copies, rest)
             except Replaced:
                 if monotonic() > deadline:
                     raise
@@ -108,6 +213,10 @@ class Loader:
                 continue
             again, _ = await self._snapshots.pointer(entry.life)
             if again.erased == pointer.erased:  # else some were forgotten while they were read
+                if found:
+                    self._readings[entry.life, found[-1].seq] = chain
+                    if len(self._readings) > READINGS_MAX:
+                        self._readings.popitem(last=False)
                 return found
 
     async def milestone(self, entry: Entry, version: int | None) -> Milestone | None:
@@ -129,15 +238,25 @@ class Loader:
         is_whole = pointer.trimmed_through <= after and self._catalogue.get_life(entry.life) is not None
         return found if is_whole else None
 
-    async def _creation(self, entry: Entry) -> list[Recorded]:
-        opened = await self._bodies.open(
-            await read_creation(self._api, self._subjects, entry.model, entry.life)
-        )
-        return [Recorded(entry.life, opened.event)] if opened is not None else []
+    async def _creation(self, entry: Entry, chain: Chains) -> list[Recorded]:
+        message = await read_creation(self._api, self._subjects, entry.model, entry.life)
+        opened = await self._bodies.open(message) if message is not None else None
+        if message is None or opened is None:
+            raise Gap("the event that made it cannot be read")
+        chain.begin(entry.life, entry.life, first(entry.life, message.digest))
+        return [Recorded(entry.life, opened.event)]
 
-    async def _tail(self, entry: Entry, pointer: Pointer, after: int, limit: int = -1) -> list[Recorded]:
+    async def _tail(
+        self,
+        entry: Entry,
+        pointer: Pointer,
+        after: int,
+        chain: Chains,
+        copies: Copies | None,
+        limit: int = -1,
+    ) -> list[Recorded]:
         """The events after one; in the places of those that were forgotten, what stands there."""
-        subjects, log = self._subjects, self._subjects.log
+        life = entry.life
         erased = await self._forgotten.of(entry.life, pointer)
         places = deque(sorted(seq for seq in erased if seq > max(after, pointer.trimmed_through)))
         found: list[Recorded] = []
@@ -145,17 +264,36 @@ class Loader:
         def take_erased(before: float) -> None:
             while places and places[0] < before:
                 seq = places.popleft()
-                found.append(Recorded(seq, decode_event(erased[seq])))
+                body, message_digest = self._forgotten.parts_of(seq, erased[seq])
+                chain.follow(life, seq, message_digest, UNKNOWN)
+                found.append(Recorded(seq, decode_event(body)))
 
         read = 0
-        async for message in self._api.scan(log, subjects.events_of(entry.life), after=after, limit=limit):
+        async for message in self._messages(entry, after, limit, copies):
             read += 1
             take_erased(message.seq + 1)
             if message.seq in erased:
                 continue  # it is yet to be deleted
             opened = await self._bodies.open(message)
-            if opened is not None:
-                found.append(Recorded(message.seq, opened.event))
+            if opened is None:
+                raise Gap(f"the body of event {message.seq} cannot be read")
+            chain.follow(life, message.seq, message.digest, opened.link)
+            found.append(Recorded(message.seq, opened.event))
         if read < limit or limit < 0:
             take_erased(math.inf)
         return found[:limit] if limit >= 0 else found
+
+    async def _messages(
+        self, entry: Entry, after: int, limit: int, copies: Copies | None
+    ) -> AsyncIterator[Message]:
+        s = self._subjects
+        events = s.events_of(entry.life)
+        if copies is None:
+            async for message in self._api.scan(s.log, events, after=after, limit=limit):
+                yield message
+            return
+        async for message in self._api.scan_leader(s.log, events, after=after):
+            copies[message.seq] = message
+        numbers = sorted(seq for seq in copies if seq > after)
+        for seq in numbers[: limit if limit >= 0 else None]:
+            yield copies[seq]

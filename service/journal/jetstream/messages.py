@@ -16,6 +16,11 @@ T = TypeVar("T")
 
 TOKEN_BYTES = 12
 INLINE, IN_BLOB = 0, 1
+LINKED = 2
+"""Added to one of these if the message has a link."""
+
+DIGEST_BYTES = 8
+LINK_BYTES = 8 + DIGEST_BYTES
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -30,29 +35,46 @@ class Blob(msgspec.Struct, frozen=True, array_like=True):
     """How many there are."""
 
 
+class Link(NamedTuple):
+    """A place in the history of a model: an event, and a digest of all its events up to there; see `chains.py`."""
+
+    seq: int
+    digest: bytes
+
+
+UNKNOWN = Link(0, bytes(DIGEST_BYTES))
+
+
 class Envelope(NamedTuple):
     """A message of the log."""
 
     token: bytes
     """Unique, so that the replica that has appended the event recognises it."""
     body: bytes | Blob
+    link: Link = UNKNOWN
+    """The last event of its model that the replica had applied by then."""
 
 
-def wrap(token: bytes, body: bytes | Blob) -> bytes:
+def wrap(token: bytes, body: bytes | Blob, link: Link = UNKNOWN) -> bytes:
     """
-    >>> unwrap(wrap(b"t" * 12, b"body"))
-    Envelope(token=b'tttttttttttt', body=b'body')
+    >>> unwrap(wrap(b"t" * 12, b"body", Link(7, b"12345678")))
+    Envelope(token=b'tttttttttttt', body=b'body', link=Link(seq=7, digest=b'12345678'))
     """
+    head = token + link.seq.to_bytes(8, "big") + link.digest
     if isinstance(body, Blob):
-        return bytes([IN_BLOB]) + token + _encode(body)
-    return bytes([INLINE]) + token + body
+        return bytes([LINKED + IN_BLOB]) + head + _encode(body)
+    return bytes([LINKED + INLINE]) + head + body
 
 
 def unwrap(data: bytes) -> Envelope:
-    token, body = data[1 : 1 + TOKEN_BYTES], data[1 + TOKEN_BYTES :]
-    if data[0] == IN_BLOB:
-        return Envelope(token, _decode_blob(body))
-    return Envelope(token, body)
+    """Messages of the time before links are read, too."""
+    at, link = 1 + TOKEN_BYTES, UNKNOWN
+    token = data[1:at]
+    if data[0] & LINKED:
+        link = Link(int.from_bytes(data[at : at + 8], "big"), data[at + 8 : at + LINK_BYTES])
+        at += LINK_BYTES
+    body = data[at:]
+    return Envelope(token, _decode_blob(body) if data[0] & IN_BLOB else body, link)
 
 
 class KnownId(msgspec.Struct, frozen=True, array_like=True):
@@ -74,6 +96,8 @@ class KeptSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """How many messages it takes."""
     voided_through: int = 0
     """Predictions made up to this time could not be revealed any more when it was saved."""
+    digest: bytes | None = None
+    """That of the model's events up to `seq`; None if an older version has saved it."""
 
 
 class KeptPage(msgspec.Struct, frozen=True, array_like=True):
@@ -139,6 +163,8 @@ class StoredSummary(msgspec.Struct, frozen=True, array_like=True):
     pending: int
     expired: int
     ewma_error_rate: float | None = None
+    link: Link = UNKNOWN
+    """The newest event of the model that was known for sure, and the digest of its events up to there."""
 
 
 class Unreadable(JournalUnavailable):

@@ -12,7 +12,7 @@ from service.events import AnyEvent
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue
 from service.journal.jetstream.format import bring_up_to_date
-from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.link.streams import make_or_check, wanted_streams
@@ -41,7 +41,7 @@ async def _prepare(options: Options) -> None:
         await publisher.start()
         try:
             with as_start_error():
-                await make_or_check(api, wanted)
+                await make_or_check(api, subjects, wanted)
                 await bring_up_to_date(api, publisher, subjects)
         finally:
             await publisher.stop()
@@ -129,9 +129,7 @@ async def newest_time(api: Api, subjects: Subjects) -> int:
     return round(datetime.fromisoformat(state["last_ts"]).timestamp() * 1e6)
 
 
-async def read_creation(api: Api, subjects: Subjects, model: str, life: int) -> Any:
-    """The message with the event that made a model."""
+async def read_creation(api: Api, subjects: Subjects, model: str, life: int) -> Message | None:
+    """The message with the event that made a model, as the leader has it."""
     found = await api.next_from_leader(subjects.log, subjects.lifecycle_of(model), life)
-    if found is None or found.seq != life:
-        raise JournalUnavailable("the event that made the model cannot be read just now")
-    return found
+    return found if found is not None and found.seq == life else None

@@ -13,7 +13,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from service.background import run_once
-from service.errors import NovikoffError
+from service.errors import JournalUnavailable, NovikoffError
 from service.journal import thinning
 from service.journal.jetstream.cleaning import Cleaner
 from service.journal.jetstream.files import Files
@@ -57,7 +57,7 @@ class Snapshots:
         self._events_kept_max = events_kept_max
         self._history_bytes_max = history_bytes_max
         self._events_kept_us = round(events_kept_seconds * 1e6)
-        self._queues: dict[int, list[tuple[Snapshot, int]]] = {}
+        self._queues: dict[int, list[tuple[Snapshot, int, bytes | None]]] = {}
         self._tasks_by_life: dict[int, Task[None]] = {}
         self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
         self._unsaved_outcomes: dict[int, bytes] = {}
@@ -71,13 +71,15 @@ class Snapshots:
         life: int,
         snapshot: Snapshot,
         voided_through: int,
+        digest: bytes | None,
         *,
         is_whole: bool = True,
         has_tags: bool = False,
     ) -> None:
         """Save a snapshot in the background; those of one model are saved in their order.
 
-        `has_tags`: it may know of something that can be forgotten.
+        `digest`: that of the model's chain up to there. Without one, only the outcomes are kept, for the next snapshot:
+        events may be missing. `has_tags`: it may know of something that can be forgotten.
         """
         if not is_whole:
             self._incomplete.add(life)
@@ -85,9 +87,9 @@ class Snapshots:
             self._with_tags.add(life)
         queue = self._queues.get(life)
         if queue is not None:
-            queue.append((snapshot, voided_through))
+            queue.append((snapshot, voided_through, digest))
             return
-        self._queues[life] = [(snapshot, voided_through)]
+        self._queues[life] = [(snapshot, voided_through, digest)]
         task = self._tasks_by_life[life] = run_once("saving snapshots", self._save_all_of(life))
         task.add_done_callback(partial(self._saved, life))
 
@@ -117,10 +119,14 @@ class Snapshots:
         finally:
             del self._queues[life]
 
-    async def _save_or_log(self, life: int, snapshot: Snapshot, voided_through: int) -> None:
+    async def _save_or_log(
+        self, life: int, snapshot: Snapshot, voided_through: int, digest: bytes | None
+    ) -> None:
         outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
         try:
-            await self._save(life, snapshot, voided_through, outcomes)
+            if digest is None:
+                raise JournalUnavailable("it is not known whether it has all events")
+            await self._save(life, snapshot, voided_through, digest, outcomes)
         except Exception as error:
             # A page has to begin where the one before it ended, so the next one contains these outcomes too.
             self._unsaved_outcomes[life] = outcomes
@@ -130,7 +136,9 @@ class Snapshots:
         if isinstance(snapshot.state, Pieces):
             await snapshot.state.let_go()
 
-    async def _save(self, life: int, snapshot: Snapshot, voided_through: int, outcomes: bytes) -> None:
+    async def _save(
+        self, life: int, snapshot: Snapshot, voided_through: int, digest: bytes, outcomes: bytes
+    ) -> None:
         s = self._subjects
         has_stored = False
         while True:
@@ -148,7 +156,7 @@ class Snapshots:
             )
             now = time.time_ns() // 1000
             page = KeptPage(snapshot.seq, snapshot.version, pages, now, state_seq)
-            kept = KeptSnapshot(snapshot.seq, snapshot.version, parts, voided_through)
+            kept = KeptSnapshot(snapshot.seq, snapshot.version, parts, voided_through, digest)
             whole = replace(pointer, snapshots=[*pointer.snapshots, kept], pages=[*pointer.pages, page])
             moved = replace(
                 whole,

@@ -52,13 +52,18 @@ class Subjects:
         self.events = f"{prefix}.log.*.*"
         self.known_ids = f"{prefix}.id.*"
         self.derived = [
-            f"{prefix}.{kind}.>" for kind in ("snap", "point", "page", "blob", "sum", "wait", "mark")
+            f"{prefix}.{kind}.>" for kind in ("snap", "point", "page", "blob", "sum", "wait", "mark", "seal")
         ]
+        """0.1.0 refuses a stream with `seal`, as it should: it knows nothing of digests."""
+        self.derived_before = self.derived[:-1]
+        """The same in streams that have not been brought up to date."""
         self.summaries = f"{prefix}.sum.*"
         self.mark = f"{prefix}.mark.summarised"
         self.ballast = f"{prefix}.mark.ballast"
         self.format = f"{prefix}.mark.format"
         """The version of the streams' format; see `format.py`."""
+        self.unsealed = f"{prefix}.seal.after"
+        """The last messages without a digest; see `format.py`."""
         self.filling = {
             self.log: f"{prefix}.log.0.{NO_ID}",
             self.ids: f"{prefix}.id.{NO_ID}",

@@ -11,6 +11,7 @@ from service.background import end, keep_running, run_once
 from service.errors import JournalUnavailable, NovikoffError
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
+from service.journal.jetstream.chains import Chains
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import encode
@@ -32,6 +33,7 @@ class Upkeep:
         publisher: Publisher,
         subjects: Subjects,
         catalogue: Catalogue,
+        chains: Chains,
         ballast: Ballast,
         position: Callable[[], int],
         *,
@@ -41,6 +43,7 @@ class Upkeep:
         self._publisher = publisher
         self._subjects = subjects
         self._catalogue = catalogue
+        self._chains = chains
         self._ballast = ballast
         self._position = position
         self._deletions_kept_us = round(deletions_kept_seconds * 1e6)
@@ -79,7 +82,7 @@ class Upkeep:
                 log.warning("housekeeping is done later: %s", error)
 
     async def store_summaries(self) -> None:
-        to_store = self._catalogue.to_store()
+        to_store = self._catalogue.to_store(self._chains.newest)
         for start in range(0, len(to_store), STORED_AT_ONCE):
             some = to_store[start : start + STORED_AT_ONCE]
             acks = await asyncio.gather(

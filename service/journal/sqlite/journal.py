@@ -28,6 +28,7 @@ from service.journal.protocol import (
     Appended,
     Apply,
     Before,
+    Distrust,
     Eraser,
     Erasure,
     Listed,
@@ -123,7 +124,7 @@ class SqliteJournal(Unshared):
         self.damage_found = 0
         self._scrub = Scrub(self._read, self._tell_damage, rows_per_second=scrub_rows_per_second)
 
-    async def open(self, apply: Apply, before: Before | None = None) -> int:
+    async def open(self, apply: Apply, before: Before | None = None, distrust: Distrust | None = None) -> int:
         self._apply = apply
         self._loop = asyncio.get_running_loop()
         self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)

@@ -19,7 +19,7 @@ from service.events import (
 )
 from service.journal.jetstream.catalogue.sums import Sums
 from service.journal.jetstream.catalogue.uncovered import Uncovered
-from service.journal.jetstream.messages import Blob, StoredSummary, encode
+from service.journal.jetstream.messages import UNKNOWN, Blob, Link, StoredSummary, encode
 from service.journal.protocol import Listed, Page, Summary, Totals
 
 
@@ -32,6 +32,7 @@ class Entry:
         "has_tags",
         "last_seq",
         "life",
+        "link",
         "model",
         "settings",
         "stored_seq",
@@ -51,6 +52,8 @@ class Entry:
         self.has_tags = False
         """Whether an event was seen here that may have to be forgotten. Who has loaded the model has seen all since its
         last snapshot."""
+        self.link = UNKNOWN
+        """The place in the chain of the model that the stored summary names; see `chains.py`."""
         self.last_seq = life
         """Its newest event that the follower has brought."""
         self.voided_through = 0
@@ -212,6 +215,7 @@ class Catalogue:
             return
         entry.stored_seq, entry.stored_through = seq, stored.through
         entry.voided_through = max(entry.voided_through, stored.voided_through)
+        entry.link = stored.link
         self._unstored.cover(life, stored.through, entry.last_seq)
         if stored.through > entry.through:
             s = stored
@@ -231,10 +235,14 @@ class Catalogue:
         """Models with events that no summary covers; with `before`, only events up to that time count."""
         return [self._by_life[life].model for life in self._unsummarised.since(before)]
 
-    def to_store(self) -> list[tuple[Entry, StoredSummary]]:
-        """The summaries that are newer than those stored in the cluster."""
+    def to_store(self, link: Callable[[int], Link]) -> list[tuple[Entry, StoredSummary]]:
+        """The summaries that are newer than those stored in the cluster; `link` tells the newest place in a chain."""
         entries = (self._by_life[life] for life in self._unstored)
-        return [(entry, _stored(entry)) for entry in entries if entry.through > entry.stored_through]
+        return [
+            (entry, _stored(entry, max(entry.link, link(entry.life))))
+            for entry in entries
+            if entry.through > entry.stored_through
+        ]
 
     def stored_through(self, position: int) -> int:
         """The last event up to which the stored summaries cover everything."""
@@ -284,7 +292,7 @@ def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:
     )
 
 
-def _stored(entry: Entry) -> StoredSummary:
+def _stored(entry: Entry, link: Link) -> StoredSummary:
     s = entry.summary
     return StoredSummary(
         entry.through,
@@ -296,4 +304,5 @@ def _stored(entry: Entry) -> StoredSummary:
         s.pending,
         s.expired,
         s.ewma_error_rate,
+        link,
     )

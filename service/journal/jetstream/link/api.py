@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from time import monotonic
@@ -13,6 +15,9 @@ from nats.errors import Error as NatsError
 
 from service.errors import JournalUnavailable
 from service.journal.jetstream.link.connecting import Link
+from service.journal.seals import SEAL_BYTES, Damaged, unseal
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -29,6 +34,11 @@ START_SECONDS = 30.0
 RETRY_SECONDS = 0.1
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 8_388_608
+LEAD_SECONDS = 10.0
+"""How long a server may take to become a stream's leader."""
+
+DELETED_MAX = 100_000
+"""Of a stream with more deleted messages inside, the server is not asked which they are."""
 
 _json = msgspec.json.Encoder().encode
 
@@ -46,6 +56,8 @@ class Message(NamedTuple):
     subject: str
     seq: int
     data: bytes
+    digest: bytes = b""
+    """The digest that the message was published with; empty if it is older than digests."""
 
 
 class Api:
@@ -55,11 +67,31 @@ class Api:
         self._link = link
         self._seconds = START_SECONDS
         self._is_limited = False
+        self._leading = asyncio.Lock()
+        self.unsealed_through: dict[str, int] = {}
+        """By stream, the last message without a digest. Messages of other streams are not checked."""
+        self.damage_found = 0
+        """How many messages were not what was published, or were missing on the server that was asked."""
 
     def limit_retries(self, seconds: float) -> None:
         """From now on repeat requests for so long, and not at all without a connection. Called after the start."""
         self._seconds = seconds
         self._is_limited = True
+
+    def unsealed(self, stream: str, message: Message) -> Message | None:
+        """The message without its digest; None if that does not fit: then it counts as missing."""
+        if message.seq <= self.unsealed_through.get(stream, math.inf):
+            return message
+        try:
+            data = unseal(message.data, message.subject)
+        except Damaged:
+            self.report_damage(f"message {message.seq} of {stream}: its digest does not fit")
+            return None
+        return Message(message.subject, message.seq, data, message.data[-SEAL_BYTES:])
+
+    def report_damage(self, what: str) -> None:
+        self.damage_found += 1
+        log.error("the journal is damaged: %s", what)
 
     async def request(self, name: str, body: object = None, *, once: bool = False) -> dict[str, Any]:
         """Ask the leader; ApiError if it refuses. `once`: do not repeat it, since the caller does."""
@@ -83,7 +115,7 @@ class Api:
         async def ask() -> Message | None:
             direct = f"$JS.API.DIRECT.GET.{stream}.{subject}"
             answer = await self._link.client.request(direct, timeout=ANSWER_SECONDS)
-            return None if _status(answer) else _message(answer)
+            return None if _status(answer) else self.unsealed(stream, _message(answer))
 
         return await self._with_retries(ask) or await self.last_from_leader(stream, subject)
 
@@ -109,7 +141,8 @@ class Api:
             if error.refusal == NO_MESSAGE:
                 return None
             raise
-        return Message(found["subject"], found["seq"], base64.b64decode(found.get("data", "")))
+        data = base64.b64decode(found.get("data", ""))
+        return self.unsealed(stream, Message(found["subject"], found["seq"], data))
 
     async def scan(
         self, stream: str, subjects: str, *, after: int, limit: int = -1
@@ -148,7 +181,8 @@ class Api:
                 heard_at = monotonic()
                 status = _status(message)
                 if not status:
-                    found.append(_message(message))
+                    if (one := self.unsealed(stream, _message(message))) is not None:
+                        found.append(one)
                 elif not done.done():
                     rest = int((message.headers or {}).get("Nats-Num-Pending", "0"))
                     if status in ("204", "404"):
@@ -169,6 +203,66 @@ class Api:
                     await inbound.unsubscribe()
 
         return await self._with_retries(ask)
+
+    async def scan_leader(self, stream: str, subjects: str, *, after: int) -> AsyncIterator[Message]:
+        """The same from the leader only, one by one: `scan` asks servers whose copies may be damaged."""
+        while (found := await self.next_from_leader(stream, subjects, after + 1)) is not None:
+            yield found
+            after = found.seq
+
+    async def leaders(self, *streams: str) -> AsyncIterator[str]:
+        """Let each server that keeps the streams lead them in turn, and yield its name while it does.
+
+        Only a leader can be asked for its own copy. Break when a copy has what was sought: that server goes on leading.
+        JournalUnavailable in the end if a server could not lead.
+        """
+        async with self._leading:
+            info = (await self.request(f"STREAM.INFO.{streams[0]}")).get("cluster") or {}
+            names = [info.get("leader", ""), *(each["name"] for each in info.get("replicas") or [])]
+            silent: list[str] = []
+            for name in names:
+                if all([await self._let_lead(stream, name) for stream in streams]):
+                    yield name
+                else:
+                    silent.append(name)
+            if silent:
+                raise JournalUnavailable(
+                    f"the server {silent[0]} cannot be asked for its copy of {streams[0]}"
+                )
+
+    async def _let_lead(self, stream: str, name: str) -> bool:
+        """Whether a server leads a stream now. A stream that is kept once has no other."""
+        deadline, has_asked = monotonic() + LEAD_SECONDS, False
+        while True:
+            cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
+            if not cluster.get("replicas") or cluster.get("leader") == name:
+                return True
+            if monotonic() > deadline:
+                return False
+            if not has_asked:
+                has_asked = True
+                try:
+                    wanted = {"placement": {"preferred": name}}
+                    await self.request(f"STREAM.LEADER.STEPDOWN.{stream}", wanted, once=True)
+                except ApiError:
+                    return False  # it is away
+                except JournalUnavailable:
+                    pass  # there is no leader just now
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def unexplained(self, stream: str, after: int, before: int) -> list[int]:
+        """The numbers between two messages that the stream should have, since they were not deleted."""
+        state = (await self.request(f"STREAM.INFO.{stream}"))["state"]
+        if state.get("num_deleted", 0) > DELETED_MAX:
+            return []
+        state = (await self.request(f"STREAM.INFO.{stream}", {"deleted_details": True}))["state"]
+        deleted = set(state.get("deleted") or [])
+        numbers = range(max(after + 1, state["first_seq"]), min(before, state["last_seq"] + 1))
+        return [seq for seq in numbers if seq not in deleted]
+
+    async def is_listed(self, stream: str, subject: str) -> bool:
+        """Whether a subject has a message by the leader's list, which knows also those that it cannot read."""
+        return bool(await self.subjects(stream, subject))
 
     async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> int:
         """Purge messages, with `below` only those with smaller sequence numbers; how many there were."""

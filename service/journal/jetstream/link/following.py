@@ -177,23 +177,24 @@ class Follower:
             return
         self._expected += 1
         self.behind_seconds = time.time() - stored_ns / 1e9
-        await self._take_or_stop(Message(message.subject, seq, message.data))
+        found = self._api.unsealed(self._stream, Message(message.subject, seq, message.data))
+        await self._take_or_stop(seq, [found] if found is not None else [])
         self.position = seq
         # `pending` is of when the server sent the message, which is long ago if this process was stopped meanwhile.
         self.lag = max(pending, self._stream_end - seq)
         self._passed(seq)
         await self._turns.give()  # the client hands over all messages that have come without a pause
 
-    async def _take_or_stop(self, message: Message) -> None:
+    async def _take_or_stop(self, seq: int, found: list[Message]) -> None:
+        """Take the message with this number, and before it what stands in the places of those that did not come."""
+        before = seq if found else seq + 1
         try:
-            if self._missing is not None and message.seq > self.position + 1:
-                for each in await self._missing(self.position, message.seq):
-                    await self._take(each)
-            await self._take(message)
+            if self._missing is not None and before > self.position + 1:
+                found = [*await self._missing(self.position, before), *found]
+            for message in found:
+                await self._take(message)
         except Exception as error:
-            log.critical(
-                "message %d of %s cannot be taken in: stopping", message.seq, self._stream, exc_info=error
-            )
+            log.critical("message %d of %s cannot be taken in: stopping", seq, self._stream, exc_info=error)
             os._exit(1)
 
     async def _control(self, message: Msg, headers: dict[str, str]) -> None:
@@ -253,6 +254,8 @@ class Follower:
             return
         if more is None:  # the rest was purged, or this server no longer leads: so `position` stays
             self._stuck_checks = 0
+            if self._missing is not None and self._empty_through != end:
+                await self._take_rest(before, end)
             self._empty_through = end
             self.lag = 0
             return
@@ -262,6 +265,17 @@ class Follower:
         if self._stuck_checks >= STUCK_CHECKS:
             self._stuck_checks = 0
             self._needs_restart = True
+
+    async def _take_rest(self, after: int, end: int) -> None:
+        """Take the last messages of the stream, which its leader does not deliver, if another server has them."""
+        assert self._missing is not None
+        rest = await self._missing(after, end + 1)
+        async with self._taking:
+            for message in rest if self.position == after else ():
+                self.position = message.seq - 1  # what is missing before it was looked for
+                await self._take_or_stop(message.seq, [message])
+                self.position = message.seq
+                self._passed(self.position)
 
     async def _next(self, seq: int) -> Message | None:
         """The first message at or after `seq` that is followed."""

@@ -19,6 +19,7 @@ from nats.errors import Error as NatsError
 from service.background import end, keep_running
 from service.errors import JournalFull, JournalUnavailable, OutcomeUnknown
 from service.journal.jetstream.link.connecting import Link
+from service.journal.seals import seal
 from service.logs import Seldom
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ ANSWER_SECONDS = 3.0
 """After so long without an answer a message is sent again."""
 
 ROOM_BYTES = 4_096
-"""Room for the headers of a message."""
+"""Room for the headers of a message, its place in the chain of its model and its digest."""
 
 BACKOFF_SECONDS = 0.1
 FULL_BACKOFF_SECONDS = 1.0
@@ -93,6 +94,8 @@ class Publisher:
         self._is_failing = False
         self._was_full_at = -FULL_SECONDS
         self.failures = 0
+        self.seals = False
+        """Whether messages get a digest of their subject and content."""
 
     @property
     def payload_bytes_max(self) -> int:
@@ -132,6 +135,8 @@ class Publisher:
         if name is not None:
             headers["Nats-Msg-Id"] = name
         self._numbers += 1
+        if self.seals:
+            payload = seal(payload, subject)
         outgoing = _Outgoing(self._numbers, subject, payload, headers)
         if not persistent:
             outgoing.deadline = monotonic() + self._seconds
