@@ -16,6 +16,7 @@ from service.events import ModelReset, PredictionsExpired, RoundLearned
 from service.journal.codec import encode
 from service.journal.jetstream.messages import wrap
 from service.journal.jetstream.subjects import Subjects
+from service.journal.seals import seal
 from tests.support.nats_servers import NatsServer
 from tests.support.replicas import Replica
 from tests.support.service_process import Service, problem_of
@@ -55,7 +56,8 @@ class Cluster:
 
     def append(self, service: Service, model: str, event: object) -> None:
         life = service.recorded(model)[0].seq
-        self.ask(self.subjects.event(life, None), wrap(os.urandom(12), encode(event)))
+        subject = self.subjects.event(life, None)
+        self.ask(subject, seal(wrap(os.urandom(12), encode(event)), subject))
 
 
 @pytest.fixture
@@ -114,7 +116,8 @@ def test_only_the_model_with_the_damage_is_set_aside_also_after_a_restart(cluste
 def test_an_id_that_cannot_be_read_lets_no_request_hang(cluster: Cluster) -> None:
     service = cluster.start()
     service.learn("m", [1.0, 2.0], 1)
-    cluster.ask(cluster.subjects.id("odd"), b"\xc1")
+    subject = cluster.subjects.id("odd")
+    cluster.ask(subject, seal(b"\xc1", subject))
     example = {"model": "m", "features": [1.0, 2.0], "id": "odd"}
     for path, body in (
         ("/learn", {**example, "label": 1}),

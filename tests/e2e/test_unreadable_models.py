@@ -11,6 +11,7 @@ from service.journal.codec import STATE_VERSION
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
 from service.journal.jetstream.subjects import Subjects
+from service.journal.seals import seal, unseal
 from service.journal.sqlite.sealing import seal_snapshot, unseal_snapshot
 from tests.support.service_process import Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS
@@ -55,7 +56,8 @@ async def _rewrite_in_cluster(settings: dict[str, object], rewrite: Callable[[by
     ]
     assert snapshots
     for message in snapshots:
-        await link.client.request(message.subject, rewrite(message.data), timeout=PATIENCE_SECONDS)
+        written = seal(rewrite(unseal(message.data, message.subject)), message.subject)
+        await link.client.request(message.subject, written, timeout=PATIENCE_SECONDS)
     await link.close()
 
 

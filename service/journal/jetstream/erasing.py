@@ -101,7 +101,7 @@ class JetStreamEraser:
         life, (first, end) = erasure.life, erasure.snapshots
         await self._snapshots.settle_of(life)
         while True:
-            pointer, revision = await self._snapshots.pointer(life)
+            pointer, revision = await self._snapshots.pointer(life, in_any_copy=True)
             if first < end and (not pointer.snapshots or pointer.snapshots[-1].seq < end):
                 raise JournalUnavailable("there is no snapshot yet of the model without what is forgotten")
             events = await self._forgotten.of(life, pointer)

@@ -440,6 +440,8 @@ class JetStreamJournal:
         while found is None and expected and time.monotonic() < deadline:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             found = await self._ids.find(prediction_id)
+        if found is None and expected:
+            found = await self._ids.find(prediction_id, in_any_copy=True)
         return found
 
     async def recorded(self, life: int, event_id: str) -> Recorded | None:

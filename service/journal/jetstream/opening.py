@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -84,7 +85,7 @@ async def read_catalogue(
     not read, so that a start does not take longer with many of them.
     """
     end = await api.last_seq(subjects.log)
-    async for message in api.scan(subjects.log, subjects.lifecycles, after=0):
+    for message in await _lifecycles(api, subjects):
         if message.seq > end:
             break
         opened = await bodies.open(message)
@@ -96,6 +97,29 @@ async def read_catalogue(
             subjects.life_in(message.subject), message.seq, decode_summary(message.data)
         )
     return end, state_end
+
+
+async def _lifecycles(api: Api, subjects: Subjects) -> list[Message]:
+    """All creations and deletions; ClusterUnusable if no server can read one of them."""
+    s, lifecycles = subjects, subjects.lifecycles
+    found = {message.seq: message async for message in api.scan(s.log, lifecycles, after=0)}
+    if lacking := await _lacking(api, subjects, found):
+        api.report_damage(f"of {s.log} {lacking[0]} does not come; every server is asked for its copy")
+        async for _ in api.leaders(s.log):
+            for subject in lacking:
+                found |= {each.seq: each async for each in api.scan_leader(s.log, subject, after=0)}
+            if not (lacking := await _lacking(api, subjects, found)):
+                break
+        else:
+            raise ClusterUnusable(f"no server can read all messages {lacking[0]} of the stream {s.log}")
+    return [found[seq] for seq in sorted(found)]
+
+
+async def _lacking(api: Api, subjects: Subjects, found: dict[int, Message]) -> list[str]:
+    """The subjects that have more messages by the leader's list, which knows also those that it cannot read."""
+    counts = Counter(message.subject for message in found.values())
+    listed = await api.subjects(subjects.log, subjects.lifecycles)
+    return [subject for subject, count in listed.items() if count > counts[subject]]
 
 
 async def read_uncovered(

@@ -142,7 +142,7 @@ class Snapshots:
         s = self._subjects
         has_stored = False
         while True:
-            pointer, revision = await self.pointer(life)
+            pointer, revision = await self.pointer(life, in_any_copy=True)
             if pointer.snapshots and pointer.snapshots[-1].seq >= snapshot.seq:
                 if has_stored and pointer.has_tags:
                     await self._cleaner.clean(life, pointer, revision)
@@ -228,9 +228,10 @@ class Snapshots:
         if new.blobs_below > old.blobs_below > 0:
             await self._api.purge(s.state, s.blobs_of(life), below=old.blobs_below)
 
-    async def pointer(self, life: int) -> tuple[Pointer, int]:
+    async def pointer(self, life: int, *, in_any_copy: bool = False) -> tuple[Pointer, int]:
         """The pointer of a model, and its own sequence number for a compare-and-set; an empty one and 0 if none."""
-        found = await self._api.last_from_leader(self._subjects.state, self._subjects.pointer(life))
+        read = self._api.last_of_any_copy if in_any_copy else self._api.last_from_leader
+        found = await read(self._subjects.state, self._subjects.pointer(life))
         return (decode_pointer(found.data), found.seq) if found is not None else (Pointer(), 0)
 
     async def state(self, life: int, kept: KeptSnapshot) -> bytes | None:

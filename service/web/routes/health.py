@@ -15,7 +15,7 @@ class NotReady(Unavailable):
     code = "not-ready"
 
 
-def router(why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
+def router(why_unready: Callable[[], Awaitable[str | None]], models_damaged: Callable[[], int]) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/livez")
@@ -27,10 +27,14 @@ def router(why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
     @routes.get("/readyz", responses=problems(503))
     @access(Role.OPEN)
     async def ready() -> Response:
-        """The journal is open and within reach, this replica is not far behind the others, and all its parts run."""
+        """The journal is open and within reach, this replica is not far behind the others, and all its parts run.
+
+        `models_damaged` tells how many models are set aside, if any are; the others are served.
+        """
         why = await why_unready()
         if why is not None:
             raise NotReady(why)
-        return Json({"status": "ready"})
+        damaged = models_damaged()
+        return Json({"status": "ready", **({"models_damaged": damaged} if damaged else {})})
 
     return routes

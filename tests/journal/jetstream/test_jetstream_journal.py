@@ -232,12 +232,12 @@ async def test_a_deleted_model_leaves_two_messages_which_are_purged_later(
             await journal.append(ModelDeleted("m", long_ago + 1), LIFE)
             if purged:
                 await eventually_async(
-                    lambda: are_left(3), otherwise="more than creation, deletion and format"
+                    lambda: are_left(4), otherwise="more than creation, deletion and format"
                 )
         async with opened(options) as (journal, _):
             assert await journal.models(Page()) == []
             await eventually_async(
-                lambda: are_left(2), otherwise="more than the marks of summaries and format"
+                lambda: are_left(3), otherwise="more than the marks of summaries, digests and format"
             )
             assert (await journal.append(created())).is_new, "though the log has no deletion any more"
 

@@ -260,9 +260,21 @@ class Api:
         numbers = range(max(after + 1, state["first_seq"]), min(before, state["last_seq"] + 1))
         return [seq for seq in numbers if seq not in deleted]
 
-    async def is_listed(self, stream: str, subject: str) -> bool:
-        """Whether a subject has a message by the leader's list, which knows also those that it cannot read."""
-        return bool(await self.subjects(stream, subject))
+    async def last_of_any_copy(self, stream: str, subject: str) -> Message | None:
+        """The newest message of a subject, from whichever server can read it; None only if there is none.
+
+        The list of subjects knows also of messages that a server cannot read.
+        """
+        found = await self.last_from_leader(stream, subject)
+        if found is not None or not await self.subjects(stream, subject):
+            return found
+        self.report_damage(f"{subject} of {stream} does not come; every server is asked for its copy")
+        async for _ in self.leaders(stream):
+            if (found := await self.last_from_leader(stream, subject)) is not None:
+                return found
+        if await self.subjects(stream, subject):
+            raise JournalUnavailable(f"no server can read the message {subject} of the stream {stream}")
+        return None
 
     async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> int:
         """Purge messages, with `below` only those with smaller sequence numbers; how many there were."""
@@ -287,14 +299,14 @@ class Api:
         if found is not None:
             await self.overwrite(stream, found.seq)
 
-    async def subjects(self, stream: str, filtered: str) -> list[str]:
-        """The subjects that match and have messages."""
-        found: list[str] = []
+    async def subjects(self, stream: str, filtered: str) -> dict[str, int]:
+        """The subjects that match and have messages, and how many."""
+        found: dict[str, int] = {}
         while True:
             wanted = {"subjects_filter": filtered, "offset": len(found)}
             info = await self.request(f"STREAM.INFO.{stream}", wanted)
             page = info["state"].get("subjects") or {}
-            found += page
+            found |= page
             if not page or len(found) >= info.get("total", 0):
                 return found
 

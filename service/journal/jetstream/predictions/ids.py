@@ -52,7 +52,7 @@ class Ids:
             ack = await self._publisher.publish(subject, record, expected=expected)
             if ack.stored:
                 return ack.seq, None
-            found = await self._api.last_from_leader(self._subjects.ids, subject)
+            found = await self._api.last_of_any_copy(self._subjects.ids, subject)
             if found is None:
                 expected = 0  # it was removed for its age a moment ago
             elif found.data == record:
@@ -80,16 +80,24 @@ class Ids:
             self._lives.clear()
         self._lives[prediction_id] = life
 
-    async def find(self, prediction_id: str) -> WaitingPrediction | Recorded | None:
-        """The waiting prediction, or the event that revealed it, or None."""
+    async def find(
+        self, prediction_id: str, *, in_any_copy: bool = False
+    ) -> WaitingPrediction | Recorded | None:
+        """The waiting prediction, or the event that revealed it, or None.
+
+        `in_any_copy`: also if not every server can read it.
+        """
         if len(prediction_id) > ID_CHARS_MAX:
             return None
-        found = await self._api.last(self._subjects.ids, self._subjects.id(prediction_id))
+        read = self._api.last_of_any_copy if in_any_copy else self._api.last
+        found = await read(self._subjects.ids, self._subjects.id(prediction_id))
         known = decode_known_id(found.data) if found is not None else None
         life = known.life if known is not None else self._lives.get(prediction_id)
         if life is None or await self._is_deleted(life):
             return None
-        event = await self._api.last(self._subjects.log, self._subjects.event(life, prediction_id))
+        # One that was refused as a repetition is there.
+        read = self._api.last_of_any_copy if in_any_copy or prediction_id in self._lives else self._api.last
+        event = await read(self._subjects.log, self._subjects.event(life, prediction_id))
         if event is not None:
             opened = await self._bodies.open(event)
             await self._reach(event.seq)  # so that its outcome is known here
