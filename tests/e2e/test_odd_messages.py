@@ -56,7 +56,7 @@ class Cluster:
 
     def append(self, service: Service, model: str, event: object) -> None:
         life = service.recorded(model)[0].seq
-        subject = self.subjects.event(life, None)
+        subject = self.subjects.event(life, model, None)
         self.ask(subject, seal(wrap(os.urandom(12), encode(event)), subject))
 
 

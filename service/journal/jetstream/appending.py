@@ -94,7 +94,7 @@ class Appender:
     def _send(self, entry: Entry, event_id: str | None, body: bytes | Blob, future: Future[Appended]) -> None:
         token = self._bodies.new_token()
         payload = wrap(token, body, self._chains.newest(entry.life))
-        subject = self._subjects.event(entry.life, event_id)
+        subject = self._subjects.event(entry.life, entry.model, event_id)
         if event_id is None:
             ack = self._publisher.publish(subject, payload, name=token.hex())
         else:

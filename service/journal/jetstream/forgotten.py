@@ -132,5 +132,5 @@ class Forgotten:
                 if gone and isinstance(event, RoundErased | PredictionVoided):
                     body = codec.encode(replace(event, prediction_id=gone.pop()))
                 data = wrap(bytes(TOKEN_BYTES), body)
-                found.append(Message(s.event(life, None), seq, data, message_digest))
+                found.append(Message(s.event(life, event.model, None), seq, data, message_digest))
         return sorted(found, key=lambda message: message.seq)

@@ -118,8 +118,11 @@ class JetStreamJournal:
         await link.open()
         api = self._api = Api(link)
         with as_start_error():
-            can_forget = not (await api.config(Subjects(options.prefix).log)).get("deny_delete")
-            subjects = self._subjects = Subjects(options.prefix, has_plain_ids=not can_forget)
+            config = await api.config(Subjects(options.prefix).log)
+            can_forget = not config.get("deny_delete")
+            has_buckets = Subjects(options.prefix).events in config["subjects"]
+            subjects = Subjects(options.prefix, has_plain_ids=not can_forget, has_buckets=has_buckets)
+            self._subjects = subjects
             api.unsealed_through = await read_unsealed(api, subjects)
         self._publisher = publisher = Publisher(link, seconds=options.seconds)
         publisher.seals = True

@@ -287,7 +287,7 @@ class Loader:
         self, entry: Entry, after: int, limit: int, copies: Copies | None
     ) -> AsyncIterator[Message]:
         s = self._subjects
-        events = s.events_of(entry.life)
+        events = s.events_of(entry.life, entry.model)
         if copies is None:
             async for message in self._api.scan(s.log, events, after=after, limit=limit):
                 yield message

@@ -170,7 +170,7 @@ class Snapshots:
             if ack.stored:
                 self._incomplete.discard(life)
                 self._with_tags.discard(life)
-                await self._remove_unnamed(life, whole, trimmed, ack.seq)
+                await self._remove_unnamed(life, snapshot.model, whole, trimmed, ack.seq)
                 return
 
     def _trimmed(self, pointer: Pointer, now: int, needed: int | None) -> Pointer:
@@ -207,7 +207,7 @@ class Snapshots:
         versions = [kept.version for kept in snapshots]
         return [snapshots[place] for place in thinning.kept(versions, room, needed)]
 
-    async def _remove_unnamed(self, life: int, old: Pointer, new: Pointer, revision: int) -> None:
+    async def _remove_unnamed(self, life: int, model: str, old: Pointer, new: Pointer, revision: int) -> None:
         """Remove what the pointer no longer names.
 
         If this is interrupted, the next snapshot of a model with tags goes on with it; of others it stays until the
@@ -224,7 +224,7 @@ class Snapshots:
                 if page not in new.pages:
                     await self._api.purge(s.state, s.parts_of_page(life, page.through))
         if new.trimmed_through > old.trimmed_through:
-            await self._api.purge(s.log, s.events_of(life), below=new.trimmed_through + 1)
+            await self._api.purge(s.log, s.events_of(life, model), below=new.trimmed_through + 1)
         if new.blobs_below > old.blobs_below > 0:
             await self._api.purge(s.state, s.blobs_of(life), below=old.blobs_below)
 

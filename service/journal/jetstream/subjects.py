@@ -7,6 +7,7 @@ none with its predecessor.
 import os
 import re
 from hashlib import blake2b
+from zlib import crc32
 
 NO_ID = "!"
 """The last part of the subject of events without a prediction id; no id is turned into it."""
@@ -35,13 +36,30 @@ def digest(name: str) -> str:
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+SLOTS = 16_384
+SLOTS_PER_BUCKET = 64
+
+
+def bucket(model: str) -> int:
+    """Which of 256 buckets a model is in, for ever: what is divided by models is divided by these.
+
+    >>> bucket("spam"), bucket("tenant-7:spam.v2")
+    (252, 192)
+    """
+    return crc32(model.encode("utf-8", "surrogatepass")) % SLOTS // SLOTS_PER_BUCKET
+
+
 class Subjects:
     """The streams and subjects of one service. Several may share a cluster, each with a prefix of its own."""
 
-    def __init__(self, prefix: str, *, has_plain_ids: bool = False) -> None:
-        """`has_plain_ids`: prediction ids are parts of subjects as they are, as in logs that cannot forget."""
+    def __init__(self, prefix: str, *, has_plain_ids: bool = False, has_buckets: bool = True) -> None:
+        """`has_plain_ids`: prediction ids are parts of subjects as they are, as in logs that cannot forget.
+
+        `has_buckets`: the subjects of events have the bucket of their model, as in all but older logs.
+        """
         self._prefix = prefix
         self._id_token = token if has_plain_ids else digest
+        self._has_buckets = has_buckets
         self.log = f"{prefix}-log"
         """The stream of events: creations and deletions of models under `life`, all others under `log`."""
         self.ids = f"{prefix}-ids"
@@ -49,14 +67,15 @@ class Subjects:
         self.state = f"{prefix}-state"
         """The stream of everything else: snapshots, pages of outcomes, summaries, large bodies, marks."""
         self.lifecycles = f"{prefix}.life.*"
-        self.events = f"{prefix}.log.*.*"
+        self.events_before = f"{prefix}.log.*.*"
+        self.events = f"{prefix}.log.*.*.*" if has_buckets else self.events_before
         self.known_ids = f"{prefix}.id.*"
         self.derived = [
             f"{prefix}.{kind}.>" for kind in ("snap", "point", "page", "blob", "sum", "wait", "mark", "seal")
         ]
         """0.1.0 refuses a stream with `seal`, as it should: it knows nothing of digests."""
-        self.derived_before = self.derived[:-1]
-        """The same in streams that have not been brought up to date."""
+        self.before = {self.log: [self.lifecycles, self.events_before], self.state: self.derived[:-1]}
+        """The subjects of streams that older versions have made."""
         self.summaries = f"{prefix}.sum.*"
         self.mark = f"{prefix}.mark.summarised"
         self.ballast = f"{prefix}.mark.ballast"
@@ -65,7 +84,7 @@ class Subjects:
         self.unsealed = f"{prefix}.seal.after"
         """The last messages without a digest; see `format.py`."""
         self.filling = {
-            self.log: f"{prefix}.log.0.{NO_ID}",
+            self.log: self.event(0, "", None),
             self.ids: f"{prefix}.id.{NO_ID}",
             self.state: f"{prefix}.mark.filling",
         }
@@ -74,11 +93,15 @@ class Subjects:
     def lifecycle_of(self, model: str) -> str:
         return f"{self._prefix}.life.{token(model)}"
 
-    def event(self, life: int, event_id: str | None) -> str:
-        return f"{self._prefix}.log.{life}.{NO_ID if event_id is None else self._id_token(event_id)}"
+    def event(self, life: int, model: str, event_id: str | None) -> str:
+        last = NO_ID if event_id is None else self._id_token(event_id)
+        return f"{self._prefix}.log.{self._place(life, model)}.{last}"
 
-    def events_of(self, life: int) -> str:
-        return f"{self._prefix}.log.{life}.*"
+    def events_of(self, life: int, model: str) -> str:
+        return f"{self._prefix}.log.{self._place(life, model)}.*"
+
+    def _place(self, life: int, model: str) -> str:
+        return f"{bucket(model)}.{life}" if self._has_buckets else str(life)
 
     def id(self, prediction_id: str) -> str:
         return f"{self._prefix}.id.{self._id_token(prediction_id)}"
@@ -87,7 +110,7 @@ class Subjects:
         """The subject of the record of an event's id; None if the event has none.
 
         >>> s = Subjects("n")
-        >>> s.id_of_event(s.event(17, "p")) == s.id("p"), s.id_of_event(s.event(17, None))
+        >>> s.id_of_event(s.event(17, "m", "p")) == s.id("p"), s.id_of_event(s.event(17, "m", None))
         (True, None)
         """
         last = subject.rpartition(".")[2]
@@ -185,10 +208,12 @@ class Subjects:
     def life_in(self, subject: str) -> int:
         """The life in the subject of an event, a summary or the like.
 
-        >>> Subjects("n").life_in("n.log.17.p")
-        17
+        >>> s = Subjects("n")
+        >>> s.life_in(s.event(17, "m", "p")), s.life_in(s.summary(17)), s.life_in(s.waiting(17, "list"))
+        (17, 17, 17)
         """
-        return int(subject[len(self._prefix) + 1 :].split(".")[1])
+        kind, *places = subject[len(self._prefix) + 1 :].split(".")
+        return int(places[1 if kind == "log" and self._has_buckets else 0])
 
     def is_lifecycle(self, subject: str) -> bool:
         return subject.startswith("life.", len(self._prefix) + 1)

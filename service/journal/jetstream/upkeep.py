@@ -115,7 +115,7 @@ class Upkeep:
 
     async def _purge_all_of(self, deletion: Deletion) -> None:
         s = self._subjects
-        await self._api.purge(s.log, s.events_of(deletion.life))
+        await self._api.purge(s.log, s.events_of(deletion.life, deletion.model))
         for subjects in s.all_derived_of(deletion.life):
             await self._api.purge(s.state, subjects)
         if deletion.creation_blob is not None:

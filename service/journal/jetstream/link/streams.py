@@ -51,10 +51,9 @@ async def make_or_check(api: Api, subjects: Subjects, wanted: list[dict[str, Any
                 found = await api.request(f"STREAM.CREATE.{stream['name']}", stream)
             except ApiError as refusal:
                 raise _unusable(stream, refusal) from refusal
-        if sorted(found["config"]["subjects"]) == sorted(
-            subjects.derived_before
-        ):  # a step of `format.py` adds one
-            stream = {**stream, "subjects": subjects.derived_before}
+        before = subjects.before.get(stream["name"], [])
+        if sorted(found["config"]["subjects"]) == sorted(before):  # `format.py` adds what can be added
+            stream = {**stream, "subjects": before}
         compare(stream, found["config"])
 
 

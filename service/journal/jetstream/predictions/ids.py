@@ -57,7 +57,7 @@ class Ids:
                 expected = 0  # it was removed for its age a moment ago
             elif found.data == record:
                 return found.seq, None  # the answer to the first attempt was lost
-            elif await self._is_deleted((holder := decode_known_id(found.data)).life):
+            elif await self._entry((holder := decode_known_id(found.data)).life) is None:
                 expected = found.seq
             else:
                 return found.seq, holder
@@ -71,7 +71,12 @@ class Ids:
         _, holder = await self.keep(prediction_id, self.record(entry.life, None))
         if holder is None or (holder.life == entry.life and holder.prediction is None):
             return
-        if await self._api.last(self._subjects.log, self._subjects.event(entry.life, prediction_id)) is None:
+        if (
+            await self._api.last(
+                self._subjects.log, self._subjects.event(entry.life, entry.model, prediction_id)
+            )
+            is None
+        ):
             raise PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")
 
     def remember(self, prediction_id: str, life: int) -> None:
@@ -93,11 +98,11 @@ class Ids:
         found = await read(self._subjects.ids, self._subjects.id(prediction_id))
         known = decode_known_id(found.data) if found is not None else None
         life = known.life if known is not None else self._lives.get(prediction_id)
-        if life is None or await self._is_deleted(life):
+        if life is None or (entry := await self._entry(life)) is None:
             return None
         # One that was refused as a repetition is there.
         read = self._api.last_of_any_copy if in_any_copy or prediction_id in self._lives else self._api.last
-        event = await read(self._subjects.log, self._subjects.event(life, prediction_id))
+        event = await read(self._subjects.log, self._subjects.event(life, entry.model, prediction_id))
         if event is not None:
             opened = await self._bodies.open(event)
             await self._reach(event.seq)  # so that its outcome is known here
@@ -108,12 +113,16 @@ class Ids:
 
     async def recorded(self, life: int, event_id: str) -> Recorded | None:
         """The event of a model with this id, by the server that leads."""
-        found = await self._api.last_from_leader(self._subjects.log, self._subjects.event(life, event_id))
+        if (entry := await self._entry(life)) is None:
+            return None
+        subject = self._subjects.event(life, entry.model, event_id)
+        found = await self._api.last_from_leader(self._subjects.log, subject)
         if found is None or (opened := await self._bodies.open(found)) is None:
             return None
         await self._reach(found.seq)
         return Recorded(found.seq, opened.event)
 
-    async def _is_deleted(self, life: int) -> bool:
+    async def _entry(self, life: int) -> Entry | None:
+        """None if the model is deleted."""
         await self._reach(life)  # another replica may have made the model a moment ago
-        return self._catalogue.get_life(life) is None
+        return self._catalogue.get_life(life)
