@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.nats_servers import NatsCluster
+from tests.support.forkserver import run
+from tests.support.nats_servers import NatsCluster, NatsServer
 from tests.support.service_process import Service
 from tests.support.waiting import eventually
 
@@ -46,3 +47,46 @@ def test_a_bit_that_turns_over_on_the_leading_server_loses_nothing(
         service.kill()
     finally:
         cluster.close()
+
+
+def test_a_model_whose_only_copy_lacks_an_event_is_set_aside_by_name_and_others_go_on(
+    tmp_path: Path, start: Callable[..., Service]
+) -> None:
+    server = NatsServer(tmp_path / "nats").start()
+    try:
+        server.wait_until_healthy()
+        service = start(**server.settings(PREFIX), snapshot_every_events=10_000)
+        for i in range(ROUNDS):
+            for model in ("m", "n"):
+                service.learn(model, [float(i), 1.0], 1 if i % 2 else -1, id=f"{model}-{i}-")
+        kept = service.stats("n")["rounds"], service.weights("n")
+        service.kill()  # before it has saved a snapshot
+        server.process.terminate()
+        server.process.wait()
+        assert (
+            turn_over_a_bit(server.directory / "store/jetstream/$G/streams" / f"{PREFIX}-log", b"m-17-") == 1
+        )
+        server.start()
+        server.wait_until_healthy()
+        ended = run("doctor", "--journal", server.url, **server.settings(PREFIX))
+        assert ended.returncode == 1 and "m: the model 'm' is damaged" in ended.stdout, ended.stdout
+        assert f"{PREFIX}-log: a server cannot read 1 of its" in ended.stdout.replace("\n", " ")
+        service.start()
+        refusal = service.client.post("/predict", json={"model": "m", "features": [1.0, 1.0]})
+        assert refusal.status_code == 503 and "missing" in refusal.json()["detail"], refusal.text
+        assert (
+            service.refused("/learn", {"model": "m", "features": [17.0, 1.0], "label": 1, "id": "m-17-"})[0]
+            == 503
+        )
+        assert (service.stats("n")["rounds"], service.weights("n")) == kept
+        assert service.get("/readyz") == {"status": "ready", "models_damaged": 1}
+        metrics = service.client.get("/metrics").text
+        assert "novikoff_models_damaged 1.0" in metrics
+        assert "novikoff_journal_damage_found_total 0.0" not in metrics
+        service.wait_for_log("the journal is damaged: the model 'm' is damaged")
+        assert service.learn("n", [1.0, 1.0], 1)["rounds"] == ROUNDS + 1
+        service.client.delete("/models/m").raise_for_status()
+        assert service.learn("m", [1.0, 1.0], 1)["rounds"] == 1
+        assert service.get("/readyz") == {"status": "ready"}
+    finally:
+        server.kill()

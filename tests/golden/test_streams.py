@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from service.errors import ClusterUnusable
 from service.journal.jetstream.format import FORMAT_VERSION
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
+from service.journal.jetstream.link.streams import compare
 from service.journal.jetstream.subjects import Subjects
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH
@@ -35,9 +37,12 @@ def test_streams_of_version_0_1_0_give_the_same_answers(
     server: NatsServer, start: Callable[..., Service]
 ) -> None:
     assert asyncio.run(format_told(server)) is None
+    asyncio.run(compare_as_0_1_0(server))
     told = load(FILES / "streams.json.xz")
     service = start(**OPENED_WITH, **server.settings(PREFIX))
     assert asyncio.run(format_told(server)) == str(FORMAT_VERSION).encode()
+    with pytest.raises(ClusterUnusable, match="golden-state is there, but subjects"):
+        asyncio.run(compare_as_0_1_0(server))
     assert_same(service, told["found"])
     assert service.stop() == 0
     service.start()
@@ -63,6 +68,18 @@ def test_streams_of_another_version_are_refused_and_left_as_they_are(
     ended = run("serve", "--port", "0", **server.settings(PREFIX), **OPENED_WITH)
     assert ended.returncode == 2 and words in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
     assert asyncio.run(format_told(server)) == told.encode()
+
+
+async def compare_as_0_1_0(server: NatsServer) -> None:
+    """As 0.1.0 compares the state stream when it starts."""
+    link = Link(Access((server.url,)))
+    await link.open()
+    try:
+        kinds = ("snap", "point", "page", "blob", "sum", "wait", "mark")
+        name, subjects = f"{PREFIX}-state", [f"{PREFIX}.{kind}.>" for kind in kinds]
+        compare({"name": name, "subjects": subjects}, await Api(link).config(name))
+    finally:
+        await link.close()
 
 
 async def format_told(server: NatsServer, instead: bytes | None = None) -> bytes | None:

@@ -1,8 +1,10 @@
 """The command: check, print the findings, and repair if asked to."""
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +24,7 @@ from service.journal.sqlite.lock import DirectoryLock
 from service.journal.sqlite.permissions import check_readable
 from service.journal.sqlite.replacing import end_replacing
 from service.journal.sqlite.schema import legible_errors, open_reader, open_writer
-from service.settings import Settings
+from service.settings import Settings, load_settings
 
 REPAIRS_MAX = 5
 """A repair may leave something to be mended: a line of a model that was made anew needs its counts."""
@@ -43,12 +45,22 @@ def doctor(
             "--give-up", help="With --repair: also if next to nothing is left. The old file is kept."
         ),
     ] = False,
+    journal: Annotated[
+        str | None,
+        typer.Option(
+            "--journal", metavar="nats://HOST:PORT,…", help="Check the streams of a cluster instead."
+        ),
+    ] = None,
 ) -> None:
-    """Check a data directory: replay every model and compare, to the bit.
+    """Check a data directory, or the streams of a cluster: replay every model and compare, to the bit.
 
     Nothing is changed without --repair.
     The exit status is 1 if there is a problem, or if something had to be given up.
     """
+    if journal is not None:
+        with report_failures():
+            _conclude(_examine_cluster(journal, repair=repair), [])
+        return
     lost: list[str] = []
     with report_failures(), _locked(data):
         path = data.absolute() / "journal.sqlite"
@@ -58,6 +70,24 @@ def doctor(
         _print_findings(findings)
         if repair and any(finding.repair or finding.remedy == COPY for finding in findings):
             findings = _repair(path, findings, lost, give_up=give_up)
+    _conclude(findings, lost)
+
+
+def _examine_cluster(journal: str, *, repair: bool) -> list[Finding]:
+    if repair:
+        raise CommandFailed("--repair is for a data directory: the servers of a cluster repair their copies")
+    if not journal.startswith(("nats://", "tls://")):
+        raise CommandFailed("--journal must be nats:// or tls:// and the cluster's servers")
+    if find_spec("nats") is None:
+        raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
+    from service.commands.doctor.streams import examine_streams
+
+    findings = asyncio.run(examine_streams(load_settings(journal=journal)))
+    _print_findings(findings)
+    return findings
+
+
+def _conclude(findings: list[Finding], lost: list[str]) -> None:
     problems = sum(finding.severity is Severity.problem for finding in findings)
     if problems:
         out.print(f"{problems} {'problem' if problems == 1 else 'problems'}")

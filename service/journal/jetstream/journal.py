@@ -96,7 +96,6 @@ class JetStreamJournal:
     is_shared = True
     checkpoint_failures = 0
     file_bytes: ClassVar[dict[str, int]] = {}
-    trouble: str | None = None
     keeps_order = False  # publishing is tried again, by each event on its own
 
     def __init__(self, options: Options) -> None:
@@ -107,6 +106,7 @@ class JetStreamJournal:
         self._outstanding = Outstanding(options.queue_events_max)
         self._eraser: Eraser | None = None
         self._applied = 0
+        self._lost: str | None = None
         self._took_over_at = -TAKE_OVER_SECONDS
 
     async def open(self, apply: Apply, before: Before | None = None, distrust: Distrust | None = None) -> int:
@@ -116,7 +116,7 @@ class JetStreamJournal:
         options = self._options
         link = self._link = Link(options.access)
         await link.open()
-        api = self._api = Api(link)
+        api = self.api = Api(link)
         with as_start_error():
             config = await api.config(Subjects(options.prefix).log)
             can_forget = not config.get("deny_delete")
@@ -348,7 +348,7 @@ class JetStreamJournal:
         entry = self._catalogue.get_life(life)
         if entry is None:
             return
-        self._api.report_damage(f"{entry.model}: {gap.detail}; it is loaded anew")
+        self.api.report_damage(f"{entry.model}: {gap.detail}; it is loaded anew")
         self._chains.drop(life)
         self._snapshots.forget(life)
         if self._distrust is not None:
@@ -364,14 +364,14 @@ class JetStreamJournal:
             found |= await self._from_other_servers(lost)
             lost = [seq for seq in await self._unexplained(after, before) if seq not in found]
         if lost:
-            self.trouble = f"no server has message {lost[0]} of the stream {self._subjects.log}"
-            self._api.report_damage(self.trouble)
+            self._lost = f"no server has message {lost[0]} of the stream {self._subjects.log}"
+            self.api.report_damage(self._lost)
         return [found[seq] for seq in sorted(found)]
 
     async def _unexplained(self, after: int, before: int) -> list[int]:
         while True:
             try:
-                return await self._api.unexplained(self._subjects.log, after, before)
+                return await self.api.unexplained(self._subjects.log, after, before)
             except JournalUnavailable as error:
                 log.debug("nats: which messages are missing is asked for again: %s", error)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -379,16 +379,11 @@ class JetStreamJournal:
     async def _from_other_servers(self, numbers: list[int]) -> dict[int, Message]:
         log_stream, found = self._subjects.log, dict[int, Message]()
         numbers_told = ", ".join(map(str, numbers[:TOLD_MAX]))
-        self._api.report_damage(
-            f"of {log_stream} messages do not come, every server is asked: {numbers_told}"
-        )
+        self.api.report_damage(f"of {log_stream} messages do not come, every server is asked: {numbers_told}")
         with suppress(JournalUnavailable):
-            async for _ in self._api.leaders(log_stream):
+            async for _ in self.api.leaders(log_stream):
                 for seq in numbers:
-                    if (
-                        seq not in found
-                        and (message := await self._api.numbered(log_stream, seq)) is not None
-                    ):
+                    if seq not in found and (message := await self.api.numbered(log_stream, seq)) is not None:
                         found[seq] = message
                 if len(found) == len(numbers):
                     break
@@ -452,7 +447,7 @@ class JetStreamJournal:
 
     async def may_arrive_later(self, prediction_id: str) -> bool:
         subject = self._subjects.id(prediction_id)
-        return await self._api.last_from_leader(self._subjects.ids, subject) is None
+        return await self.api.last_from_leader(self._subjects.ids, subject) is None
 
     async def load(self, model: str) -> StoredModel | None:
         entry = self._catalogue.get(model)
@@ -521,8 +516,16 @@ class JetStreamJournal:
         return self._appender.commits
 
     @property
+    def trouble(self) -> str | None:
+        return self._lost or self._upkeep.trouble
+
+    @property
+    def streams(self) -> list[str]:
+        return [*self._subjects.filling]
+
+    @property
     def damage_found(self) -> int:
-        return self._api.damage_found
+        return self.api.damage_found
 
     @property
     def failures(self) -> int:

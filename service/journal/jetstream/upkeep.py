@@ -48,6 +48,9 @@ class Upkeep:
         self._position = position
         self._deletions_kept_us = round(deletions_kept_seconds * 1e6)
         self._marked = 0
+        self._shortened: set[str] = set()
+        self.trouble: str | None = None
+        """What is wrong with a stream, in words for people."""
         self._tasks: set[Task[None]] = set()
         self._knows_uncovered = asyncio.Event()
 
@@ -78,8 +81,27 @@ class Upkeep:
                 await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
                 await self.store_summaries()
                 await self._ballast.put()
+                await self.check_ends()
             except NovikoffError as error:
                 log.warning("housekeeping is done later: %s", error)
+
+    async def check_ends(self) -> None:
+        """Look whether the streams still have what was acknowledged; if not, let a server lead that has it."""
+        for stream, seq in self._publisher.acknowledged.items():
+            if await self._api.last_seq(stream) >= seq:
+                self._shortened.discard(stream)
+            elif stream not in self._shortened:
+                self._shortened.add(stream)  # who has just been elected may not have come so far
+            else:
+                what = f"the stream {stream} ends before message {seq}, which was acknowledged"
+                self._api.report_damage(f"{what}; every server is asked for its copy")
+                self.trouble = what
+                async for _ in self._api.leaders(stream):
+                    if await self._api.last_seq(stream) >= seq:
+                        self._shortened.discard(stream)
+                        break
+        if not self._shortened:
+            self.trouble = None
 
     async def store_summaries(self) -> None:
         to_store = self._catalogue.to_store(self._chains.newest)

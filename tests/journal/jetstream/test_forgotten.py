@@ -159,7 +159,7 @@ async def test_a_snapshot_that_comes_too_late_is_not_kept(
         await eventually_async(lambda: of_b == of_a)
         pointer = b._snapshots.pointer
 
-        async def stale(life: int) -> tuple[object, int]:
+        async def stale(life: int, **_: bool) -> tuple[object, int]:
             """What b has seen before a was quicker."""
             b._snapshots.pointer = pointer  # type: ignore[method-assign]
             found = await pointer(life)

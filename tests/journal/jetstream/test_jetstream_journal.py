@@ -11,7 +11,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from service.engine.engine import Engine, Rules
-from service.errors import InvalidRequest, PredictionIdTaken
+from service.errors import InvalidRequest, ModelDamaged, PredictionIdTaken
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -24,6 +24,8 @@ from service.events import (
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
+from service.journal.jetstream.messages import Link as ChainLink
+from service.journal.jetstream.messages import StoredSummary, encode
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Page, Recorded, Snapshot, WaitingPrediction
@@ -240,6 +242,24 @@ async def test_a_deleted_model_leaves_two_messages_which_are_purged_later(
                 lambda: are_left(3), otherwise="more than the marks of summaries, digests and format"
             )
             assert (await journal.append(created())).is_new, "though the log has no deletion any more"
+
+
+async def test_a_replica_that_has_come_to_other_events_than_another_says_so(options: Options) -> None:
+    journal, distrusted = JetStreamJournal(options), list[str]()
+    await journal.open(lambda seq, event: None, distrust=distrusted.append)
+    await journal.append(created())
+    seq = (await journal.append(learned(2), LIFE)).seq
+    before = journal.damage_found
+    told = StoredSummary(seq, 0, 2, 1, 0, 0, 0, 0, None, ChainLink(seq, b"another!"))
+    await journal._publisher.publish(Subjects(options.prefix).summary(LIFE), encode(told))
+    await eventually_async(lambda: distrusted == ["m"])
+    assert journal.damage_found == before + 1
+    with pytest.raises(ModelDamaged, match=r"'m' is damaged.*one is missing or is another"):
+        await journal.load("m")
+    journal.save_snapshot(Snapshot("m", LIFE, seq, 1, b"state", b""))
+    await journal.settle()
+    assert (await journal._snapshots.pointer(LIFE))[0].snapshots == [], "past a gap none is saved"
+    await journal.close()
 
 
 async def test_predictions_that_wait_are_taken_over_once(options: Options) -> None:

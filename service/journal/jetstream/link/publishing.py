@@ -94,6 +94,8 @@ class Publisher:
         self._is_failing = False
         self._was_full_at = -FULL_SECONDS
         self.failures = 0
+        self.acknowledged: dict[str, int] = {}
+        """By stream, the last message that the cluster has taken from here."""
         self.seals = False
         """Whether messages get a digest of their subject and content."""
 
@@ -190,7 +192,9 @@ class Publisher:
     def _handle_answer(self, outgoing: _Outgoing, answer: dict[str, Any]) -> None:
         error = answer.get("error")
         if error is None:
-            self._finish(outgoing, Ack(answer["seq"], True))
+            stream, seq = answer["stream"], answer["seq"]
+            self.acknowledged[stream] = max(seq, self.acknowledged.get(stream, 0))
+            self._finish(outgoing, Ack(seq, True))
         elif error.get("err_code") == WRONG_LAST_SEQUENCE:
             found = _sequence.search(error.get("description", ""))
             self._finish(outgoing, Ack(int(found[1]) if found else 0, False))
