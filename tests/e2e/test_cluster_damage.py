@@ -49,6 +49,28 @@ def test_a_bit_that_turns_over_on_the_leading_server_loses_nothing(
         cluster.close()
 
 
+def test_a_log_that_has_lost_its_end_is_refused_by_name(
+    tmp_path: Path, start: Callable[..., Service]
+) -> None:
+    server = NatsServer(tmp_path / "nats").start()
+    try:
+        server.wait_until_healthy()
+        service = start(**server.settings(PREFIX))
+        for i in range(ROUNDS):
+            service.learn("m", [float(i), 1.0], 1 if i % 2 else -1, id=f"m-{i}-")
+        service.stop()  # with this its summary is stored
+        server.kill()
+        assert (
+            turn_over_a_bit(server.directory / "store/jetstream/$G/streams" / f"{PREFIX}-log", b"m-17-") == 1
+        )
+        server.start()
+        server.wait_until_healthy()
+        ended = run("serve", "--port", "0", **server.settings(PREFIX))
+        assert ended.returncode == 2 and f"the stream {PREFIX}-log ends before message" in ended.stderr
+    finally:
+        server.kill()
+
+
 def test_a_model_whose_only_copy_lacks_an_event_is_set_aside_by_name_and_others_go_on(
     tmp_path: Path, start: Callable[..., Service]
 ) -> None:

@@ -92,11 +92,26 @@ async def read_catalogue(
         if opened is not None:
             catalogue.take_lifecycle_event(message.seq, opened.event, opened.blob)
     state_end = await api.last_seq(subjects.state)
+    mark = await api.last_from_leader(subjects.state, subjects.mark)
+    known = int(mark.data) if mark is not None else 0
     async for message in api.scan(subjects.state, subjects.summaries, after=0):
-        catalogue.take_stored_summary(
-            subjects.life_in(message.subject), message.seq, decode_summary(message.data)
-        )
+        summary = decode_summary(message.data)
+        known = max(known, summary.link.seq)
+        catalogue.take_stored_summary(subjects.life_in(message.subject), message.seq, summary)
+    await _check_reaches(api, subjects.log, known)
     return end, state_end
+
+
+async def _check_reaches(api: Api, stream: str, seq: int) -> None:
+    """ClusterUnusable if no server has a stream up to a message that was there once: its number would be given again."""
+    if await api.last_seq(stream) >= seq:
+        return
+    what = f"the stream {stream} ends before message {seq}, which was there"
+    api.report_damage(f"{what}; every server is asked for its copy")
+    async for _ in api.leaders(stream):
+        if await api.last_seq(stream) >= seq:
+            return
+    raise ClusterUnusable(f"{what}: restore a backup")
 
 
 async def _lifecycles(api: Api, subjects: Subjects) -> list[Message]:
