@@ -103,7 +103,7 @@ async def read_catalogue(
 
 
 async def _check_reaches(api: Api, stream: str, seq: int) -> None:
-    """ClusterUnusable if no server has a stream up to a message that was there once: its number would be given again."""
+    """ClusterUnusable if no server has a stream up to a message that was there: its number would be given again."""
     if await api.last_seq(stream) >= seq:
         return
     what = f"the stream {stream} ends before message {seq}, which was there"
