@@ -67,6 +67,7 @@ fuzz: $(VENV)/.installed-dev-all ## made-up requests and flipped bits, TIMES=20 
 
 torture: $(VENV)/.installed-dev ## power cuts, kills and damage at thousands of places of recorded runs; ARGS="--points 9000 --seed 2"
 	@$(BIN)/python -m tests.torture $(ARGS)
+	@DAMAGE_CASES=200 $(BIN)/python -m pytest -q -n $(WORKERS) --tier all tests/e2e/test_damaged_servers.py
 
 soak: $(VENV)/.installed-dev ## mixed load with kills and restarts for MINUTES=10, and an account; ARGS="--kills 100", or "--replicas 3" on a cluster
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)

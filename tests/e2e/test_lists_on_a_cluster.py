@@ -49,31 +49,43 @@ def test_the_feed_tells_what_another_replica_deleted_though_it_was_not_in_memory
         assert "gone" in next(frame for frame in told if frame["deleted"])["deleted"]
 
 
-def test_a_model_whose_snapshot_is_lost_harms_no_list(
+def test_a_model_whose_snapshots_are_lost_is_made_of_its_events(
+    replicas: Replicas, nats_server: NatsServer, prefix: str
+) -> None:
+    a, b = replicas
+    for i in range(12):
+        a.learn("m", [float(i)], 1)
+    weights = a.weights("m")
+    a.stop()
+    asyncio.run(lose(nats_server, f"{prefix}-state", f"{prefix}.snap.>"))
+    assert b.weights("m") == weights
+
+
+def test_a_model_whose_snapshots_and_events_are_lost_harms_no_list(
     replicas: Replicas, nats_server: NatsServer, prefix: str
 ) -> None:
     a, b = replicas
     for i in range(12):
         a.learn("m", [float(i)], 1)
     a.stop()
-    asyncio.run(lose_snapshots(nats_server, prefix))
+    asyncio.run(lose(nats_server, f"{prefix}-state", f"{prefix}.snap.>"))
+    asyncio.run(lose(nats_server, f"{prefix}-log", f"{prefix}.log.>"))
     b.learn("other", [1.0], 1)
     for sort in ("name", "rounds"):
         page = b.get(f"/stats?sort={sort}")
         assert [line["model"] for line in page["models"]] == ["other"]
         assert [line["model"] for line in page["unreadable"]] == ["m"]
         assert page["totals"]["models"] == 2
-    assert [line["model"] for line in b.get("/models")["models"]] == ["m", "other"]
-    assert problem_of(b.client.get("/stats/m")) == (503, "journal-unavailable")
+    assert [line["model"] for line in b.get("/models")["models"]] == ["other"]
+    assert [line["model"] for line in b.get("/models")["unreadable"]] == ["m"]
+    assert problem_of(b.client.get("/stats/m")) == (503, "model-damaged")
     with b.client.stream("GET", "/feed") as stream:
         assert [line["model"] for line in next(frames(stream.iter_lines()))["models"]] == ["other"]
 
 
-async def lose_snapshots(server: NatsServer, prefix: str) -> None:
+async def lose(server: NatsServer, stream: str, subjects: str) -> None:
     client = await nats.connect(server.url)
     try:
-        await client.jetstream(timeout=PATIENCE_SECONDS).purge_stream(
-            f"{prefix}-state", subject=f"{prefix}.snap.>"
-        )
+        await client.jetstream(timeout=PATIENCE_SECONDS).purge_stream(stream, subject=subjects)
     finally:
         await client.close()
