@@ -71,8 +71,9 @@ def _version(data: bytes, subjects: Subjects) -> int:
 
 async def read_unsealed(api: Api, subjects: Subjects) -> dict[str, int]:
     """By stream, its last message that has no digest; ClusterUnusable if no server can tell."""
-    async for _ in api.leaders(subjects.state):
-        found = await api.last_from_leader(subjects.state, subjects.unsealed)
-        if found is not None:
-            return msgspec.json.decode(found.data, type=dict[str, int])
+    async with api.leaders(subjects.state) as leaders:
+        async for _ in leaders:
+            found = await api.last_from_leader(subjects.state, subjects.unsealed)
+            if found is not None:
+                return msgspec.json.decode(found.data, type=dict[str, int])
     raise ClusterUnusable(f"no server has the message {subjects.unsealed} of the stream {subjects.state}")

@@ -381,12 +381,16 @@ class JetStreamJournal:
         numbers_told = ", ".join(map(str, numbers[:TOLD_MAX]))
         self.api.report_damage(f"of {log_stream} messages do not come, every server is asked: {numbers_told}")
         with suppress(JournalUnavailable):
-            async for _ in self.api.leaders(log_stream):
-                for seq in numbers:
-                    if seq not in found and (message := await self.api.numbered(log_stream, seq)) is not None:
-                        found[seq] = message
-                if len(found) == len(numbers):
-                    break
+            async with self.api.leaders(log_stream) as leaders:
+                async for _ in leaders:
+                    for seq in numbers:
+                        if (
+                            seq not in found
+                            and (message := await self.api.numbered(log_stream, seq)) is not None
+                        ):
+                            found[seq] = message
+                    if len(found) == len(numbers):
+                        break
         return found
 
     def _clean_up(self, deletion: Deletion, token: bytes) -> None:

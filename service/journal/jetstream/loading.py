@@ -92,13 +92,14 @@ class Loader:
         s, copies = self._subjects, Copies()
         self._api.report_damage(f"{entry.model}: {gap.detail}; every server is asked for its copy")
         try:
-            async for _ in self._api.leaders(s.log, s.state):
-                if self._catalogue.get_life(entry.life) is None:
-                    break
-                try:
-                    return await read(copies)
-                except Gap as error:
-                    gap = error
+            async with self._api.leaders(s.log, s.state) as leaders:
+                async for _ in leaders:
+                    if self._catalogue.get_life(entry.life) is None:
+                        raise ModelUnreadable(f"the model {entry.model!r} was deleted meanwhile")
+                    try:
+                        return await read(copies)
+                    except Gap as error:
+                        gap = error
         except JournalUnavailable as error:
             raise ModelUnreadable(f"of {entry.model!r} {gap.detail}, and {error.detail}") from error
         why = f"the model {entry.model!r} is damaged: {gap.detail}, and no server has it"

@@ -108,9 +108,10 @@ async def _check_reaches(api: Api, stream: str, seq: int) -> None:
         return
     what = f"the stream {stream} ends before message {seq}, which was there"
     api.report_damage(f"{what}; every server is asked for its copy")
-    async for _ in api.leaders(stream):
-        if await api.last_seq(stream) >= seq:
-            return
+    async with api.leaders(stream) as leaders:
+        async for _ in leaders:
+            if await api.last_seq(stream) >= seq:
+                return
     raise ClusterUnusable(f"{what}: restore a backup")
 
 
@@ -120,13 +121,14 @@ async def _lifecycles(api: Api, subjects: Subjects) -> list[Message]:
     found = {message.seq: message async for message in api.scan(s.log, lifecycles, after=0)}
     if lacking := await _lacking(api, subjects, found):
         api.report_damage(f"of {s.log} {lacking[0]} does not come; every server is asked for its copy")
-        async for _ in api.leaders(s.log):
-            for subject in lacking:
-                found |= {each.seq: each async for each in api.scan_leader(s.log, subject, after=0)}
-            if not (lacking := await _lacking(api, subjects, found)):
-                break
-        else:
-            raise ClusterUnusable(f"no server can read all messages {lacking[0]} of the stream {s.log}")
+        async with api.leaders(s.log) as leaders:
+            async for _ in leaders:
+                for subject in lacking:
+                    found |= {each.seq: each async for each in api.scan_leader(s.log, subject, after=0)}
+                if not (lacking := await _lacking(api, subjects, found)):
+                    break
+            else:
+                raise ClusterUnusable(f"no server can read all messages {lacking[0]} of the stream {s.log}")
     return [found[seq] for seq in sorted(found)]
 
 

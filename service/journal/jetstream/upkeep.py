@@ -96,10 +96,11 @@ class Upkeep:
                 what = f"the stream {stream} ends before message {seq}, which was acknowledged"
                 self._api.report_damage(f"{what}; every server is asked for its copy")
                 self.trouble = what
-                async for _ in self._api.leaders(stream):
-                    if await self._api.last_seq(stream) >= seq:
-                        self._shortened.discard(stream)
-                        break
+                async with self._api.leaders(stream) as leaders:
+                    async for _ in leaders:
+                        if await self._api.last_seq(stream) >= seq:
+                            self._shortened.discard(stream)
+                            break
         if not self._shortened:
             self.trouble = None
 

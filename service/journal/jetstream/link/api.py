@@ -4,7 +4,8 @@ import asyncio
 import base64
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from datetime import datetime
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -37,6 +38,9 @@ BATCH_BYTES = 8_388_608
 LEAD_SECONDS = 10.0
 """How long a server may take to become a stream's leader."""
 
+ASK_AGAIN_SECONDS = 30.0
+"""How long servers are not made leaders again after all were asked in vain: each time writes wait for a moment."""
+
 DELETED_MAX = 100_000
 """Of a stream with more deleted messages inside, the server is not asked which they are."""
 
@@ -68,6 +72,7 @@ class Api:
         self._seconds = START_SECONDS
         self._is_limited = False
         self._leading = asyncio.Lock()
+        self._ask_again_at: dict[tuple[str, ...], float] = {}
         self.unsealed_through: dict[str, int] = {}
         """By stream, the last message without a digest. Messages of other streams are not checked."""
         self.damage_found = 0
@@ -210,32 +215,44 @@ class Api:
             yield found
             after = found.seq
 
-    async def leaders(self, *streams: str) -> AsyncIterator[str]:
+    def leaders(self, *streams: str) -> "aclosing[AsyncGenerator[str, None]]":
         """Let each server that keeps the streams lead them in turn, and yield its name while it does.
 
         Only a leader can be asked for its own copy. Break when a copy has what was sought: that server goes on leading.
-        JournalUnavailable in the end if a server could not lead.
+        JournalUnavailable in the end if a server could not lead, or at once if all were asked in vain just now.
         """
+        return aclosing(self._leaders(streams))
+
+    async def _leaders(self, streams: tuple[str, ...]) -> AsyncGenerator[str, None]:
         async with self._leading:
+            if monotonic() < self._ask_again_at.get(streams, 0.0):
+                raise JournalUnavailable(f"every server was asked for {streams[0]} a moment ago")
             info = (await self.request(f"STREAM.INFO.{streams[0]}")).get("cluster") or {}
             names = [info.get("leader", ""), *(each["name"] for each in info.get("replicas") or [])]
             silent: list[str] = []
             for name in names:
                 if all([await self._let_lead(stream, name) for stream in streams]):
                     yield name
-                else:
-                    silent.append(name)
+                    if all([await self._leads(stream, name) for stream in streams]):
+                        continue
+                silent.append(name)  # it is away, or another replica has let another one lead meanwhile
+            if len(names) > 1:
+                self._ask_again_at[streams] = monotonic() + ASK_AGAIN_SECONDS
             if silent:
                 raise JournalUnavailable(
                     f"the server {silent[0]} cannot be asked for its copy of {streams[0]}"
                 )
 
+    async def _leads(self, stream: str, name: str) -> bool:
+        """Whether a server leads a stream. One that is kept once has no other."""
+        cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
+        return not cluster.get("replicas") or cluster.get("leader") == name
+
     async def _let_lead(self, stream: str, name: str) -> bool:
-        """Whether a server leads a stream now. A stream that is kept once has no other."""
+        """Whether a server leads a stream now."""
         deadline, has_asked = monotonic() + LEAD_SECONDS, False
         while True:
-            cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
-            if not cluster.get("replicas") or cluster.get("leader") == name:
+            if await self._leads(stream, name):
                 return True
             if monotonic() > deadline:
                 return False
@@ -269,9 +286,10 @@ class Api:
         if found is not None or not await self.subjects(stream, subject):
             return found
         self.report_damage(f"{subject} of {stream} does not come; every server is asked for its copy")
-        async for _ in self.leaders(stream):
-            if (found := await self.last_from_leader(stream, subject)) is not None:
-                return found
+        async with self.leaders(stream) as leaders:
+            async for _ in leaders:
+                if (found := await self.last_from_leader(stream, subject)) is not None:
+                    return found
         if await self.subjects(stream, subject):
             raise JournalUnavailable(f"no server can read the message {subject} of the stream {stream}")
         return None
