@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.errors import NovikoffError
+from service.errors import ClusterUnusable, NovikoffError
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
 from tests.support.nats_servers import NatsCluster, NatsServer
@@ -112,7 +112,7 @@ def replica(cluster: NatsCluster, tmp_path: Path) -> Iterator[Callable[..., Serv
 def test_after_damage_to_a_server_every_round_is_there_or_what_lacks_one_is_named(
     case: Case, cluster: NatsCluster, replica: Callable[..., ServiceThread]
 ) -> None:
-    first = replica(snapshot_every_events=8 if case.snapshots else 10_000)
+    first = when_servers_are_ready(lambda: replica(snapshot_every_events=8 if case.snapshots else 10_000))
     for i in range(ROUNDS):
         for model in MODELS:
             teach(first, model, i)
@@ -139,6 +139,13 @@ def test_after_damage_to_a_server_every_round_is_there_or_what_lacks_one_is_name
         if "n" not in named:
             assert teach(second, "n", i) is None or teach(second, "n", i) == i + 1
     eventually(lambda: agree(first, second, "n"), otherwise=lambda: f"{stats(first)}, {stats(second)}")
+
+
+def when_servers_are_ready(start: Callable[[], ServiceThread]) -> ServiceThread:
+    """The servers place no stream until each has heard of the others."""
+    started: list[ServiceThread] = []
+    eventually(lambda: started.append(start()) is None, not_yet=ClusterUnusable)
+    return started[0]
 
 
 def damage(case: Case, cluster: NatsCluster, server: NatsServer) -> None:

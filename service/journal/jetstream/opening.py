@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -17,10 +17,13 @@ from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.link.streams import make_or_check, wanted_streams
-from service.journal.jetstream.link.syncing import check_synced
+from service.journal.jetstream.link.syncing import check_synced, longest_copies
 from service.journal.jetstream.messages import decode_event, decode_summary, unwrap
 from service.journal.jetstream.options import Options
 from service.journal.jetstream.subjects import Subjects
+
+ATTEMPTS = 5
+RETRY_SECONDS = 0.2
 
 
 def prepare(options: Options) -> None:
@@ -43,11 +46,36 @@ async def _prepare(options: Options) -> None:
         try:
             with as_start_error():
                 await make_or_check(api, subjects, wanted)
+                await _let_longest_lead(api, options.monitors, subjects)
                 await bring_up_to_date(api, publisher, subjects)
         finally:
             await publisher.stop()
     finally:
         await link.close()
+
+
+async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subjects) -> None:
+    """Let servers lead whose copies of the streams lack nothing that another one has.
+
+    A server that was killed or stopped may have cut off its copy at a damaged message, and lead all the same.
+    """
+
+    async def is_longest(stream: str) -> bool:
+        state = (await api.request(f"STREAM.INFO.{stream}"))["state"]
+        return (state["last_seq"], state["messages"]) >= longest[stream]
+
+    for _ in range(ATTEMPTS):
+        longest = await longest_copies(monitors, subjects.filling)
+        if not (shorter := [stream for stream in longest if not await is_longest(stream)]):
+            return
+        await asyncio.sleep(RETRY_SECONDS)  # what was written or purged just now is not everywhere yet
+    for stream in shorter:
+        api.report_damage(f"the leader of {stream} has fewer messages than another server, which is to lead")
+        with suppress(JournalUnavailable):
+            async with api.leaders(stream) as leaders:
+                async for _ in leaders:
+                    if await is_longest(stream):
+                        break
 
 
 @contextmanager
@@ -98,14 +126,19 @@ async def read_catalogue(
         summary = decode_summary(message.data)
         known = max(known, summary.link.seq)
         catalogue.take_stored_summary(subjects.life_in(message.subject), message.seq, summary)
-    await _check_reaches(api, subjects.log, known)
+    await check_reaches(api, subjects.log, known)
     return end, state_end
 
 
-async def _check_reaches(api: Api, stream: str, seq: int) -> None:
-    """ClusterUnusable if no server has a stream up to a message that was there: its number would be given again."""
-    if await api.last_seq(stream) >= seq:
-        return
+async def check_reaches(api: Api, stream: str, seq: int) -> None:
+    """Let a server lead a stream that has it up to a message that was there.
+
+    ClusterUnusable if none has: the number of the message would be given again.
+    """
+    for _ in range(ATTEMPTS):
+        if await api.last_seq(stream) >= seq:
+            return
+        await asyncio.sleep(RETRY_SECONDS)  # who was just elected may not have come so far
     what = f"the stream {stream} ends before message {seq}, which was there"
     api.report_damage(f"{what}; every server is asked for its copy")
     async with api.leaders(stream) as leaders:

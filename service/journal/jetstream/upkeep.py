@@ -87,7 +87,9 @@ class Upkeep:
 
     async def check_ends(self) -> None:
         """Look whether the streams still have what was acknowledged; if not, let a server lead that has it."""
-        for stream, seq in self._publisher.acknowledged.items():
+        known = self._publisher.acknowledged
+        log_stream = self._subjects.log
+        for stream, seq in {**known, log_stream: max(known.get(log_stream, 0), self._position())}.items():
             if await self._api.last_seq(stream) >= seq:
                 self._shortened.discard(stream)
             elif stream not in self._shortened:

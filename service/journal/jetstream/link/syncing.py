@@ -1,4 +1,4 @@
-"""Checks that the servers sync every write to disk before they acknowledge it.
+"""What each server says of itself: whether it syncs every write to disk, and how far its copies of streams go.
 
 A cluster whose servers do not can lose acknowledged events in a power cut. NATS does not tell clients, but the
 monitoring address of each server (`http_port`) has it.
@@ -6,6 +6,8 @@ monitoring address of each server (`http_port`) has it.
 
 import asyncio
 import logging
+from collections.abc import Collection
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
@@ -55,10 +57,33 @@ async def check_synced(monitors: tuple[str, ...]) -> None:
 
 def _syncs(monitor: str) -> bool | None:
     """Whether a server syncs every write; None if it does not answer."""
+    info = _told(monitor, "varz")
+    return (
+        None if info is None else bool(info.get("jetstream", {}).get("config", {}).get("sync_always", False))
+    )
+
+
+async def longest_copies(monitors: tuple[str, ...], streams: Collection[str]) -> dict[str, tuple[int, int]]:
+    """By stream, the last message and the number of messages of the server that has most."""
+    longest = dict.fromkeys(streams, (0, 0))
+    answers = await asyncio.gather(
+        *(asyncio.to_thread(_told, one, "jsz?accounts=true&streams=true") for one in monitors)
+    )
+    for answer in answers:
+        for account in (answer or {}).get("account_details") or []:
+            for stream in account.get("stream_detail") or []:
+                if (name := stream["name"]) in longest:
+                    state = stream["state"]
+                    longest[name] = max(longest[name], (state["last_seq"], state["messages"]))
+    return longest
+
+
+def _told(monitor: str, what: str) -> dict[str, Any] | None:
+    """What a server answers; None if it does not."""
     try:
-        with _open(f"{monitor.rstrip('/')}/varz", timeout=ANSWER_SECONDS) as answer:
-            info = msgspec.json.decode(answer.read())
-        return bool(info.get("jetstream", {}).get("config", {}).get("sync_always", False))
+        with _open(f"{monitor.rstrip('/')}/{what}", timeout=ANSWER_SECONDS) as answer:
+            told: dict[str, Any] = msgspec.json.decode(answer.read())
+            return told
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         log.debug("nats: %s: %s", monitor, error)
         return None
