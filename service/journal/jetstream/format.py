@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from service.errors import ClusterUnusable, NewerSchema
-from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.subjects import Subjects
 
@@ -46,7 +46,7 @@ STEPS: dict[int, Step] = {1: _from_1, 2: _from_2}
 
 async def bring_up_to_date(api: Api, publisher: Publisher, subjects: Subjects) -> None:
     """Migrate the streams to FORMAT_VERSION; NewerSchema if a newer program has written them."""
-    found = await api.last_from_leader(subjects.state, subjects.format)
+    found = await _told(api, subjects)
     version = _version(found.data, subjects) if found is not None else UNMARKED
     if version > FORMAT_VERSION:
         raise NewerSchema(
@@ -59,6 +59,19 @@ async def bring_up_to_date(api: Api, publisher: Publisher, subjects: Subjects) -
         # If another replica is quicker, it has written the same.
         told_at = found.seq if found is not None else 0
         await publisher.publish(subjects.format, str(FORMAT_VERSION).encode(), expected=told_at)
+
+
+async def _told(api: Api, subjects: Subjects) -> Message | None:
+    """The message with the version; None only if no server has it: else digests would be taken for content."""
+    found = await api.last_from_leader(subjects.state, subjects.format)
+    if found is not None or not await api.last_seq(subjects.state):
+        return found
+    async with api.leaders(subjects.state) as leaders:
+        async for _ in leaders:
+            found = await api.last_from_leader(subjects.state, subjects.format)
+            if found is not None:
+                break
+    return found
 
 
 def _version(data: bytes, subjects: Subjects) -> int:
