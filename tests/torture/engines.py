@@ -7,7 +7,7 @@ from typing import Any
 
 from service.engine.engine import Engine, Rules
 from service.events import AnyEvent
-from service.journal.protocol import Apply, Before
+from service.journal.protocol import Apply, Before, Distrust
 from service.journal.sqlite.journal import SqliteJournal
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 
@@ -21,12 +21,12 @@ class Watched(SqliteJournal):
 
     tell: Tell
 
-    async def open(self, apply: Apply, before: Before | None = None) -> int:
+    async def open(self, apply: Apply, before: Before | None = None, distrust: Distrust | None = None) -> int:
         def told(seq: int, event: AnyEvent) -> Any:
             self.tell(seq, event)
             return apply(seq, event)
 
-        return await super().open(told, before)
+        return await super().open(told, before, distrust)
 
 
 @dataclass(frozen=True, slots=True)
