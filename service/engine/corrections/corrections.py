@@ -3,11 +3,11 @@
 import msgspec
 
 from service.engine.clock import Clock
-from service.engine.corrections.rebuilding import milestone_before
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.history.past import Past
+from service.engine.history.playing import milestone_before
 from service.engine.model.amendments import DUE_MAX
 from service.engine.model.checks import NONE_NEW, check_label
 from service.engine.model.labels import same

@@ -9,7 +9,7 @@ from msgspec import structs
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large
 from service.engine.fleet.live import Live
-from service.engine.history.right_world import erased
+from service.engine.history.counterfactual import erased
 from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, model_at, pages, rise_by
 from service.engine.model.amendments import Amendments
 from service.engine.model.model import Model

@@ -6,13 +6,13 @@ import msgspec
 
 from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock
-from service.engine.corrections.rebuilding import milestone_before
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
 from service.engine.history.past import Past
-from service.engine.history.stepping import EVENTS_AT_ONCE, made_by, model_at
+from service.engine.history.playing import milestone_before
+from service.engine.history.stepping import EVENTS_AT_ONCE, model_of
 from service.engine.names import check_text
 from service.engine.rounds.id_locks import IdLocks
 from service.errors import ForgetUnsupported, InvalidRequest
@@ -129,10 +129,7 @@ class Forgetting:
         model = live.model
         version = model.version
         while (milestone := await milestone_before(self._journal, model, version)) is not None:
-            then = await model_at(milestone)
-            if then is None:
-                first = await self._journal.history(milestone, after=0, limit=1)
-                then = await made_by(first[0].event) if first else model
+            then = await model_of(self._journal, milestone) or model
             if milestone.seq < seq:
                 return then.version
             version = then.version - 1

@@ -12,13 +12,13 @@ from time import monotonic
 from service.background import end, keep_running
 from service.engine.clock import Clock
 from service.engine.corrections.erasing import erase
-from service.engine.corrections.rebuilding import Replay, milestone_before
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
-from service.engine.history.right_world import Outdated
+from service.engine.history.counterfactual import Outdated
+from service.engine.history.playing import Playing, milestone_before
 from service.engine.history.stepping import Trimmed
-from service.engine.jobs.worker import JobLimits
+from service.engine.worker import JobLimits
 from service.errors import NovikoffError, UnknownModel, VersionGone
 from service.events import ModelRebuilt, TagErased
 from service.journal.protocol import Journal
@@ -124,8 +124,8 @@ class Rebuilds:
         self._fleet.check_loaded(live)  # else it may be that of another model of this name
         if milestone is None:
             raise VersionGone(since - 1, live.model.version)
-        erasing = frozenset(amended.erasing or ())
-        replay = await Replay.start(self._journal, milestone, self._limits, erasing=erasing)
+        erasing = live.model.erasing
+        replay = await Playing.start(self._journal, milestone, self._limits, erasing=erasing)
         try:
             async with asyncio.timeout(self._limits.seconds_max):
                 await replay.play(seq, waiting)
@@ -136,7 +136,7 @@ class Rebuilds:
         finally:
             await replay.end()
 
-    async def _finish(self, live: Live, replay: Replay, through: int, since: int) -> None:
+    async def _finish(self, live: Live, replay: Playing, through: int, since: int) -> None:
         for _ in range(CATCH_UPS_MAX):
             if replay.seq == live.seq:
                 break

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
@@ -10,9 +10,20 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
-from service.engine.history.stepping import Trimmed, made_by, model_at, pages, step
+from service.engine.history.playing import right_model
+from service.engine.history.stepping import (
+    LAG_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    Trimmed,
+    made_by,
+    model_at,
+    model_of,
+    pages,
+    step,
+)
 from service.engine.model.checks import bytes_in_memory
 from service.engine.model.model import Model
+from service.engine.worker import JobLimits
 from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
 from service.journal.protocol import Journal, Milestone, Recorded
 from service.turns import Turns
@@ -32,13 +43,6 @@ T = TypeVar("T")
 Key = tuple[int, int, int]
 """Life, version, and with how many corrections."""
 
-RightModel = Callable[[str, int], Awaitable[Model | None]]
-"""A model at a version, by the labels that are known to be right now; None if that is no longer kept."""
-
-LAG_SECONDS = 5.0
-LOOK_AGAIN_SECONDS = 0.05
-"""The servers of a cluster may not all have the newest events yet that a replica has applied."""
-
 
 class Moved(Exception):
     """The model is at a later version than when it was asked for."""
@@ -47,13 +51,13 @@ class Moved(Exception):
 class Past:
     """Models as they were. Whoever gets one must not change it."""
 
-    def __init__(self, journal: Journal, fleet: Fleet) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, limits: JobLimits) -> None:
+        """`limits`: of the processes that make versions which corrections have changed since."""
         self._journal = journal
         self._fleet = fleet
+        self._limits = limits
         self._bytes_max = min(KEPT_BYTES_MAX, fleet.memory.models_bytes_max // KEPT_SHARE)
         self._kept: OrderedDict[Key, Model] = OrderedDict()
-        self.right: RightModel | None = None
-        """Makes versions that corrections have changed since."""
         self._kept_bytes = 0
         self._places = Shares(fleet.tenants)
         self._turns = asyncio.Semaphore(MADE_AT_ONCE)
@@ -131,8 +135,7 @@ class Past:
             self._places.remove(tenant, 0)
 
     async def _make_right(self, name: str, version: int) -> Model:
-        assert self.right is not None
-        model = await self.right(name, version)
+        model = await right_model(self._journal, self._fleet, self._limits, name, version)
         if model is None:
             raise await self.gone(name, version)
         return model
@@ -189,9 +192,7 @@ class Past:
         oldest = (await self._fleet.get(name)).model.version
         milestone = await self._journal.milestone(name, None)
         if milestone is not None:
-            model = await model_at(milestone)
-            if model is None and (first := await self._journal.history(milestone, after=0, limit=1)):
-                model = await made_by(first[0].event)
+            model = await model_of(self._journal, milestone)
             oldest = model.version if model is not None else oldest
         return VersionGone(version, oldest)
 

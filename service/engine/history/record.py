@@ -14,8 +14,8 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
+from service.engine.history.counterfactual import Labels, labels_in
 from service.engine.history.past import Past
-from service.engine.history.right_world import Labels, labels_in
 from service.engine.history.stepping import Trimmed, made_by, model_at, pages
 from service.engine.model.labels import same
 from service.engine.model.model import Model

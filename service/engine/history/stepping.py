@@ -31,6 +31,10 @@ PAGE_BYTES = 4_194_304
 """Events are read so many at a time, or about so many bytes: the history of a model may be larger than memory."""
 EVENTS_AT_FIRST = 16
 
+LAG_SECONDS = 5.0
+LOOK_AGAIN_SECONDS = 0.05
+"""The servers of a cluster may not all have the newest events yet that a replica has applied."""
+
 
 class Trimmed(Exception):
     """Events that were still to be read are no longer kept, or the model was deleted."""
@@ -77,6 +81,14 @@ async def made_by(event: AnyEvent) -> Model:
     return await beside_the_loop(model_from, event) if is_large_import(event) else model_from(event)
 
 
+async def model_of(journal: Journal, milestone: Milestone) -> Model | None:
+    """The same, also where the next event makes it; None if that is no longer there."""
+    model = await model_at(milestone)
+    if model is None and (first := await journal.history(milestone, after=0, limit=1)):
+        model = await made_by(first[0].event)
+    return model
+
+
 async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
     """What came of a round, by a replay from the oldest milestone; None if it is not after that, or cannot be told."""
     milestone = await journal.milestone(name, None)
@@ -104,7 +116,7 @@ def _is_astray(model: Model, event: AnyEvent, was_astray: bool) -> bool:
     which says what it became without them, comes later."""
     if isinstance(event, RoundErased) and event.rounds:
         return True
-    return was_astray and not (isinstance(event, ModelRebuilt) and model.takes_rebuilt(event))
+    return was_astray and not (isinstance(event, ModelRebuilt) and model.rebuilt_by(event))
 
 
 def step(model: Model, event: AnyEvent, version: int) -> bool:
@@ -133,7 +145,7 @@ def rise_by(model: Model, event: AnyEvent) -> int:
         case ChallengerPromoted():
             return int(model.promotes(event)) if event.rises is None else event.rises
         case ModelRebuilt():
-            return int(model.takes_rebuilt(event))
+            return int(model.rebuilt_by(event) is not None)
         case RoundErased():
             return event.rounds
     return 0

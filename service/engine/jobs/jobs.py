@@ -20,7 +20,7 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares
 from service.engine.jobs.job import Job, Question
-from service.engine.jobs.worker import JobLimits, Worker
+from service.engine.worker import JobLimits, Worker
 from service.errors import JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.journal.protocol import Journal
 

@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import structs
 
 from service.engine.corrections.erasing import replacements
-from service.engine.history.right_world import RightWorld
+from service.engine.history.counterfactual import Counterfactual
 from service.engine.history.stepping import rise_by, step
 from service.engine.model.block_fold import first_rounds, table_of
 from service.engine.model.model import Model
+from service.engine.model.reclassing import Known, Learned, for_another
 from service.events import (
     AnyEvent,
     ModelCreated,
@@ -115,13 +116,15 @@ class TwoWorlds:
         self.apply(event, event)
 
     def fit(self) -> None:
-        """The weights of a job, which had them from a copy of the model."""
-        model = self.wrong
-        features, classifier = (encode_state(part.state()) for part in (model.features, model.classifier))
-        labels = list(model.labels.values)
-        self.both(
-            ModelFitted("m", self.now(), "job", labels, features, classifier, {}, model.champion_number)
-        )
+        """The weights of a job, made from a copy of the model; the right model has those of its classes."""
+        at, model = self.now(), self.wrong
+        learned = Learned(list(model.labels.values), model.features.state(), model.classifier.state())
+        right = for_another(learned, model.settings, Known.of(model), Known.of(self.right))
+        self.apply(*(
+            ModelFitted("m", at, "job", labels, encode_state(features), encode_state(classifier), {},
+                        model.champion_number)
+            for labels, features, classifier in (learned, right)
+        ))  # fmt: skip
 
     def void(self, name: str) -> None:
         self.waiting.pop(name)
@@ -219,7 +222,7 @@ class TwoWorlds:
 
     def world_since(self, version: int, until: int | None = None) -> Model:
         place, state = self.start_before(version)
-        world = RightWorld(state)
+        world = Counterfactual(state)
         world.play(self.events[place:], (), until)
         made = world.model
         made.amended = None
@@ -232,7 +235,7 @@ class TwoWorlds:
             return
         through, since = amended.recorded, min(amended.due)
         place, state = self.start_before(since - 1)
-        world = RightWorld(state)
+        world = Counterfactual(state)
         gone = {at - place for at in amended.erasing or ()}
         world.play(self.events[place:], [wrong for wrong, _ in self.waiting.values()], gone=gone)
         event = ModelRebuilt(

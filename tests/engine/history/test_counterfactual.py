@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.engine.history.right_world import RightWorld
+from service.engine.history.counterfactual import Counterfactual
 from service.engine.model.challenger_settings import complete_new
 from service.engine.model.model import Model
 from service.events import ChallengerAdded, ChallengerPromoted, DimensionFixed, PromotionRuled
@@ -143,7 +143,7 @@ def test_a_prediction_of_another_replica_that_is_revealed_in_a_later_piece_count
         worlds.learn(stream.example(), 1, 1)
     played = len(worlds.events)
     worlds.reveal(*worlds.waiting, 1, 1)
-    world = RightWorld(None)
+    world = Counterfactual(None)
     world.play(worlds.events[:played])  # nobody here knows that the prediction waits
     world.play(worlds.events[played:])
     assert world.model.to_bytes() == worlds.wrong.to_bytes()

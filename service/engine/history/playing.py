@@ -1,17 +1,23 @@
-"""One rebuild of a model, in a process of its own that is handed the history piece by piece."""
+"""A model's history played as it would have been, in a process of its own that is handed it piece by piece."""
 
 import asyncio
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from time import monotonic
+from typing import Any, Literal
 
-from service.engine.corrections.rebuild_process import Piece, Report, Task
 from service.engine.fleet.fleet import Fleet
-from service.engine.history.past import LAG_SECONDS, LOOK_AGAIN_SECONDS
-from service.engine.history.right_world import Outdated
-from service.engine.history.stepping import EVENTS_AT_ONCE, Trimmed, made_by, model_at
-from service.engine.jobs.messages import frame
-from service.engine.jobs.worker import JobLimits, Worker
+from service.engine.history.counterfactual import Outdated
+from service.engine.history.play_process import Piece, Report, Task
+from service.engine.history.stepping import (
+    EVENTS_AT_ONCE,
+    LAG_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    Trimmed,
+    model_of,
+)
+from service.engine.messages import frame
 from service.engine.model.model import Model
+from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest, JournalUnavailable
 from service.events import Prediction
 from service.journal.protocol import Journal, Milestone
@@ -21,15 +27,11 @@ async def milestone_before(journal: Journal, model: Model, version: int) -> Mile
     """The newest milestone at or before a version whose state is of a world that no rebuild has replaced."""
     while version >= 0:
         milestone = await journal.milestone(model.name, version)
-        if milestone is None:
-            return None
-        then = await model_at(milestone)
-        if then is None:
-            first = await journal.history(milestone, after=0, limit=1)
-            if not first:
-                return None
-            then = await made_by(first[0].event)
-        if then.version > version:
+        if (
+            milestone is None
+            or (then := await model_of(journal, milestone)) is None
+            or then.version > version
+        ):
             return None
         spoilt_since = model.amended.spoils(then.version) if model.amended is not None else None
         if spoilt_since is None:
@@ -38,8 +40,20 @@ async def milestone_before(journal: Journal, model: Model, version: int) -> Mile
     return None
 
 
-class Replay:
-    """A process that plays a model's history with the right labels, from a milestone on."""
+async def oldest_milestone(journal: Journal, model: Model) -> Milestone | None:
+    """The oldest milestone whose state is of a world that no rebuild has replaced."""
+    oldest = await journal.milestone(model.name, None)
+    if model.amended is None or not model.amended.spans or oldest is None or oldest.state is None:
+        return oldest
+    oldest, version = None, model.version
+    while (found := await milestone_before(journal, model, version)) is not None:
+        then = await model_of(journal, found)
+        oldest, version = found, (0 if then is None else then.version) - 1
+    return oldest
+
+
+class Playing:
+    """The process, and how far it is."""
 
     def __init__(
         self, journal: Journal, milestone: Milestone, worker: Worker, erasing: Container[int]
@@ -48,11 +62,14 @@ class Replay:
         self._journal = journal
         self._erasing = erasing
         self._milestone = milestone
-        self._worker = worker
+        self.worker = worker
         self._told: set[str] = set()
         """Predictions that it was told to wait."""
         self.seq = milestone.seq
         """The last event that it has."""
+        self.seqs: list[int] = []
+        """All of them, if their places are wanted."""
+        self.on_progress: Callable[[Any], None] = lambda progress: None
 
     @classmethod
     async def start(
@@ -63,33 +80,44 @@ class Replay:
         until: int | None = None,
         *,
         erasing: Container[int] = (),
-    ) -> "Replay":
-        worker = await Worker.start("service.engine.corrections.rebuild_process", limits)
+        tried: Iterable[dict[str, Any]] = (),
+        confidence: float = 0.95,
+        keep: Literal["model", "learner"] | None = None,
+    ) -> "Playing":
+        worker = await Worker.start("service.engine.history.play_process", limits)
         try:
-            await worker.send(frame(Task(milestone.state_view, until)))
+            task = Task(milestone.state_view, until, list(tried), confidence, keep)
+            await worker.send(frame(task))
         except BaseException:  # cancelled, say: nobody else knows of the process yet
             await worker.end()
             raise
         return cls(journal, milestone, worker, erasing)
 
-    async def play(self, seq: int, waiting: Iterable[Prediction]) -> None:
-        """Let it play the events up to one, after which these predictions wait."""
-        await self._play(seq, waiting, is_wanted=False)
+    async def play(self, seq: int, waiting: Iterable[Prediction]) -> int:
+        """Let it play the events up to one, after which these predictions wait; how many there were."""
+        before = len(self.seqs)
+        await self._play(seq, waiting)
+        return len(self.seqs) - before
 
     async def state(self, seq: int, waiting: Iterable[Prediction]) -> bytes:
         """The same, and what the model is then in that world."""
-        report = await self._play(seq, waiting, is_wanted=True)
+        all_waiting = list(waiting)
+        report = await self._play(seq, all_waiting, wanted=[each.prediction_id for each in all_waiting])
         assert report.state is not None
         return report.state
 
-    async def _play(self, seq: int, waiting: Iterable[Prediction], *, is_wanted: bool) -> Report:
+    async def compared(self, seq: int, waiting: Iterable[Prediction]) -> Report:
+        """The same, and how the settings that are tried have done."""
+        return await self._play(seq, waiting, is_compared=True)
+
+    async def _play(self, seq: int, waiting: Iterable[Prediction], **more: Any) -> Report:
         all_waiting = list(waiting)
         new = [each for each in all_waiting if each.prediction_id not in self._told]
-        wanted = [each.prediction_id for each in all_waiting]
-        self._told = set(wanted)
+        self._told = {each.prediction_id for each in all_waiting}
         await self._send_events(seq)
-        await self._worker.send(frame(Piece([], [], True, new, wanted if is_wanted else None)))
-        report = await self._worker.receive(Report)
+        await self.worker.send(frame(Piece([], [], True, new, **more)))
+        while (report := await self.worker.receive(Report)).progress is not None:
+            self.on_progress(report.progress)
         if report.is_outdated:
             raise Outdated
         if report.failed is not None:
@@ -105,8 +133,9 @@ class Replay:
             page = [recorded for recorded in page if recorded.seq <= seq]
             if page:
                 gone = [place for place, each in enumerate(page) if each.seq in self._erasing]
-                await self._worker.send(frame(Piece([each.event for each in page], gone)))
+                await self.worker.send(frame(Piece([each.event for each in page], gone)))
                 self.seq = page[-1].seq
+                self.seqs += [recorded.seq for recorded in page]
                 continue
             # The servers of a cluster may not all have the newest events yet.
             if monotonic() > deadline:
@@ -114,7 +143,7 @@ class Replay:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def end(self) -> None:
-        await self._worker.end()
+        await self.worker.end()
 
 
 async def right_model(
@@ -129,14 +158,11 @@ async def right_model(
         fleet.check_loaded(live)  # else it may be that of another model of this name
         if milestone is None:
             return None
-        amended = live.model.amended
-        # What is forgotten may still be waiting to be erased.
-        erasing = frozenset(amended.erasing or ()) if amended is not None else frozenset()
-        replay = await Replay.start(journal, milestone, limits, until=version, erasing=erasing)
+        playing = await Playing.start(journal, milestone, limits, version, erasing=live.model.erasing)
         try:
-            model = Model.from_bytes(await replay.state(seq, ()))
+            model = Model.from_bytes(await playing.state(seq, ()))
         finally:
-            await replay.end()
+            await playing.end()
     finally:
         live.pins -= 1
     model.version, model.amended = version, None
