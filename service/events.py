@@ -269,6 +269,8 @@ class PredictionVoided(Event, frozen=True, tag="voided"):
     """A waiting prediction was never shown to anybody: it will not be revealed, and does not count."""
 
     prediction_id: str
+    tag: str | None = None
+    """That of the prediction, by which its id is forgotten."""
 
 
 class RoundErased(Event, frozen=True, tag="erased"):

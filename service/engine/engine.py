@@ -95,7 +95,7 @@ class Engine:
         )
         self.past = Past(journal, self.fleet, rules.fit)
         self.copies = Copies(rules.copies_bytes_max, self.fleet.tenants)
-        self.record = Record(journal, self.fleet, self.past, self.copies)
+        self.record = Record(journal, self.fleet, self.copies)
         self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
         self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)

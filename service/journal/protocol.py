@@ -5,7 +5,7 @@ the same tests over both. All times are microseconds since 1970.
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -111,6 +111,9 @@ class Snapshot:
     needed: int | None = None
     """The version from which a rebuild that is due plays the history again; None if none is due. What it needs for
     that stays, as long as it is not more than as many events again as are kept without it."""
+    replaced: Sequence[tuple[int, int]] = ()
+    """From which version on, and before which, states were replaced by rebuilds. Such a version is made again from one
+    before all of these: that stays for as long as the version, within the same bound."""
 
 
 class Resting(NamedTuple):

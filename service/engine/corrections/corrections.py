@@ -76,7 +76,7 @@ class Corrections:
                 found = await self._rounds.locate(prediction_id, prefix, expected=True)
             if not isinstance(found, Recorded):
                 live, prediction = found
-                event = PredictionVoided(prediction.model, self._clock.now(), prediction_id)
+                event = PredictionVoided(prediction.model, self._clock.now(), prediction_id, prediction.tag)
                 appended = await self._fleet.append(live, event)
                 if appended.is_new:
                     return Corrected(prediction_id, prediction.model, None, None, None, True, False)

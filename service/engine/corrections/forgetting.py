@@ -51,6 +51,9 @@ class Found:
             self.rounds += 1
             if event.prediction_id is not None:
                 self.ids.add(event.prediction_id)
+        elif isinstance(event, PredictionVoided) and event.tag == self._tag:
+            self.events.append(recorded.seq)
+            self.ids.add(event.prediction_id)
         elif isinstance(event, RoundCorrected) and event.corrects in self.ids:
             self.events.append(recorded.seq)
         if len(self.events) > EVENTS_MAX:

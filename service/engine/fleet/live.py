@@ -409,7 +409,8 @@ class Live:
         The function that is returned encodes it, wherever it is called. A new log of outcomes begins.
         """
         model, seq, life, version = self.model, self.seq, self.life, self.model.version
-        needed = None if model.amended is None else model.amended.needed
+        amended = model.amended
+        needed, spans = (None, ()) if amended is None else (amended.needed, tuple(amended.spans))
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
         self.since_snapshot, self.unsaved_seconds = 0, 0.0
 
@@ -418,7 +419,7 @@ class Live:
             began = perf_counter()
             whole = encode_large(state) if in_pieces else encode_state(state)
             state = {}
-            snapshot = Snapshot(model.name, life, seq, version, whole, outcomes.tobytes(), needed)
+            snapshot = Snapshot(model.name, life, seq, version, whole, outcomes.tobytes(), needed, spans)
             self.snapshot_seconds = perf_counter() - began
             return snapshot
 

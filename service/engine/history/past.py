@@ -10,14 +10,14 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
-from service.engine.history.playing import right_model
+from service.engine.history.playing import milestone_before, right_model
 from service.engine.history.stepping import (
     LAG_SECONDS,
     LOOK_AGAIN_SECONDS,
     Trimmed,
     made_by,
     model_at,
-    model_of,
+    oldest_version,
     pages,
     step,
 )
@@ -189,11 +189,12 @@ class Past:
 
     async def gone(self, name: str, version: int) -> VersionGone:
         """What a client is told: which is the oldest version that can be had."""
-        oldest = (await self._fleet.get(name)).model.version
-        milestone = await self._journal.milestone(name, None)
-        if milestone is not None:
-            model = await model_of(self._journal, milestone)
-            oldest = model.version if model is not None else oldest
+        present = (await self._fleet.get(name)).model
+        oldest = await oldest_version(self._journal, present)
+        if present.amended is not None and await milestone_before(self._journal, present, oldest) is None:
+            ends = dict(present.amended.spans)
+            while (since := present.amended.spoils(oldest)) is not None:
+                oldest = max(oldest + 1, ends[since])
         return VersionGone(version, oldest)
 
 

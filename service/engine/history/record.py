@@ -15,12 +15,11 @@ from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
 from service.engine.history.counterfactual import Labels, labels_in
-from service.engine.history.past import Past
-from service.engine.history.stepping import Trimmed, made_by, model_at, pages
+from service.engine.history.stepping import Trimmed, made_by, model_at, oldest_version, pages
 from service.engine.model.labels import same
 from service.engine.model.model import Model
 from service.engine.model.outcomes import BlockOutcome, Outcome
-from service.errors import JournalUnavailable, Overloaded
+from service.errors import JournalUnavailable, Overloaded, VersionGone
 from service.events import AnyEvent, Label, RoundLearned, RoundRevealed, RoundsLearned, features_of
 from service.journal.protocol import Journal, Milestone, Recorded
 from service.turns import Turns
@@ -91,10 +90,9 @@ class Place:
 class Record:
     """Reads the rounds of models, as far back as the journal goes."""
 
-    def __init__(self, journal: Journal, fleet: Fleet, past: Past, copies: Copies) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, copies: Copies) -> None:
         self._journal = journal
         self._fleet = fleet
-        self._past = past
         self._copies = copies
         self._places = Shares(fleet.tenants)
 
@@ -113,11 +111,10 @@ class Record:
         place = Place(self._places, tenant, copy)
         before = None if wanted.first is None else max(0, wanted.first - 1)
         milestone = await self._journal.milestone(name, before)
-        if milestone is None:
-            raise await self._past.gone(name, before or 0)
-        model = await model_at(milestone)
-        if model is not None and before is not None and model.version > before:
-            raise await self._past.gone(name, before + 1)
+        model = None if milestone is None else await model_at(milestone)
+        if milestone is None or (model is not None and before is not None and model.version > before):
+            oldest = await oldest_version(self._journal, live.model)
+            raise VersionGone(wanted.first or 0, oldest + 1)  # that of the first round after it
         end = live.model.version if wanted.last is None else min(wanted.last, live.model.version)
         chosen = msgspec.structs.replace(wanted, last=end)
         labels = {} if live.model.amended is None else await self._labels(name, milestone)

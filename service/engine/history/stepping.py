@@ -89,6 +89,13 @@ async def model_of(journal: Journal, milestone: Milestone) -> Model | None:
     return model
 
 
+async def oldest_version(journal: Journal, model: Model) -> int:
+    """The oldest version from which the history can be read; that of the model itself if there is none before."""
+    milestone = await journal.milestone(model.name, None)
+    then = None if milestone is None else await model_of(journal, milestone)
+    return model.version if then is None else then.version
+
+
 async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
     """What came of a round, by a replay from the oldest milestone; None if it is not after that, or cannot be told."""
     milestone = await journal.milestone(name, None)

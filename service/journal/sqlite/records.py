@@ -3,6 +3,7 @@
 A message is its length in four bytes, then MessagePack.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -77,6 +78,7 @@ class SnapshotRecord(msgspec.Struct, array_like=True, tag="snapshot"):
     state: bytes
     outcomes: bytes
     needed: int | None = None
+    replaced: Sequence[tuple[int, int]] = ()
 
 
 class PartRecord(msgspec.Struct, array_like=True, tag="part"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.service_process import Service, problem_of
+from tests.support.service_process import Service
 from tests.support.waiting import eventually
 from tests.web.routes.test_corrections import correct, rebuilt, substance, void
 from tests.web.routes.test_warm_challengers import entered
@@ -104,6 +104,32 @@ def test_the_same_settings_give_the_corrected_model_to_the_bit(
     assert substance(service, f"{name}-twin") == substance(service, name)
     assert result["live"]["mistakes"] == service.stats(name)["mistakes"]
     assert result["settings"][0]["lost"] == result["settings"][0]["won"] == 0
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_correction_takes_no_version_away(start: Start, forgets: bool) -> None:
+    service = start(events_kept_max=100, snapshot_every_events=10)
+    for number in range(300):
+        service.learn("m", point(number), truth(number), id=f"m-{number}", tag=f"t{number}")
+    if forgets:
+        service.post("/models/m/forget", {"tag": "t215"})
+    else:
+        correct(service, "m-215", -truth(215))
+    rebuilt(service, "m")
+    for number in range(300, 330):
+        service.learn("m", point(number), truth(number))
+    service.restart()
+    gone = service.client.get("/stats/m?at=0").json()
+    assert gone["oldest_version"] <= 331 - 75, gone
+    revealed = {
+        version: service.get(f"/stats/m?at={version}")["rounds"]["revealed"]
+        for version in range(gone["oldest_version"], 332, 7)
+    }
+    for version, rounds in revealed.items():
+        assert rounds == version - (version >= 216 and forgets) - (version >= 301)
+    assert service.post("/models/m/forget", {"tag": "t290"})["rounds"] == 1
+    rebuilt(service, "m")
+    assert service.stats("m")["rounds"]["revealed"] == 329 - forgets
 
 
 @pytest.mark.parametrize("multiclass", ["one_vs_all", "one_vs_one", "multiclass"])

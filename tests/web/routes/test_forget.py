@@ -14,7 +14,7 @@ from tests.support.model_kinds import over_journals
 from tests.support.nats_servers import NatsServer
 from tests.support.service_process import Service, problem_of
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.web.routes.test_corrections import correct, label_of, rebuilt, substance
+from tests.web.routes.test_corrections import correct, label_of, rebuilt, substance, void
 
 Start = Callable[..., Service]
 
@@ -169,6 +169,25 @@ def test_one_tag_after_the_other_and_nothing_else(start: Start) -> None:
     rows = service.client.get("/models/m/history").text.splitlines()
     assert len(rows) == 27
     assert service.get("/stats/m?at=12")["rounds"]["revealed"] == 10  # two of these are forgotten
+    service.assert_replay_equals_live("m")
+
+
+@over_journals("kind", ["dense"], on_cluster=["dense"])
+def test_a_prediction_that_was_voided_is_forgotten_too(
+    start: Start, journal: str, kind: str, files: Path
+) -> None:
+    service = start(snapshot_every_events=3, durability_of_predictions="strict")
+    service.predict("m", [1.0], id="order-of-smith", tag="mrs-smith@example.org")
+    void(service, "order-of-smith")
+    for number in range(5):
+        service.learn("m", [1.0, 2.0][:1], label_of(number))
+    service.restart()
+    assert traces(files)
+    service.post("/models/m/forget", {"tag": "mrs-smith@example.org"})
+    rebuilt(service, "m")
+    service.restart()
+    assert traces(files) == []
+    assert service.stats("m")["corrections"]["voided"] == 1
     service.assert_replay_equals_live("m")
 
 
