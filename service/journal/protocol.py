@@ -173,7 +173,7 @@ class Erasure:
 
     life: int
     events: list[tuple[int, AnyEvent]]
-    """Events that take the places of others, under their numbers and without their ids."""
+    """Events that take the places of others, under their numbers. In a shared journal, they have no ids."""
     pages: list[tuple[int, int, bytes]]
     """Pages of outcomes that take the places of others: the last event, the version, the outcomes."""
     snapshots: tuple[int, int]
@@ -182,6 +182,8 @@ class Erasure:
     """Ids of predictions that do not wait any more, and of which nothing is to be known."""
     is_whole: bool
     """Whether nothing of what it replaces may be left in the files, either."""
+    waiting: Sequence[Prediction] = ()
+    """Predictions that wait, and take the places of those with their ids."""
 
 
 @dataclass(frozen=True, slots=True)

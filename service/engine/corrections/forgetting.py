@@ -1,18 +1,16 @@
 """Forgetting: what carries a tag becomes as if it had never been, and goes from the journal."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 
 from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import all_events, model_of
 from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
 from service.engine.history.past import Past
 from service.engine.history.playing import milestone_before
-from service.engine.history.stepping import EVENTS_AT_ONCE, model_of
 from service.engine.names import check_text
 from service.engine.rounds.id_locks import IdLocks
 from service.errors import ForgetUnsupported, InvalidRequest
@@ -114,18 +112,12 @@ class Forgetting:
     async def _look(self, live: Live, found: Found) -> int:
         """Look at the events since the last look; how many rounds with the tag are among them."""
         before = found.rounds
-        async for recorded in self._events(live, found.through):
+        async for recorded in all_events(self._journal, live.model.name, found.through):
             found.look_at(recorded)
         return found.rounds - before
 
     async def _version(self, live: Live, found: Found) -> int:
         return await self._version_before(live, min(found.events)) + 1 if found.rounds else 0
-
-    async def _events(self, live: Live, after: int) -> AsyncIterator[Recorded]:
-        while page := await self._journal.events(live.model.name, after=after, limit=EVENTS_AT_ONCE):
-            for recorded in page:
-                yield recorded
-            after = page[-1].seq
 
     async def _version_before(self, live: Live, seq: int) -> int:
         """The version of the newest milestone before an event from which the model can be rebuilt."""

@@ -13,11 +13,11 @@ from service.background import end, keep_running
 from service.engine.clock import Clock
 from service.engine.corrections.erasing import erase
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import Trimmed
 from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
 from service.engine.history.counterfactual import Outdated
 from service.engine.history.playing import Playing, milestone_before
-from service.engine.history.stepping import Trimmed
 from service.engine.worker import JobLimits
 from service.errors import NovikoffError, UnknownModel, VersionGone
 from service.events import ModelRebuilt, TagErased
@@ -155,7 +155,7 @@ class Rebuilds:
         amended = live.model.amended
         if amended is not None and amended.erasing is not None:
             through = amended.forgettings
-            await erase(self._journal, self._fleet, live)
+            await erase(self._journal, self._fleet, live, self._limits)
             amended = live.model.amended
             if amended is not None and amended.erasing is not None:  # else another replica was as quick
                 await self._fleet.append(live, TagErased(live.model.name, self._clock.now(), through))

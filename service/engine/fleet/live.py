@@ -25,7 +25,7 @@ from service.events import (
 )
 from service.journal.codec import encode_state
 from service.journal.pieces import encode_large
-from service.journal.protocol import Snapshot, StoredModel, Summary
+from service.journal.protocol import Recorded, Snapshot, StoredModel, Summary
 from service.learning.certainty.asked_error import LEVELS, level_of
 
 REPLAY_SECONDS = 1.0
@@ -191,6 +191,10 @@ class Live:
         first = stored.tail[0]
         return cls(model_from(first.event), first.seq, stored.life)
 
+    def rest_of(self, stored: StoredModel) -> list[Recorded]:
+        """The events that are not in the model yet."""
+        return [recorded for recorded in stored.tail if recorded.seq > self.seq]
+
     def complete(self, stored: StoredModel) -> None:
         """Take the waiting predictions, when all events are applied."""
         self.counted_elsewhere = Counts.of(self.model)
@@ -202,8 +206,10 @@ class Live:
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply an event unless it was applied before."""
-        if seq <= self.seq:
-            return None
+        return None if seq <= self.seq else self.apply_next(seq, event)
+
+    def apply_next(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
+        """Apply an event, or some rounds of a block and then the others."""
         outcome = self._applied(event)
         self.seq = seq
         if isinstance(outcome, BlockOutcome):
@@ -225,11 +231,6 @@ class Live:
         if self.pending.pop(prediction_id, None) is None and self.resting:
             self.resting.pop(prediction_id, None)
             self.resting_asked.pop(prediction_id, None)
-
-    def apply_first(self, rounds: RoundsLearned) -> None:
-        """Apply the first rounds of a block; `apply` is to be called with the rest."""
-        self._applied(rounds)
-        self.since_snapshot += len(rounds.labels)
 
     def _applied(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         # A block tells how long the next may be, however loaded the machine is.

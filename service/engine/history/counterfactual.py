@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 from msgspec import structs
 
 from service.engine.model.amendments import Amendments, ServedAgain, with_served
 from service.engine.model.block_fold import first_rounds
 from service.engine.model.contest import NO_CHALLENGERS
+from service.engine.model.labels import Labels as LabelIndex
 from service.engine.model.model import Model, model_from
-from service.engine.model.outcomes import BlockOutcome, Outcome
+from service.engine.model.outcomes import BlockOutcome, Outcome, answered_with
 from service.engine.model.reclassing import Known, Learned, for_another
 from service.engine.model.state_steps import read_fit
 from service.engine.model.warm import WarmLearner
 from service.events import (
+    Answered,
     AnyEvent,
     ChallengerAdded,
     ChallengerPromoted,
@@ -89,6 +91,33 @@ def erased(event: AnyEvent) -> AnyEvent:
 
 def is_warm(event: AnyEvent) -> bool:
     return isinstance(event, ChallengerAdded) and event.warm is not None
+
+
+def is_conditional(event: AnyEvent) -> TypeGuard[ModelFitted | ChallengerPromoted]:
+    """Whether a model takes it or not by what it is then, which may be something else once others are erased."""
+    return isinstance(event, ModelFitted) or (
+        isinstance(event, ChallengerPromoted) and event.prediction_id is None
+    )
+
+
+def _labels_of(events: Sequence[AnyEvent], places: Iterable[int]) -> list[Label]:
+    """The labels that some of these events bring."""
+    found: dict[tuple[type, Label], Label] = {}
+    for place in places:
+        event = events[place]
+        labels: Sequence[Label | None] = ()
+        if isinstance(event, RoundRevealed | RoundLearned):
+            labels = [event.label]
+        elif isinstance(event, RoundsLearned):
+            labels = event.labels
+        elif isinstance(event, RoundCorrected):
+            labels = [event.label, event.former]
+        found |= {(type(label), label): label for label in labels if label is not None}
+    return list(found.values())
+
+
+def _without(labels: LabelIndex, answered: Answered) -> Answered:
+    return structs.replace(answered, served=None) if labels.index(answered.served) >= 0 else answered
 
 
 class Outdated(Exception):
@@ -247,6 +276,8 @@ class Counterfactual:
         """By the places where they enter."""
         self.instead: dict[int, AnyEvent] = {}
         """By place, fits and warm challengers as they are in this world."""
+        self._answers: dict[int, list[Answered]] | None = None
+        """By place, what whole rounds were answered with, if that is wanted."""
 
     def _begin(self, events: Sequence[AnyEvent], is_plain: bool) -> None:
         def first() -> Model:
@@ -308,6 +339,35 @@ class Counterfactual:
         if until is not None:
             self._take_part(said, ends, until)
 
+    def trace(
+        self, events: Sequence[AnyEvent], gone: Collection[int]
+    ) -> tuple[dict[int, AnyEvent], list[Label]]:
+        """What takes the places of others of these events once those that are `gone` are erased, and the labels that
+        only these have brought. The events are the first that are played."""
+        self._answers = {}
+        self.play(events, gone=gone)
+        instead = self.instead
+        for place, event in enumerate(events):
+            if is_conditional(event):
+                rises = self.versions[place] - self._version_before(place)
+                instead[place] = structs.replace(instead.get(place, event), rises=rises)
+        has_been, kept = _labels_of(events, gone), LabelIndex(self.model.labels.values)
+        kept_too = [each for place, each in enumerate(events) if place not in gone]
+        for label in _labels_of(kept_too, range(len(kept_too))):
+            if kept.index(label) < 0:
+                kept.add(label)
+        only = LabelIndex([label for label in has_been if kept.index(label) < 0])
+        for place, event in enumerate(events):
+            if isinstance(event, RoundRevealed) and only.index(event.served) >= 0:
+                instead[place] = structs.replace(event, served=None)
+            elif isinstance(event, RoundLearned) and event.answered is None and place in self._answers:
+                (answered,) = self._answers[place]
+                instead[place] = structs.replace(event, answered=_without(only, answered))
+            elif isinstance(event, RoundsLearned) and event.answered is None and place in self._answers:
+                answers = [_without(only, each) for each in self._answers[place]]
+                instead[place] = structs.replace(event, answered=answers)
+        return instead, only.values
+
     def _fold(self, events: Iterable[AnyEvent]) -> None:
         """What really happened."""
         was = self._was
@@ -319,6 +379,10 @@ class Counterfactual:
                 outcome = was.apply(event)
                 if self.is_plain:
                     self.own.count(outcome)
+                if self._answers is not None and isinstance(event, RoundLearned | RoundsLearned):
+                    labels = outcome.labels if isinstance(outcome, BlockOutcome) else was.labels
+                    some = outcome if isinstance(outcome, BlockOutcome) else [outcome] if outcome else []
+                    self._answers[len(self.versions)] = [answered_with(labels, one) for one in some]
             if before is not None:
                 self._before[len(self.versions)] = Before(*before, list(was.labels.values))
             self.versions.append(was.version)

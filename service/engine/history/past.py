@@ -7,26 +7,21 @@ from time import monotonic
 from typing import TypeVar
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
 from service.engine.history.playing import milestone_before, right_model
 from service.engine.history.stepping import (
     LAG_SECONDS,
     LOOK_AGAIN_SECONDS,
-    Trimmed,
-    made_by,
-    model_at,
     oldest_version,
-    pages,
     step,
 )
 from service.engine.model.checks import bytes_in_memory
 from service.engine.model.model import Model
 from service.engine.worker import JobLimits
 from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
-from service.journal.protocol import Journal, Milestone, Recorded
-from service.turns import Turns
+from service.journal.protocol import Journal, Milestone
 
 MADE_AT_ONCE = 2
 WAITING_MAX = 16
@@ -169,23 +164,11 @@ class Past:
 
     async def _replayed(self, milestone: Milestone, version: int) -> tuple[Model | None, bool]:
         """The model at a version, or as near to it as the events lead; whether the next one was seen that leads on."""
-        model = await model_at(milestone)
-        turns = Turns()
-        async for page in pages(self._journal, milestone):
-            events = iter(page)
-            if model is None:
-                model = await made_by(next(events).event)
-            if model.version > version:
-                return model, False
-            if is_large(model):
-                if await beside_the_loop(_steps, model, list(events), version):
-                    return model, True
-                continue
-            for recorded in events:
-                if step(model, recorded.event, version):
-                    return model, True
-                await turns.give()
-        return model, False
+        fold = Fold(await model_at(milestone), lambda model, recorded: step(model, recorded.event, version))
+        if fold.model is not None and fold.model.version > version:
+            return fold.model, False
+        await fold.run_in_slices(pages(self._journal, milestone))
+        return fold.model, fold.is_enough
 
     async def gone(self, name: str, version: int) -> VersionGone:
         """What a client is told: which is the oldest version that can be had."""
@@ -196,7 +179,3 @@ class Past:
             while (since := present.amended.spoils(oldest)) is not None:
                 oldest = max(oldest + 1, ends[since])
         return VersionGone(version, oldest)
-
-
-def _steps(model: Model, events: list[Recorded], version: int) -> bool:
-    return any(step(model, recorded.event, version) for recorded in events)

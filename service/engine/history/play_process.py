@@ -15,7 +15,7 @@ import msgspec
 from service.engine.history.comparison import compare, figures
 from service.engine.history.counterfactual import Counterfactual, Outdated
 from service.engine.messages import read_message, work, write_message
-from service.events import AnyEvent, Prediction
+from service.events import AnyEvent, Label, Prediction
 
 REPORT_SECONDS = 0.1
 
@@ -62,6 +62,8 @@ class Report(msgspec.Struct):
     """Of the best."""
     instead: dict[int, AnyEvent] | None = None
     """By place, what takes the places of events."""
+    labels_gone: list[Label] = []
+    """Those that only erased events have brought."""
     is_outdated: bool = False
     failed: str | None = None
 
@@ -112,6 +114,9 @@ def run() -> None:
     for number, piece in enumerate(pieces()):
         try:
             gone = frozenset(piece.gone)
+            if piece.is_traced:
+                write_message(Report(None, None, None, None, *world.trace(piece.events, gone)))
+                continue
             world.play(
                 piece.events, piece.waiting, task.until, gone, report if not number else lambda share: None
             )
@@ -120,8 +125,6 @@ def run() -> None:
             return
         if piece.is_compared:
             write_message(compared(world, task))
-        elif piece.is_traced:
-            write_message(Report(instead=world.instead))
         else:
             write_message(Report(state=None if piece.wanted is None else world.state(piece.wanted)))
 

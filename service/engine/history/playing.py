@@ -6,20 +6,15 @@ from time import monotonic
 from typing import Any, Literal
 
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import EVENTS_AT_ONCE, Trimmed, model_of
 from service.engine.history.counterfactual import Outdated
 from service.engine.history.play_process import Piece, Report, Task
-from service.engine.history.stepping import (
-    EVENTS_AT_ONCE,
-    LAG_SECONDS,
-    LOOK_AGAIN_SECONDS,
-    Trimmed,
-    model_of,
-)
+from service.engine.history.stepping import LAG_SECONDS, LOOK_AGAIN_SECONDS
 from service.engine.messages import frame
 from service.engine.model.model import Model
 from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest, JournalUnavailable
-from service.events import Prediction
+from service.events import AnyEvent, Label, Prediction
 from service.journal.protocol import Journal, Milestone
 
 
@@ -68,7 +63,7 @@ class Playing:
         self.seq = milestone.seq
         """The last event that it has."""
         self.seqs: list[int] = []
-        """All of them, if their places are wanted."""
+        """All of them, by their places."""
         self.on_progress: Callable[[Any], None] = lambda progress: None
 
     @classmethod
@@ -109,6 +104,13 @@ class Playing:
     async def compared(self, seq: int, waiting: Iterable[Prediction]) -> Report:
         """The same, and how the settings that are tried have done."""
         return await self._play(seq, waiting, is_compared=True)
+
+    async def traced(self, seq: int) -> tuple[dict[int, AnyEvent], list[Label]]:
+        """What takes the places of others of the events up to one, once those are erased that are to be, by their
+        numbers; and the labels that only these have brought. Instead of `play`."""
+        report = await self._play(seq, (), is_traced=True)
+        instead = {} if report.instead is None else report.instead
+        return {self.seqs[place]: event for place, event in instead.items()}, report.labels_gone
 
     async def _play(self, seq: int, waiting: Iterable[Prediction], **more: Any) -> Report:
         all_waiting = list(waiting)

@@ -1,20 +1,15 @@
 """A model's events one by one from a milestone on, up to any version."""
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
-from service.engine.fleet.waiting import features_bytes
+from service.engine.fleet.fold import Fold, Trimmed, model_at, model_of, pages
 from service.engine.model.block_fold import first_rounds
-from service.engine.model.model import Model, model_from
+from service.engine.model.model import Model
 from service.engine.model.outcomes import Outcome
 from service.events import (
     AnyEvent,
-    ChallengerAdded,
     ChallengerPromoted,
-    ModelCreated,
     ModelFitted,
-    ModelImported,
     ModelRebuilt,
     ModelReset,
     ModelRolledBack,
@@ -23,70 +18,11 @@ from service.events import (
     RoundRevealed,
     RoundsLearned,
 )
-from service.journal.protocol import Journal, Milestone, Recorded
-from service.turns import Turns
-
-EVENTS_AT_ONCE = 400
-PAGE_BYTES = 4_194_304
-"""Events are read so many at a time, or about so many bytes: the history of a model may be larger than memory."""
-EVENTS_AT_FIRST = 16
+from service.journal.protocol import Journal, Recorded
 
 LAG_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 0.05
 """The servers of a cluster may not all have the newest events yet that a replica has applied."""
-
-
-class Trimmed(Exception):
-    """Events that were still to be read are no longer kept, or the model was deleted."""
-
-
-async def pages(
-    journal: Journal, milestone: Milestone, after: int | None = None
-) -> AsyncIterator[list[Recorded]]:
-    """The events after a milestone, or after one of those, to the newest. Trimmed if some go meanwhile."""
-    after, limit = milestone.seq if after is None else after, EVENTS_AT_FIRST
-    while True:
-        page = await journal.history(milestone, after=after, limit=limit)
-        if page is None:
-            raise Trimmed
-        if not page:
-            return
-        yield page
-        after = page[-1].seq
-        size = max(1, sum(map(_bytes_of, page)) // len(page))
-        limit = max(1, min(EVENTS_AT_ONCE, PAGE_BYTES // size))
-
-
-def _bytes_of(recorded: Recorded) -> int:
-    event = recorded.event
-    if isinstance(event, RoundsLearned):
-        return sum(table.values.nbytes for table in event.features)
-    if isinstance(event, RoundRevealed | RoundLearned):
-        return features_bytes(event.features)
-    return len(event.state) if isinstance(event, ModelRolledBack | ChallengerAdded) else 0
-
-
-async def model_at(milestone: Milestone) -> Model | None:
-    """The model as it was there; None if the event that makes it comes next."""
-    if milestone.state is None:
-        return None
-    if len(milestone.state) >= LARGE_BYTES:
-        return await beside_the_loop(Model.from_bytes, milestone.state)
-    return Model.from_bytes(milestone.state)
-
-
-async def made_by(event: AnyEvent) -> Model:
-    """The model that its first event makes."""
-    assert isinstance(event, ModelCreated | ModelImported)
-    return await beside_the_loop(model_from, event) if is_large_import(event) else model_from(event)
-
-
-async def model_of(journal: Journal, milestone: Milestone) -> Model | None:
-    """The same, also where the next event makes it; None if that is no longer there."""
-    model = await model_at(milestone)
-    if model is None and (first := await journal.history(milestone, after=0, limit=1)):
-        model = await made_by(first[0].event)
-    return model
 
 
 async def oldest_version(journal: Journal, model: Model) -> int:
@@ -101,21 +37,20 @@ async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
     milestone = await journal.milestone(name, None)
     if milestone is None or milestone.seq >= seq:
         return None
-    model, turns, is_astray = await model_at(milestone), Turns(), False
+    found: Outcome | None = None
+    is_astray = False
+
+    def take(model: Model, recorded: Recorded) -> bool:
+        nonlocal found, is_astray
+        is_astray = _is_astray(model, recorded.event, is_astray)
+        done = model.apply(recorded.event)
+        if recorded.seq == seq and isinstance(done, Outcome) and not is_astray:
+            found = done
+        return recorded.seq >= seq
+
     with suppress(Trimmed):
-        async for page in pages(journal, milestone):
-            for recorded in page:
-                event = recorded.event
-                if model is None:
-                    model = await made_by(event)
-                    continue
-                is_astray = _is_astray(model, event, is_astray)
-                done = await beside_the_loop(model.apply, event) if is_large(model) else model.apply(event)
-                if recorded.seq >= seq:
-                    is_there = recorded.seq == seq and not is_astray
-                    return done if is_there and isinstance(done, Outcome) else None
-                await turns.give()
-    return None
+        await Fold(await model_at(milestone), take).run_in_slices(pages(journal, milestone))
+    return found
 
 
 def _is_astray(model: Model, event: AnyEvent, was_astray: bool) -> bool:

@@ -156,9 +156,11 @@ class Fits:
         live = await self._fleet.get(job.model)
         model, labels = live.model, report.labels or []
         known = len(model.labels.values)
-        is_new = live.life != running.life or model.labels.values != labels[:known]
+        is_new = not running.is_of(live) or model.labels.values != labels[:known]
         if is_new or model.champion_number != learner:
-            raise InvalidRequest("the model was made anew, learned new classes or was promoted meanwhile")
+            raise InvalidRequest(
+                "the model was made anew, learned new classes, forgot some or was promoted meanwhile"
+            )
         job.result = report.result
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
                             {**job.options, **(report.result or {})}, learner, round=model.revealed)  # fmt: skip

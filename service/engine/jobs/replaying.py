@@ -1,10 +1,10 @@
 """Replays of a model's history through other settings: for what-ifs, and for challengers that learn it first."""
 
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import Trimmed
 from service.engine.history.counterfactual import Outdated
 from service.engine.history.play_process import Report, Task
 from service.engine.history.playing import Playing, oldest_milestone
-from service.engine.history.stepping import Trimmed
 from service.engine.jobs.jobs import Running
 from service.engine.worker import JobLimits
 from service.errors import InvalidRequest
@@ -51,6 +51,11 @@ class Replaying:
             raise InvalidRequest(
                 "the model was rolled back or corrected while its history was replayed; try again"
             ) from None
+
+    async def check_kept(self, running: Running) -> None:
+        """InvalidRequest if some of the history was forgotten meanwhile: then nothing of it may be kept."""
+        if not running.is_of(await self._fleet.get(running.job.model)):
+            raise InvalidRequest("the model was made anew, or some of it forgotten, meanwhile; try again")
 
     async def _play(self, running: Running, playing: Playing) -> int:
         live = await self._fleet.get(running.job.model)

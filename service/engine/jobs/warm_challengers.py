@@ -49,6 +49,7 @@ class WarmChallengers:
         start = WarmStart(
             result["from_version"], result["to_version"], figures["rounds"], figures["mistakes"]
         )
+        await self._replaying.check_kept(running)
         live, warm = await self._models.enter_challenger(
             job.model, challenger, own, start, report.state, running.life
         )

@@ -66,6 +66,7 @@ class WhatIfs:
         report = await self._replaying.replay(running, task, catch_up=False)
         running.job.result = report.result
         if keep_as is not None:
+            await self._replaying.check_kept(running)
             assert report.settings is not None and report.state is not None
             await self._models.adopt(keep_as, report.settings, report.state, forked_from=running.job.model)
 

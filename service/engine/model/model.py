@@ -224,6 +224,11 @@ class Model(ModelState):
         return self.amended
 
     @property
+    def forgettings(self) -> int:
+        """How many times something of it was forgotten."""
+        return 0 if self.amended is None else self.amended.forgettings
+
+    @property
     def erasing(self) -> frozenset[int]:
         """Events that are to be as if they had never been, and may still wait to be erased."""
         return frozenset((self.amended.erasing if self.amended is not None else None) or ())

@@ -107,10 +107,12 @@ class EraseRecord(msgspec.Struct, array_like=True, tag="erase"):
     """Rows to be replaced and removed; see `Erasure`. The bodies of pages are sealed already."""
 
     life: int
-    events: list[tuple[int, bytes]]
+    events: list[tuple[int, str | None, bytes]]
+    """Number, prediction id and body."""
     pages: list[tuple[int, int, bytes]]
     snapshots: tuple[int, int]
     predictions: list[str]
+    waiting: list[tuple[str, bytes]]
     is_whole: bool
 
 

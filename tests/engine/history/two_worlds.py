@@ -195,9 +195,13 @@ class TwoWorlds:
             return
         going, before = set(amended.erasing), self.versions()
         recorded = [Recorded(place, event) for place, event in enumerate(self.events)]
-        rises = {at: before[at] - before[at - 1] for at in range(1, len(before))}
-        replaced, rebuilt_at = replacements(recorded[min(going) :], going, rises)
-        for place, event in replaced:
+        replaced, rebuilt_at = replacements(recorded[min(going) :], going)
+        since = min(event.since for event in self.events[min(going) :] if isinstance(event, ModelRebuilt))
+        first, state = self.start_before(since - 1)
+        traced, _ = Counterfactual(state).trace(self.events[first:], {place - first for place in going})
+        found = {first + place: event for place, event in traced.items()}
+        replaced = {place: found[place] for place in found if min(going) < place < rebuilt_at} | replaced
+        for place, event in replaced.items():
             self.events[place] = decode_event(encode(event))
         self.snapshots = [each for each in self.snapshots if not min(going) <= each[0] - 1 < rebuilt_at]
         self.apply(TagErased("m", self.now(), amended.forgettings), None)
