@@ -7,6 +7,7 @@ kill the model is as it was, and the rebuild begins anew when the model is loade
 import asyncio
 import logging
 from asyncio import Semaphore, Task
+from contextlib import suppress
 from time import monotonic
 
 from service.background import end, keep_running
@@ -49,7 +50,6 @@ class Rebuilds:
         self._due_at: dict[str, float] = {}
         """When models whose rebuild is due and not under way here are looked at."""
         self.rebuild_failures = self.forgetting_failures = 0
-        fleet.on_due = self._note
 
     def open(self) -> None:
         self._looking = keep_running("looking for rebuilds", self._look())
@@ -72,8 +72,13 @@ class Rebuilds:
             self._due_at.setdefault(name, monotonic() + OTHERS_SECONDS)
 
     async def _look(self) -> None:
+        came = self._fleet.unfinished_came
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(came.wait(), LOOK_SECONDS)
+            came.clear()
+            while self._fleet.unfinished:
+                self._note(self._fleet.unfinished.pop())
             for name in [name for name, at in self._due_at.items() if at <= monotonic()]:
                 live = self._fleet.loaded.get(name)
                 if live is not None and _is_unfinished(live):

@@ -288,7 +288,7 @@ class Counterfactual:
         self.own = World(self._was if is_plain else first())
         """As it would have been: the same, where nothing was corrected."""
         self.is_plain = is_plain
-        self.first_version = self._was.version
+        self.first_version, self._first_at = self._was.version, self._was.updated_at
         self.others = [World.of(self._was, settings) for settings in self._tried]
         self.is_whole = self._start is None and isinstance(events[0], ModelCreated)
         """Whether it begins with nothing learned; else it begins at a snapshot, or with an import or a fork."""
@@ -450,7 +450,7 @@ class Counterfactual:
         By its version, and by its time where events have not raised that.
         """
         versions, version, begins = self.versions, prediction.version, self._begins
-        if version < self.first_version:
+        if version < self.first_version or (version == self.first_version and prediction.at < self._first_at):
             return None
         place = 0 if version == self.first_version else bisect_left(versions, version) + 1
         last = bisect_right(versions, version)

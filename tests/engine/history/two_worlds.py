@@ -10,10 +10,12 @@ from service.engine.corrections.erasing import replacements
 from service.engine.history.counterfactual import Counterfactual
 from service.engine.history.stepping import rise_by, step
 from service.engine.model.block_fold import first_rounds, table_of
+from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
 from service.engine.model.reclassing import Known, Learned, for_another
 from service.events import (
     AnyEvent,
+    ChallengerAdded,
     ModelCreated,
     ModelFitted,
     ModelRebuilt,
@@ -28,6 +30,7 @@ from service.events import (
     RoundsLearned,
     TagErased,
     TagForgotten,
+    WarmStart,
     revealed,
 )
 from service.journal.codec import decode_event, encode, encode_state
@@ -45,6 +48,7 @@ class TwoWorlds:
         created = ModelCreated("m", NOW, settings)
         self.wrong, self.right = Model(created), Model(created)
         self.events: list[AnyEvent] = [created]
+        self.right_events: list[AnyEvent] = [created]
         self.snapshots: list[tuple[int, int, bytes | None]] = [(0, 0, None)]
         """After how many events, at which version, and the state."""
         self.waiting: dict[str, tuple[Prediction, Prediction]] = {}
@@ -72,7 +76,8 @@ class TwoWorlds:
         assert self.wrong.version == before + rise
         self.events.append(read)
         if right is not None:
-            self.right.apply(decode_event(encode(right)))
+            self.right_events.append(decode_event(encode(right)))
+            self.right.apply(self.right_events[-1])
         self.rights[self.wrong.version] = self.right.to_bytes()
 
     # What clients do
@@ -94,7 +99,11 @@ class TwoWorlds:
     def reveal(self, name: str, label: Any, right: Any) -> None:
         """`right` is None for a round that will be voided."""
         at, (in_wrong, in_right) = self.now(), self.waiting.pop(name)
-        self.apply(revealed(in_wrong, at, label), None if right is None else revealed(in_right, at, right))
+        weight = self._chance.choice((1.0, 1.0, 0.5, 3.0))
+        self.apply(
+            revealed(in_wrong, at, label, weight),
+            None if right is None else revealed(in_right, at, right, weight),
+        )
         self.done[name] = self.wrong.version, label, right
 
     def learn(self, sent: Any, label: Any, right: Any) -> None:
@@ -126,6 +135,23 @@ class TwoWorlds:
             for labels, features, classifier in (learned, right)
         ))  # fmt: skip
 
+    def enter_warm(self, own: dict[str, Any]) -> None:
+        """A challenger that has learned the history before: in each world that one's."""
+        at, name = self.now(), f"warm-{self.id()}"
+        self.apply(*(
+            self._warm(events, model, at, name, own)
+            for events, model in ((self.events, self.wrong), (self.right_events, self.right))
+        ))  # fmt: skip
+
+    @staticmethod
+    def _warm(events: list[AnyEvent], model: Model, at: int, name: str, own: dict[str, Any]) -> AnyEvent:
+        shared = {key: value for key, value in model.settings.items() if key not in NO_CHALLENGERS}
+        history = Counterfactual(None, [shared | own])
+        history.play(events)
+        (world,) = history.others
+        start = WarmStart(0, model.version, len(world.mistakes), sum(world.mistakes))
+        return ChallengerAdded("m", at, name, own, start, world.learner_bytes(history.model))
+
     def void(self, name: str) -> None:
         self.waiting.pop(name)
         self.apply(PredictionVoided("m", self.now(), name), None)
@@ -150,7 +176,8 @@ class TwoWorlds:
         else:
             state = self.plain(to).to_bytes()
         at = self.now()
-        self.apply(ModelRolledBack("m", at, to, state), ModelRolledBack("m", at, to, self.rights[to]))
+        right = Model.from_bytes(self.rights[to]).version
+        self.apply(ModelRolledBack("m", at, to, state), ModelRolledBack("m", at, right, self.rights[to]))
         self.waiting.clear()
 
     def plain(self, to: int) -> Model:
@@ -255,5 +282,9 @@ class TwoWorlds:
                 state.pop(name, None)
             state["drifts_recorded"] = 0
         assert sorted(wrong) == sorted(right)
+        for state in (wrong, right):
+            for challenger in state.get("contest", {"challengers": {}})["challengers"].values():
+                if "warm" in challenger:
+                    del challenger["warm"][:2]  # by the versions of its own world
         for name in wrong:
             assert encode_state({name: wrong[name]}) == encode_state({name: right[name]}), name
