@@ -211,7 +211,7 @@ def begin_rebuild(service: Service) -> None:
     correct(service, "m-5", 1)
 
 
-JOBS = {"fit_process": begin_fit, "what_if_process": begin_what_if, "rebuild_process": begin_rebuild}
+JOBS = {"fit_process": begin_fit, "play_process": begin_what_if}
 
 
 @pytest.mark.parametrize("victim", ["service", "child"])
