@@ -21,7 +21,7 @@ from service.engine.model.checks import bytes_in_memory
 from service.engine.model.model import Model
 from service.engine.worker import JobLimits
 from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
-from service.journal.protocol import Journal, Milestone
+from service.journal.protocol import Journal, Milestone, Recorded
 
 MADE_AT_ONCE = 2
 WAITING_MAX = 16
@@ -164,7 +164,11 @@ class Past:
 
     async def _replayed(self, milestone: Milestone, version: int) -> tuple[Model | None, bool]:
         """The model at a version, or as near to it as the events lead; whether the next one was seen that leads on."""
-        fold = Fold(await model_at(milestone), lambda model, recorded: step(model, recorded.event, version))
+
+        def take(model: Model, recorded: Recorded) -> bool:
+            return model.version > version or step(model, recorded.event, version)
+
+        fold = Fold(await model_at(milestone), take)
         if fold.model is not None and fold.model.version > version:
             return fold.model, False
         await fold.run_in_slices(pages(self._journal, milestone))

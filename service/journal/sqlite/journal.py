@@ -330,11 +330,11 @@ class SqliteJournal(Unshared):
             ],
             erasure.snapshots,
             erasure.predictions,
+            erasure.is_whole,
             [
                 (each.prediction_id, seal_pending(encode(each), each.prediction_id, life, each.at))
                 for each in erasure.waiting
             ],
-            erasure.is_whole,
         )
         done = await self._submit(record)
         if not done.is_new:

@@ -112,8 +112,9 @@ class EraseRecord(msgspec.Struct, array_like=True, tag="erase"):
     pages: list[tuple[int, int, bytes]]
     snapshots: tuple[int, int]
     predictions: list[str]
-    waiting: list[tuple[str, bytes]]
     is_whole: bool
+    waiting: list[tuple[str, bytes]] = []
+    """Ids and bodies of predictions that wait."""
 
 
 class ProbeRecord(msgspec.Struct, array_like=True, tag="probe"):

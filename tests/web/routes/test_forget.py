@@ -220,6 +220,7 @@ def test_nothing_of_names_and_classes_is_left_in_fits_challengers_and_other_roun
     assert service.stats("m")["challengers"]["line"][0]["warm"]["rounds"] == 13
 
 
+@pytest.mark.slow
 def test_the_history_goes_on_telling_what_was_answered(service: Service, name: str) -> None:
     service.create(name, learner={"algorithm": "arow"}, labels=[-1, 1])
     for number in range(30):
