@@ -124,6 +124,15 @@ class RoundRevealed(Event, frozen=True, tag="revealed", gc=False):
     """A word of the client's by which its rounds are found again."""
 
 
+class Answered(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a whole round was answered with."""
+
+    served: Label | None
+    score: float
+    probability: float | None
+    updated: bool
+
+
 class RoundLearned(Event, frozen=True, tag="learned", gc=False):
     """A whole round at once: the prediction is made by the weights that the event finds."""
 
@@ -132,6 +141,8 @@ class RoundLearned(Event, frozen=True, tag="learned", gc=False):
     features: Any
     weight: float = 1.0
     tag: str | None = None
+    answered: Answered | None = None
+    """Only where the events no longer tell, since something before them was erased."""
 
 
 class Table(msgspec.Struct, frozen=True, array_like=True):
@@ -147,6 +158,8 @@ class RoundsLearned(Event, frozen=True, tag="rounds"):
 
     labels: list[Label]
     features: list[Table]
+    answered: list[Answered] | None = None
+    """As that of a `RoundLearned`."""
 
 
 class WarmStart(msgspec.Struct, frozen=True, array_like=True):
@@ -269,6 +282,8 @@ class PredictionVoided(Event, frozen=True, tag="voided"):
     """A waiting prediction was never shown to anybody: it will not be revealed, and does not count."""
 
     prediction_id: str
+    tag: str | None = None
+    """That of the prediction, by which its id is forgotten."""
 
 
 class RoundErased(Event, frozen=True, tag="erased"):

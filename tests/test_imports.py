@@ -65,9 +65,8 @@ def test_neither_the_service_nor_its_writer_imports_what_it_does_not_need(
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("service.engine.corrections.rebuild_process", (*NOT_IN_A_CHILD, "asyncio")),
         ("service.engine.jobs.fit_process", (*NOT_IN_A_CHILD, "asyncio")),
-        ("service.engine.jobs.what_if_process", (*NOT_IN_A_CHILD, "asyncio")),
+        ("service.engine.history.play_process", (*NOT_IN_A_CHILD, "asyncio")),
         ("service.engine.transfer.importing", NOT_IN_A_CHILD),
     ],
 )

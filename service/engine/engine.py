@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from service.engine.clock import Clock
 from service.engine.corrections.corrections import Corrections
 from service.engine.corrections.forgetting import Forgetting
-from service.engine.corrections.rebuilding import right_model
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.copies import Copies
 from service.engine.fleet.fleet import Fleet
@@ -24,11 +22,11 @@ from service.engine.jobs.jobs import Jobs
 from service.engine.jobs.replaying import Replaying
 from service.engine.jobs.warm_challengers import WarmChallengers
 from service.engine.jobs.what_ifs import WhatIfs
-from service.engine.jobs.worker import JobLimits
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.rounds import Rounds
 from service.engine.rounds.waiting_list import WaitingList
+from service.engine.worker import JobLimits
 from service.events import AnyEvent
 from service.journal.protocol import Journal
 
@@ -95,14 +93,13 @@ class Engine:
             default_settings=rules.default_settings,
             models_max=rules.models_max,
         )
-        self.past = Past(journal, self.fleet)
-        self.past.right = partial(right_model, journal, self.fleet, rules.fit)
+        self.past = Past(journal, self.fleet, rules.fit)
         self.copies = Copies(rules.copies_bytes_max, self.fleet.tenants)
-        self.record = Record(journal, self.fleet, self.past, self.copies)
+        self.record = Record(journal, self.fleet, self.copies)
         self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
         self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)
-        replaying = Replaying(journal, rules.fit)
+        replaying = Replaying(journal, self.fleet, rules.fit)
         self.what_ifs = WhatIfs(self.jobs, self.fleet, self.models, replaying)
         self.warm_challengers = WarmChallengers(self.jobs, self.fleet, self.models, replaying)
         examples = Examples(

@@ -5,7 +5,7 @@ the same tests over both. All times are microseconds since 1970.
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -115,6 +115,9 @@ class Snapshot:
     needed: int | None = None
     """The version from which a rebuild that is due plays the history again; None if none is due. What it needs for
     that stays, as long as it is not more than as many events again as are kept without it."""
+    replaced: Sequence[tuple[int, int]] = ()
+    """From which version on, and before which, states were replaced by rebuilds. Such a version is made again from one
+    before all of these: that stays for as long as the version, within the same bound."""
 
 
 class Resting(NamedTuple):
@@ -174,7 +177,7 @@ class Erasure:
 
     life: int
     events: list[tuple[int, AnyEvent]]
-    """Events that take the places of others, under their numbers and without their ids."""
+    """Events that take the places of others, under their numbers. In a shared journal, they have no ids."""
     pages: list[tuple[int, int, bytes]]
     """Pages of outcomes that take the places of others: the last event, the version, the outcomes."""
     snapshots: tuple[int, int]
@@ -183,6 +186,8 @@ class Erasure:
     """Ids of predictions that do not wait any more, and of which nothing is to be known."""
     is_whole: bool
     """Whether nothing of what it replaces may be left in the files, either."""
+    waiting: Sequence[Prediction] = ()
+    """Predictions that wait, and take the places of those with their ids."""
 
 
 @dataclass(frozen=True, slots=True)

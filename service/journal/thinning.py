@@ -20,6 +20,26 @@ def room_for(state_bytes: int, bytes_max: int) -> int:
     return max(NEWEST_KEPT, min(KEPT_MAX, bytes_max // max(1, state_bytes)))
 
 
+def needed_for(
+    version: int, events_kept_max: int, due: int | None, replaced: Sequence[tuple[int, int]]
+) -> int | None:
+    """The version from which a rebuild that is due, or versions that are kept and were replaced, are made again.
+
+    >>> needed_for(100, 30, None, [(10, 20)]), needed_for(100, 30, 90, [(60, 80), (50, 62), (10, 20)])
+    (None, 49)
+    """
+    needed = [] if due is None else [due]
+    needed += [first - 1 for first, end in replaced if end > version - events_kept_max]
+    if not needed:
+        return None
+    found = min(needed)
+    while (
+        before := min((first - 1 for first, end in replaced if first <= found < end), default=found)
+    ) < found:
+        found = before
+    return found
+
+
 def goes_through(version: int, events_kept_max: int, needed: int | None) -> int:
     """The version up to which events may go when a snapshot of a version is saved, which may need older ones.
 

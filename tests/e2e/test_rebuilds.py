@@ -31,7 +31,7 @@ def stopped_rebuild(service: Service, prediction_id: str) -> int:
                 return worker
 
 
-def stopped_worker(service: Service, module: str = "rebuild_process") -> int | None:
+def stopped_worker(service: Service, module: str = "play_process") -> int | None:
     """The process of a rebuild or job, which has been stopped; None if it is not there yet, or has just ended."""
     try:
         worker = service.child_running(module)

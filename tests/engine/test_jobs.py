@@ -12,7 +12,7 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.jobs.jobs import Jobs, Running
-from service.engine.jobs.worker import JobLimits, Worker
+from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest, Overloaded
 from service.events import ModelCreated
 from service.web.routes.model_settings import ModelLimits, ModelSettings

@@ -4,17 +4,20 @@ from typing import Any
 
 import pytest
 
-from service.engine.jobs.what_if import OtherWorld, Past, WentBack
+from service.engine.history.counterfactual import Counterfactual, Outdated
 from service.engine.model.model import Model
 from service.events import (
+    AnyEvent,
     ChallengerAdded,
     DimensionFixed,
     ModelCreated,
+    ModelRebuilt,
     ModelReset,
     ModelRolledBack,
+    RoundCorrected,
     WarmStart,
 )
-from service.journal.codec import decode_event, encode
+from service.journal.codec import decode_event, encode, encode_state
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.support.late_labels import Late
 
@@ -38,20 +41,21 @@ def story(**given: Any) -> Late:
     return stream
 
 
-def played(past: Past, settings: dict[str, Any]) -> OtherWorld:
-    world = OtherWorld(past, settings)
-    world.play(lambda share: None)
-    return world
+def played(events: list[AnyEvent], settings: dict[str, Any]) -> Counterfactual:
+    history = Counterfactual(None, [settings])
+    history.play(events)
+    return history
 
 
-def entering(world: OtherWorld, past: Past, stream: Late) -> ChallengerAdded:
+def entering(history: Counterfactual, stream: Late) -> ChallengerAdded:
     """The event with which what a world has learned enters as a challenger."""
     own = {
         name: AROW[name] for name in ("learner", "features", "multiclass", "tie", "classes_max", "size_max")
     }
-    start = WarmStart(past.first.version, past.live.version, len(world.mistakes), sum(world.mistakes))
+    (world,) = history.others
+    start = WarmStart(0, history.versions[-1], len(world.mistakes), sum(world.mistakes))
     stream.at += 1
-    event = ChallengerAdded("m", stream.at, "warm", own, start, world.learner_bytes())
+    event = ChallengerAdded("m", stream.at, "warm", own, start, world.learner_bytes(history.model))
     read = decode_event(encode(event))
     assert isinstance(read, ChallengerAdded)
     return read
@@ -67,14 +71,14 @@ def test_events_that_come_later_are_played_as_if_they_had_been_there() -> None:
     learn(stream, 60, seed=1)
     stream.apply(ModelReset("m", stream.at + 1))
     learn(stream, 60, seed=2)
-    whole = played(Past(None, list(stream.events)), AROW)
-    past = Past(None, stream.events[:40])
-    world = played(past, AROW)
+    whole = played(list(stream.events), AROW)
+    history = played(stream.events[:40], AROW)
     for first, last in ((40, 41), (41, 90), (90, 90), (90, len(stream.events))):
-        past.add(stream.events[first:last])
-        world.play(lambda share: None)
-    assert world.model.to_bytes() == whole.model.to_bytes()
-    assert world.mistakes == whole.mistakes and world.learner_bytes() == whole.learner_bytes()
+        history.play(stream.events[first:last])
+    (world,), (expected,) = history.others, whole.others
+    assert world.model.to_bytes() == expected.model.to_bytes()
+    assert world.mistakes == expected.mistakes
+    assert world.learner_bytes(history.model) == expected.learner_bytes(whole.model)
 
 
 def test_a_late_label_whose_prediction_was_passed_counts_against_what_would_be_served_by_then() -> None:
@@ -83,13 +87,12 @@ def test_a_late_label_whose_prediction_was_passed_counts_against_what_would_be_s
     for number in range(10):
         stream.learn([1.0, 1.0, 1.0, number % 2 * 0.1], "a")
         stream.learn([-1.0, -1.0, -1.0, number % 2 * 0.1], "b")
-    past = Past(None, list(stream.events))
-    world = played(past, AROW)
+    history = played(list(stream.events), AROW)
     before = len(stream.events)
     stream.reveal(0, "a")
-    past.add(stream.events[before:])
-    world.play(lambda share: None)
-    assert past.mistakes[-1] == 1 and world.mistakes[-1] == 0
+    history.play(stream.events[before:])
+    (world,) = history.others
+    assert history.own.mistakes[-1] == 1 and world.mistakes[-1] == 0
     assert world.model.revealed == stream.model.revealed == len(world.mistakes)
 
 
@@ -98,18 +101,15 @@ def test_a_rollback_to_what_was_passed_is_refused() -> None:
     learn(stream, 30, seed=1)
     then, state = stream.model.version, stream.model.to_bytes()
     learn(stream, 30, seed=2)
-    past = Past(None, list(stream.events))
-    world = played(past, AROW)
-    past.add([ModelRolledBack("m", stream.at + 1, then, state)])
-    with pytest.raises(WentBack):
-        world.play(lambda share: None)
+    history = played(list(stream.events), AROW)
+    with pytest.raises(Outdated):
+        history.play([ModelRolledBack("m", stream.at + 1, then, state)])
 
 
 def test_one_enters_with_classes_and_rounds_that_came_after_its_history() -> None:
     stream = story()
     learn(stream, 60, seed=1)
-    past = Past(None, list(stream.events))
-    event = entering(played(past, AROW), past, stream)
+    event = entering(played(list(stream.events), AROW), stream)
     stream.learn([1.0, 2.0, 3.0, 4.0], "new")
     stream.apply(event)
     assert stream.model.contest is not None
@@ -129,8 +129,7 @@ def test_one_whose_past_is_no_longer_that_of_the_model_does_not_enter(happened: 
     learn(stream, 20, seed=1)
     then, state = stream.model.version, stream.model.to_bytes()
     learn(stream, 20, seed=1)
-    past = Past(None, list(stream.events))
-    event = entering(played(past, AROW), past, stream)
+    event = entering(played(list(stream.events), AROW), stream)
     stream.at += 1
     if happened == "reset":
         stream.apply(ModelReset("m", stream.at))
@@ -144,3 +143,20 @@ def test_one_whose_past_is_no_longer_that_of_the_model_does_not_enter(happened: 
     assert (
         entered is None if happened != "the name is taken" else entered is not None and entered.warm is None
     )
+
+
+def test_a_rebuild_whose_state_no_model_can_have_is_superseded() -> None:
+    """Older programs have written -1 for the rounds that a warm challenger missed."""
+    stream = story()
+    learn(stream, 20, seed=1)
+    stream.apply(entering(played(list(stream.events), AROW), stream))
+    stream.apply(RoundCorrected("m", stream.at + 1, "p corrected 1", "p", None, "a", 5))
+    state = stream.model.state()
+    state["contest"]["challengers"]["warm"]["warm"][-1] = -1
+    before, place = stream.model.version, stream.model.place
+    stream.apply(ModelRebuilt("m", stream.at + 2, place, 1, 5, encode_state(state)))
+    assert stream.model.amended is not None and stream.model.amended.is_due
+    assert stream.model.version == before
+    state["contest"]["challengers"]["warm"]["warm"][-1] = 0
+    stream.apply(ModelRebuilt("m", stream.at + 3, stream.model.place, 1, 5, encode_state(state)))
+    assert not stream.model.amended.is_due and stream.model.version == before + 1

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.corrections.rebuilding import Replay, milestone_before
 from service.engine.engine import Engine
 from service.engine.fleet.hold import Hold
-from service.engine.jobs.worker import JobLimits
+from service.engine.history.playing import Playing, milestone_before
 from service.engine.model.checks import bytes_in_memory
 from service.engine.rounds.id_locks import IdLocks
+from service.engine.worker import JobLimits
 from service.events import ModelRebuilt
 from tests.engine.test_shared_totals import RULES
 from tests.journal.journals import sqlite_at
@@ -93,7 +93,7 @@ async def test_a_rollback_that_waits_for_the_end_of_a_rebuild_goes_back_to_the_r
         await engine.corrections.correct("p1", 1, None)
         milestone = await milestone_before(engine.past._journal, live.model, 1)
         assert milestone is not None
-        replay = await Replay.start(engine.past._journal, milestone, JobLimits())
+        replay = await Playing.start(engine.past._journal, milestone, JobLimits())
         async with Hold(live):
             rollback = asyncio.create_task(engine.going_back.rollback("m", 2))
             await eventually_async(lambda: bool(engine.past._kept))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from service.engine.jobs.what_if import OtherWorld, Past
+from service.engine.history.counterfactual import Counterfactual
 from service.engine.model.model import Model, model_from
 from service.engine.model.settings import RULES
 from service.engine.transfer.transfer import _digest, _plain, export_model, import_model
@@ -101,6 +101,7 @@ def test_a_what_if_with_the_same_settings_becomes_the_live_model_though_a_reset_
     stream.apply(ModelReset("m", stream.at + 1, RULES))
     for number in range(20):
         stream.learn([1.0, number % 3 - 1.0], "ab"[number % 2])
-    world = OtherWorld(Past(None, list(stream.events)), stream.model.settings)
-    world.play(lambda share: None)
+    history = Counterfactual(None, [stream.model.settings])
+    history.play(stream.events)
+    (world,) = history.others
     assert world.model.to_bytes() == stream.model.to_bytes()

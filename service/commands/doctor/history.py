@@ -11,6 +11,7 @@ from service.commands.doctor.file import BACKUP
 from service.commands.doctor.findings import Finding, Severity, statement
 from service.commands.doctor.lines import examine_line
 from service.commands.doctor.outcomes import Page, examine_outcomes
+from service.engine.fleet.fold import Fold
 from service.engine.fleet.live import Live
 from service.engine.model.model import Model, model_from
 from service.events import ModelCreated, ModelImported
@@ -202,10 +203,13 @@ def _replay(history: History, snapshot: int | None) -> Replay | None:
         return None
     replay = Replay(live, live.seq, {}, {})
     stops = sorted(seq for seq in {*history.pages, *history.snapshots} if seq >= replay.began_at)
-    for recorded in history.events:
-        while stops and stops[0] < recorded.seq and recorded.seq > replay.began_at:
+
+    def take(_: Model, recorded: Recorded) -> None:
+        while stops and stops[0] < recorded.seq:
             _stop(replay, stops.pop(0), history)
-        live.apply(recorded.seq, recorded.event)
+        live.apply_next(recorded.seq, recorded.event)
+
+    Fold(live.model, take).run(each for each in history.events if each.seq > replay.began_at)
     while stops:
         _stop(replay, stops.pop(0), history)
     return replay

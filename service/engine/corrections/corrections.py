@@ -3,11 +3,11 @@
 import msgspec
 
 from service.engine.clock import Clock
-from service.engine.corrections.rebuilding import milestone_before
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.history.past import Past
+from service.engine.history.playing import milestone_before
 from service.engine.model.amendments import DUE_MAX
 from service.engine.model.checks import NONE_NEW, check_label
 from service.engine.model.labels import same
@@ -76,7 +76,7 @@ class Corrections:
                 found = await self._rounds.locate(prediction_id, prefix, expected=True)
             if not isinstance(found, Recorded):
                 live, prediction = found
-                event = PredictionVoided(prediction.model, self._clock.now(), prediction_id)
+                event = PredictionVoided(prediction.model, self._clock.now(), prediction_id, prediction.tag)
                 appended = await self._fleet.append(live, event)
                 if appended.is_new:
                     return Corrected(prediction_id, prediction.model, None, None, None, True, False)

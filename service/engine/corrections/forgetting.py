@@ -1,18 +1,16 @@
 """Forgetting: what carries a tag becomes as if it had never been, and goes from the journal."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 
 from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock
-from service.engine.corrections.rebuilding import milestone_before
 from service.engine.corrections.rebuilds import Rebuilds
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import all_events, model_of
 from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
 from service.engine.history.past import Past
-from service.engine.history.stepping import EVENTS_AT_ONCE, made_by, model_at
+from service.engine.history.playing import milestone_before
 from service.engine.names import check_text
 from service.engine.rounds.id_locks import IdLocks
 from service.errors import ForgetUnsupported, InvalidRequest
@@ -51,6 +49,9 @@ class Found:
             self.rounds += 1
             if event.prediction_id is not None:
                 self.ids.add(event.prediction_id)
+        elif isinstance(event, PredictionVoided) and event.tag == self._tag:
+            self.events.append(recorded.seq)
+            self.ids.add(event.prediction_id)
         elif isinstance(event, RoundCorrected) and event.corrects in self.ids:
             self.events.append(recorded.seq)
         if len(self.events) > EVENTS_MAX:
@@ -111,28 +112,19 @@ class Forgetting:
     async def _look(self, live: Live, found: Found) -> int:
         """Look at the events since the last look; how many rounds with the tag are among them."""
         before = found.rounds
-        async for recorded in self._events(live, found.through):
+        async for recorded in all_events(self._journal, live.model.name, found.through):
             found.look_at(recorded)
         return found.rounds - before
 
     async def _version(self, live: Live, found: Found) -> int:
         return await self._version_before(live, min(found.events)) + 1 if found.rounds else 0
 
-    async def _events(self, live: Live, after: int) -> AsyncIterator[Recorded]:
-        while page := await self._journal.events(live.model.name, after=after, limit=EVENTS_AT_ONCE):
-            for recorded in page:
-                yield recorded
-            after = page[-1].seq
-
     async def _version_before(self, live: Live, seq: int) -> int:
         """The version of the newest milestone before an event from which the model can be rebuilt."""
         model = live.model
         version = model.version
         while (milestone := await milestone_before(self._journal, model, version)) is not None:
-            then = await model_at(milestone)
-            if then is None:
-                first = await self._journal.history(milestone, after=0, limit=1)
-                then = await made_by(first[0].event) if first else model
+            then = await model_of(self._journal, milestone) or model
             if milestone.seq < seq:
                 return then.version
             version = then.version - 1

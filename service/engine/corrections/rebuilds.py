@@ -7,18 +7,19 @@ kill the model is as it was, and the rebuild begins anew when the model is loade
 import asyncio
 import logging
 from asyncio import Semaphore, Task
+from contextlib import suppress
 from time import monotonic
 
 from service.background import end, keep_running
 from service.engine.clock import Clock
 from service.engine.corrections.erasing import erase
-from service.engine.corrections.rebuilding import Replay, milestone_before
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import Trimmed
 from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
-from service.engine.history.right_world import Outdated
-from service.engine.history.stepping import Trimmed
-from service.engine.jobs.worker import JobLimits
+from service.engine.history.counterfactual import Outdated
+from service.engine.history.playing import Playing, milestone_before
+from service.engine.worker import JobLimits
 from service.errors import NovikoffError, UnknownModel, VersionGone
 from service.events import ModelRebuilt, TagErased
 from service.journal.protocol import Journal
@@ -49,7 +50,6 @@ class Rebuilds:
         self._due_at: dict[str, float] = {}
         """When models whose rebuild is due and not under way here are looked at."""
         self.rebuild_failures = self.forgetting_failures = 0
-        fleet.on_due = self._note
 
     def open(self) -> None:
         self._looking = keep_running("looking for rebuilds", self._look())
@@ -72,8 +72,13 @@ class Rebuilds:
             self._due_at.setdefault(name, monotonic() + OTHERS_SECONDS)
 
     async def _look(self) -> None:
+        came = self._fleet.unfinished_came
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(came.wait(), LOOK_SECONDS)
+            came.clear()
+            while self._fleet.unfinished:
+                self._note(self._fleet.unfinished.pop())
             for name in [name for name, at in self._due_at.items() if at <= monotonic()]:
                 live = self._fleet.loaded.get(name)
                 if live is not None and _is_unfinished(live):
@@ -124,8 +129,8 @@ class Rebuilds:
         self._fleet.check_loaded(live)  # else it may be that of another model of this name
         if milestone is None:
             raise VersionGone(since - 1, live.model.version)
-        erasing = frozenset(amended.erasing or ())
-        replay = await Replay.start(self._journal, milestone, self._limits, erasing=erasing)
+        erasing = live.model.erasing
+        replay = await Playing.start(self._journal, milestone, self._limits, erasing=erasing)
         try:
             async with asyncio.timeout(self._limits.seconds_max):
                 await replay.play(seq, waiting)
@@ -136,7 +141,7 @@ class Rebuilds:
         finally:
             await replay.end()
 
-    async def _finish(self, live: Live, replay: Replay, through: int, since: int) -> None:
+    async def _finish(self, live: Live, replay: Playing, through: int, since: int) -> None:
         for _ in range(CATCH_UPS_MAX):
             if replay.seq == live.seq:
                 break
@@ -155,7 +160,7 @@ class Rebuilds:
         amended = live.model.amended
         if amended is not None and amended.erasing is not None:
             through = amended.forgettings
-            await erase(self._journal, self._fleet, live)
+            await erase(self._journal, self._fleet, live, self._limits)
             amended = live.model.amended
             if amended is not None and amended.erasing is not None:  # else another replica was as quick
                 await self._fleet.append(live, TagErased(live.model.name, self._clock.now(), through))

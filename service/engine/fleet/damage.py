@@ -9,6 +9,7 @@ import logging
 from collections import OrderedDict
 
 from service.engine.fleet.live import Live
+from service.engine.fleet.restoring import fold_of
 from service.engine.model.model import Model
 from service.errors import ModelDamaged
 from service.events import AnyEvent
@@ -75,17 +76,10 @@ def salvage(name: str, stored: StoredModel) -> tuple[Model, int, int]:
             live = Live.at_snapshot(stored)
         except Exception as error:
             raise ModelDamaged(f"of the model {name!r} nothing is left that can be read: {error}") from error
-        applied = _apply(live, stored, good)
-        if applied == good:  # else the event that failed may have left its traces: once more, without it
-            return live.model, live.seq, len(stored.tail) - good
-        good = applied
-
-
-def _apply(live: Live, stored: StoredModel, count: int) -> int:
-    """Apply so many events, or as many as can be; how many."""
-    for done, recorded in enumerate(stored.tail[:count]):
+        rest = live.rest_of(stored)
+        known, fold = len(stored.tail) - len(rest), fold_of(live)
         try:
-            live.apply(recorded.seq, recorded.event)
-        except Exception:
-            return done
-    return count
+            fold.run(rest[: good - known])
+            return live.model, live.seq, len(stored.tail) - good
+        except Exception:  # it may have left its traces: once more, without it
+            good = known + fold.taken

@@ -97,10 +97,12 @@ class Fleet:
         """Models with events that their summaries do not cover: a crash, or a full disk, came between."""
         self.tick = 0
         """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
-        self.on_due: Callable[[str], None] = lambda name: None
-        """Called with the name of a loaded model that has corrections which are not in force."""
         self.on_unload: Callable[[Live], None] = lambda live: None
         """Called with a model right before it is unloaded."""
+        self.unfinished: set[str] = set()
+        """Loaded models with corrections that are not in force, or forgotten content that is not erased yet. Whoever
+        sees to them takes them out."""
+        self.unfinished_came = asyncio.Event()
         self.set_aside = SetAside()
         self.loaded: dict[str, Live] = {}
         self.waiting = Waiting(self.tenants, pending_bytes_max)
@@ -265,7 +267,7 @@ class Fleet:
         outcome = self._apply_to(live, seq, event)
         self.changed(live)
         if isinstance(event, RoundCorrected):
-            self.on_due(name)
+            self._note_unfinished(name)
         # Outcomes of rounds with an id are kept, for retries.
         if (
             prediction_id is not None
@@ -283,8 +285,12 @@ class Fleet:
         self._apply_to(live, seq, event)
         self.memory.add_outcomes(live.outcomes.size_bytes - outcomes_bytes)
         self.changed(live)
-        self.on_due(event.model)
+        self._note_unfinished(event.model)
         self._saving.save_if_due(live)
+
+    def _note_unfinished(self, name: str) -> None:
+        self.unfinished.add(name)
+        self.unfinished_came.set()
 
     def _apply_deletion(self, seq: int, event: ModelDeleted, live: Live | None) -> None:
         self.model_count.apply(event)
@@ -423,7 +429,7 @@ class Fleet:
         self.waiting.count_unloaded(live.model.name, -live.waiting)
         self.changed(live)
         if live.model.amended is not None and live.model.amended.is_unfinished:
-            self.on_due(live.model.name)
+            self._note_unfinished(live.model.name)
         self._saving.save_if_due(live)  # a load that took long will be short next time
         self._unload_excess(live)
 

@@ -25,7 +25,7 @@ from service.events import (
 )
 from service.journal.codec import encode_state
 from service.journal.pieces import encode_large
-from service.journal.protocol import Snapshot, StoredModel, Summary
+from service.journal.protocol import Recorded, Snapshot, StoredModel, Summary
 from service.learning.certainty.asked_error import LEVELS, level_of
 
 REPLAY_SECONDS = 1.0
@@ -192,6 +192,10 @@ class Live:
         first = stored.tail[0]
         return cls(model_from(first.event), first.seq, stored.life)
 
+    def rest_of(self, stored: StoredModel) -> list[Recorded]:
+        """The events that are not in the model yet."""
+        return [recorded for recorded in stored.tail if recorded.seq > self.seq]
+
     def complete(self, stored: StoredModel) -> None:
         """Take the waiting predictions, when all events are applied."""
         self.counted_elsewhere = Counts.of(self.model)
@@ -203,8 +207,10 @@ class Live:
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply an event unless it was applied before."""
-        if seq <= self.seq:
-            return None
+        return None if seq <= self.seq else self.apply_next(seq, event)
+
+    def apply_next(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
+        """Apply an event, or some rounds of a block and then the others."""
         outcome = self._applied(event)
         self.seq = seq
         if isinstance(outcome, BlockOutcome):
@@ -226,11 +232,6 @@ class Live:
         if self.pending.pop(prediction_id, None) is None and self.resting:
             self.resting.pop(prediction_id, None)
             self.resting_asked.pop(prediction_id, None)
-
-    def apply_first(self, rounds: RoundsLearned) -> None:
-        """Apply the first rounds of a block; `apply` is to be called with the rest."""
-        self._applied(rounds)
-        self.since_snapshot += len(rounds.labels)
 
     def _applied(self, event: AnyEvent) -> Outcome | BlockOutcome | None:
         # A block tells how long the next may be, however loaded the machine is.
@@ -410,7 +411,8 @@ class Live:
         The function that is returned encodes it, wherever it is called. A new log of outcomes begins.
         """
         model, seq, life, version = self.model, self.seq, self.life, self.model.version
-        needed = None if model.amended is None else model.amended.needed
+        amended = model.amended
+        needed, spans = (None, ()) if amended is None else (amended.needed, tuple(amended.spans))
         outcomes, self.outcomes = self.outcomes, OutcomeLog()
         self.since_snapshot, self.unsaved_seconds = 0, 0.0
 
@@ -419,7 +421,7 @@ class Live:
             began = perf_counter()
             whole = encode_large(state) if in_pieces else encode_state(state)
             state = {}
-            snapshot = Snapshot(model.name, life, seq, version, whole, outcomes.tobytes(), needed)
+            snapshot = Snapshot(model.name, life, seq, version, whole, outcomes.tobytes(), needed, spans)
             self.snapshot_seconds = perf_counter() - began
             return snapshot
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from secrets import token_hex
 from typing import Any
+from weakref import WeakValueDictionary
 
 from msgspec import structs
 
@@ -74,6 +75,8 @@ class Models:
         self._default_settings = default_settings
         self._models_max = models_max
         self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Of models whose challengers are being changed: whoever asks next sees what has come of that."""
         self.totals = SharedTotals(journal, fleet)
 
     async def get(self, name: str) -> Live:
@@ -139,9 +142,10 @@ class Models:
 
     async def add_challenger(self, name: str, challenger: str, given: Any, limits: ModelLimits) -> Live:
         """Add a challenger by what a client has given of its settings."""
-        live = await self._fleet.get(name)
-        own = complete_new(challenger, given, live.model, limits)
-        await self._fleet.append(live, ChallengerAdded(name, self._clock.now(), challenger, own))
+        async with self._lock(name):
+            live = await self._fleet.get(name)
+            own = complete_new(challenger, given, live.model, limits)
+            await self._fleet.append(live, ChallengerAdded(name, self._clock.now(), challenger, own))
         if live.model.settings["challengers"].get(challenger) != own:
             raise _changed(name)
         return live
@@ -168,14 +172,18 @@ class Models:
 
     async def promote(self, name: str, challenger: str) -> Live:
         """Let a challenger change places with the champion; if it is the champion already, nothing changes."""
-        live = await self._fleet.get(name)
-        if live.model.settings.get("champion") == challenger:
-            return live
-        live = await self._with_challenger(name, challenger)
-        former, round = live.model.settings["champion"], live.model.revealed
-        return await self._append(
-            live, ChallengerPromoted(name, self._clock.now(), challenger, former, round)
-        )
+        async with self._lock(name):
+            live = await self._fleet.get(name)
+            if live.model.settings.get("champion") == challenger:
+                return live
+            live = await self._with_challenger(name, challenger)
+            former, round = live.model.settings["champion"], live.model.revealed
+            return await self._append(
+                live, ChallengerPromoted(name, self._clock.now(), challenger, former, round)
+            )
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._changing.setdefault(name, asyncio.Lock())
 
     async def rule_promotion(self, name: str, promote: Any) -> Live:
         """Say when challengers are promoted by themselves, by what a client has given of that."""

@@ -4,20 +4,16 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
+from service.engine.fleet.fold import Fold, once
+from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
 from service.engine.fleet.live import Live
-from service.engine.model.block_fold import first_rounds, some_rounds
+from service.engine.model.model import Model
 from service.errors import ModelDamaged
-from service.events import RoundsLearned
 from service.journal.codec import NewerState
 from service.journal.protocol import Recorded, StoredModel
-from service.turns import Turns
 
 DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What decoding or applying a damaged event may raise; msgspec's errors are ValueErrors too."""
-
-ROUNDS_AT_ONCE = 256
-"""Of a block: learned one by one, as with names that are new, more take long; and learned together, fewer do."""
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +27,18 @@ async def restore_live(name: str, stored: StoredModel) -> Live:
 def restored_at_once(stored: StoredModel) -> Live:
     """The same without a loop, for commands: raises what a damaged history raises."""
     live = Live.at_snapshot(stored)
-    _apply_all(live, iter(stored.tail))
+    fold_of(live).run(live.rest_of(stored))
     live.complete(stored)
     return live
+
+
+def fold_of(live: Live) -> Fold:
+    """What applies events to a model that is to be in memory."""
+
+    def take(_: Model, recorded: Recorded) -> None:
+        live.apply_next(recorded.seq, recorded.event)
+
+    return Fold(live.model, take)
 
 
 @contextmanager
@@ -55,22 +60,6 @@ async def _restored(stored: StoredModel) -> Live:
         stored.tail and is_large_import(stored.tail[0].event)
     )
     live = await beside_the_loop(Live.at_snapshot, stored) if begins_large else Live.at_snapshot(stored)
-    tail = iter(stored.tail)
-    turns = Turns()
-    while not is_large(live.model) and (recorded := next(tail, None)) is not None:
-        event = recorded.event
-        while isinstance(event, RoundsLearned) and len(event.labels) > ROUNDS_AT_ONCE:
-            live.apply_first(first_rounds(event, ROUNDS_AT_ONCE))
-            event = some_rounds(event, ROUNDS_AT_ONCE, len(event.labels))
-            await turns.give()
-        live.apply(recorded.seq, event)
-        await turns.give()
-    if is_large(live.model):
-        await beside_the_loop(_apply_all, live, tail)
+    await fold_of(live).run_in_slices(once(live.rest_of(stored)))
     live.complete(stored)
     return live
-
-
-def _apply_all(live: Live, tail: Iterator[Recorded]) -> None:
-    for recorded in tail:
-        live.apply(recorded.seq, recorded.event)

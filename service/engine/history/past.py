@@ -2,20 +2,26 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
-from service.engine.history.stepping import Trimmed, made_by, model_at, pages, step
+from service.engine.history.playing import milestone_before, right_model
+from service.engine.history.stepping import (
+    LAG_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    oldest_version,
+    step,
+)
 from service.engine.model.checks import bytes_in_memory
 from service.engine.model.model import Model
+from service.engine.worker import JobLimits
 from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
 from service.journal.protocol import Journal, Milestone, Recorded
-from service.turns import Turns
 
 MADE_AT_ONCE = 2
 WAITING_MAX = 16
@@ -32,13 +38,6 @@ T = TypeVar("T")
 Key = tuple[int, int, int]
 """Life, version, and with how many corrections."""
 
-RightModel = Callable[[str, int], Awaitable[Model | None]]
-"""A model at a version, by the labels that are known to be right now; None if that is no longer kept."""
-
-LAG_SECONDS = 5.0
-LOOK_AGAIN_SECONDS = 0.05
-"""The servers of a cluster may not all have the newest events yet that a replica has applied."""
-
 
 class Moved(Exception):
     """The model is at a later version than when it was asked for."""
@@ -47,13 +46,13 @@ class Moved(Exception):
 class Past:
     """Models as they were. Whoever gets one must not change it."""
 
-    def __init__(self, journal: Journal, fleet: Fleet) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, limits: JobLimits) -> None:
+        """`limits`: of the processes that make versions which corrections have changed since."""
         self._journal = journal
         self._fleet = fleet
+        self._limits = limits
         self._bytes_max = min(KEPT_BYTES_MAX, fleet.memory.models_bytes_max // KEPT_SHARE)
         self._kept: OrderedDict[Key, Model] = OrderedDict()
-        self.right: RightModel | None = None
-        """Makes versions that corrections have changed since."""
         self._kept_bytes = 0
         self._places = Shares(fleet.tenants)
         self._turns = asyncio.Semaphore(MADE_AT_ONCE)
@@ -131,8 +130,7 @@ class Past:
             self._places.remove(tenant, 0)
 
     async def _make_right(self, name: str, version: int) -> Model:
-        assert self.right is not None
-        model = await self.right(name, version)
+        model = await right_model(self._journal, self._fleet, self._limits, name, version)
         if model is None:
             raise await self.gone(name, version)
         return model
@@ -166,35 +164,22 @@ class Past:
 
     async def _replayed(self, milestone: Milestone, version: int) -> tuple[Model | None, bool]:
         """The model at a version, or as near to it as the events lead; whether the next one was seen that leads on."""
-        model = await model_at(milestone)
-        turns = Turns()
-        async for page in pages(self._journal, milestone):
-            events = iter(page)
-            if model is None:
-                model = await made_by(next(events).event)
-            if model.version > version:
-                return model, False
-            if is_large(model):
-                if await beside_the_loop(_steps, model, list(events), version):
-                    return model, True
-                continue
-            for recorded in events:
-                if step(model, recorded.event, version):
-                    return model, True
-                await turns.give()
-        return model, False
+
+        def take(model: Model, recorded: Recorded) -> bool:
+            return model.version > version or step(model, recorded.event, version)
+
+        fold = Fold(await model_at(milestone), take)
+        if fold.model is not None and fold.model.version > version:
+            return fold.model, False
+        await fold.run_in_slices(pages(self._journal, milestone))
+        return fold.model, fold.is_enough
 
     async def gone(self, name: str, version: int) -> VersionGone:
         """What a client is told: which is the oldest version that can be had."""
-        oldest = (await self._fleet.get(name)).model.version
-        milestone = await self._journal.milestone(name, None)
-        if milestone is not None:
-            model = await model_at(milestone)
-            if model is None and (first := await self._journal.history(milestone, after=0, limit=1)):
-                model = await made_by(first[0].event)
-            oldest = model.version if model is not None else oldest
+        present = (await self._fleet.get(name)).model
+        oldest = await oldest_version(self._journal, present)
+        if present.amended is not None and await milestone_before(self._journal, present, oldest) is None:
+            ends = dict(present.amended.spans)
+            while (since := present.amended.spoils(oldest)) is not None:
+                oldest = max(oldest + 1, ends[since])
         return VersionGone(version, oldest)
-
-
-def _steps(model: Model, events: list[Recorded], version: int) -> bool:
-    return any(step(model, recorded.event, version) for recorded in events)

@@ -11,25 +11,20 @@ import msgspec
 
 from service.engine.fleet.copies import Copies, Copy
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
 from service.engine.fleet.restoring import as_damaged
 from service.engine.fleet.shares import Shares
-from service.engine.history.past import Past
-from service.engine.history.right_world import Labels, labels_in
-from service.engine.history.stepping import Trimmed, made_by, model_at, pages
+from service.engine.history.counterfactual import Labels, labels_in
+from service.engine.history.stepping import oldest_version
 from service.engine.model.labels import same
 from service.engine.model.model import Model
-from service.engine.model.outcomes import BlockOutcome, Outcome
-from service.errors import JournalUnavailable, Overloaded
-from service.events import AnyEvent, Label, RoundLearned, RoundRevealed, RoundsLearned, features_of
+from service.engine.model.outcomes import BlockOutcome, Outcome, answered_with
+from service.errors import JournalUnavailable, Overloaded, VersionGone
+from service.events import Answered, AnyEvent, Label, RoundLearned, RoundRevealed, RoundsLearned, features_of
 from service.journal.protocol import Journal, Milestone, Recorded
-from service.turns import Turns
 
 READ_AT_ONCE = 4
 """How many histories may be read at the same time. Each holds a copy of its model."""
-
-TOGETHER = 16
-"""Single rounds that are applied before others have a turn: about a millisecond."""
 
 
 class PastRound(msgspec.Struct, frozen=True, gc=False):
@@ -91,10 +86,9 @@ class Place:
 class Record:
     """Reads the rounds of models, as far back as the journal goes."""
 
-    def __init__(self, journal: Journal, fleet: Fleet, past: Past, copies: Copies) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, copies: Copies) -> None:
         self._journal = journal
         self._fleet = fleet
-        self._past = past
         self._copies = copies
         self._places = Shares(fleet.tenants)
 
@@ -113,11 +107,10 @@ class Record:
         place = Place(self._places, tenant, copy)
         before = None if wanted.first is None else max(0, wanted.first - 1)
         milestone = await self._journal.milestone(name, before)
-        if milestone is None:
-            raise await self._past.gone(name, before or 0)
-        model = await model_at(milestone)
-        if model is not None and before is not None and model.version > before:
-            raise await self._past.gone(name, before + 1)
+        model = None if milestone is None else await model_at(milestone)
+        if milestone is None or (model is not None and before is not None and model.version > before):
+            oldest = await oldest_version(self._journal, live.model)
+            raise VersionGone(wanted.first or 0, oldest + 1)  # that of the first round after it
         end = live.model.version if wanted.last is None else min(wanted.last, live.model.version)
         chosen = msgspec.structs.replace(wanted, last=end)
         labels = {} if live.model.amended is None else await self._labels(name, milestone)
@@ -142,26 +135,21 @@ class Record:
         wanted: Wanted,
         labels: Labels,
     ) -> AsyncIterator[list[PastRound]]:
-        assert wanted.last is not None
-        turns = Turns()
+        last = wanted.last
+        assert last is not None
+        made: list[PastRound] = []
+
+        def take(model: Model, recorded: Recorded) -> bool:
+            if model.version < last:
+                made.extend(_rounds_of(model, recorded.event))
+            return model.version >= last
+
         try:
             with as_damaged(name):
-                async for page in pages(self._journal, milestone):
-                    events = page if model is not None else page[1:]
-                    if model is None:
-                        model = await made_by(page[0].event)
-                    for some in _portions(events):
-                        if model.version >= wanted.last:
-                            return
-                        if is_large(model):
-                            made = await beside_the_loop(_applied, model, some)
-                        else:
-                            made = _applied(model, some)
-                            await turns.give()
-                        if labels:
-                            made = _as_corrected(made, labels)
-                        if chosen := [each for each in made if wanted.has(each)]:
-                            yield chosen
+                async for _ in Fold(model, take).slices(pages(self._journal, milestone)):
+                    some, made[:] = _as_corrected(made, labels) if labels else list(made), ()
+                    if chosen := [each for each in some if wanted.has(each)]:
+                        yield chosen
         except Trimmed:
             raise _gone(name) from None
         finally:
@@ -186,55 +174,43 @@ def _as_corrected(made: list[PastRound], labels: Labels) -> list[PastRound]:
     return rounds
 
 
-def _portions(events: list[Recorded]) -> Iterator[list[Recorded]]:
-    """Events in portions of a few rounds, which are applied in one go."""
-    portion: list[Recorded] = []
-    for recorded in events:
-        portion.append(recorded)
-        if len(portion) == TOGETHER or isinstance(recorded.event, RoundsLearned):
-            yield portion
-            portion = []
-    if portion:
-        yield portion
-
-
-def _applied(model: Model, events: list[Recorded]) -> list[PastRound]:
-    return [made for recorded in events for made in _rounds_of(model, recorded.event)]
-
-
 def _rounds_of(model: Model, event: AnyEvent) -> Iterator[PastRound]:
     """Apply an event; what came of its rounds."""
     outcome = model.apply(event)
     if isinstance(event, RoundRevealed):
         assert isinstance(outcome, Outcome)
         features = model.features.decode(event.features)
-        yield _round(event, event.predicted_at, features, event.served, outcome)
+        certainty = event.certainty if event.served is not None else None
+        probability = None if certainty is None else certainty.probability
+        answered = Answered(event.served, event.score, probability, outcome.updated)
+        yield _round(event, event.predicted_at, features, answered, outcome.version)
     elif isinstance(event, RoundLearned):
         assert isinstance(outcome, Outcome)
-        served, features = model.labels.label(outcome.served), model.features.decode(event.features)
-        yield _round(event, event.at, features, served, outcome)
+        answered = event.answered or answered_with(model.labels, outcome)
+        yield _round(event, event.at, model.features.decode(event.features), answered, outcome.version)
     elif isinstance(event, RoundsLearned):
         assert isinstance(outcome, BlockOutcome)
-        for stored, label, one in zip(features_of(event), event.labels, outcome, strict=True):
-            served, features = outcome.labels.label(one.served), model.features.decode(stored)
+        answers = event.answered or [answered_with(outcome.labels, one) for one in outcome]
+        rows = zip(features_of(event), event.labels, answers, outcome, strict=True)
+        for stored, label, answered, one in rows:
             alone = RoundLearned(event.model, event.at, None, label, stored)
-            yield _round(alone, event.at, features, served, one)
+            yield _round(alone, event.at, model.features.decode(stored), answered, one.version)
 
 
 def _round(
-    event: RoundRevealed | RoundLearned, predicted_at: int, features: Any, served: Label | None, came: Outcome
+    event: RoundRevealed | RoundLearned, predicted_at: int, features: Any, answered: Answered, version: int
 ) -> PastRound:
     return PastRound(
-        came.version,
+        version,
         event.at,
         predicted_at,
         event.prediction_id,
         features,
         event.label,
-        served,
-        came.score,
-        came.probability,
-        came.mistake,
-        came.updated,
+        answered.served,
+        answered.score,
+        answered.probability,
+        answered.served is None or not same(answered.served, event.label),
+        answered.updated,
         event.weight,
     )

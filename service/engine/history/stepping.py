@@ -1,20 +1,15 @@
 """A model's events one by one from a milestone on, up to any version."""
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
-from service.engine.fleet.waiting import features_bytes
+from service.engine.fleet.fold import Fold, Trimmed, model_at, model_of, pages
 from service.engine.model.block_fold import first_rounds
-from service.engine.model.model import Model, model_from
+from service.engine.model.model import Model
 from service.engine.model.outcomes import Outcome
 from service.events import (
     AnyEvent,
-    ChallengerAdded,
     ChallengerPromoted,
-    ModelCreated,
     ModelFitted,
-    ModelImported,
     ModelRebuilt,
     ModelReset,
     ModelRolledBack,
@@ -23,58 +18,18 @@ from service.events import (
     RoundRevealed,
     RoundsLearned,
 )
-from service.journal.protocol import Journal, Milestone, Recorded
-from service.turns import Turns
+from service.journal.protocol import Journal, Recorded
 
-EVENTS_AT_ONCE = 400
-PAGE_BYTES = 4_194_304
-"""Events are read so many at a time, or about so many bytes: the history of a model may be larger than memory."""
-EVENTS_AT_FIRST = 16
+LAG_SECONDS = 5.0
+LOOK_AGAIN_SECONDS = 0.05
+"""The servers of a cluster may not all have the newest events yet that a replica has applied."""
 
 
-class Trimmed(Exception):
-    """Events that were still to be read are no longer kept, or the model was deleted."""
-
-
-async def pages(
-    journal: Journal, milestone: Milestone, after: int | None = None
-) -> AsyncIterator[list[Recorded]]:
-    """The events after a milestone, or after one of those, to the newest. Trimmed if some go meanwhile."""
-    after, limit = milestone.seq if after is None else after, EVENTS_AT_FIRST
-    while True:
-        page = await journal.history(milestone, after=after, limit=limit)
-        if page is None:
-            raise Trimmed
-        if not page:
-            return
-        yield page
-        after = page[-1].seq
-        size = max(1, sum(map(_bytes_of, page)) // len(page))
-        limit = max(1, min(EVENTS_AT_ONCE, PAGE_BYTES // size))
-
-
-def _bytes_of(recorded: Recorded) -> int:
-    event = recorded.event
-    if isinstance(event, RoundsLearned):
-        return sum(table.values.nbytes for table in event.features)
-    if isinstance(event, RoundRevealed | RoundLearned):
-        return features_bytes(event.features)
-    return len(event.state) if isinstance(event, ModelRolledBack | ChallengerAdded) else 0
-
-
-async def model_at(milestone: Milestone) -> Model | None:
-    """The model as it was there; None if the event that makes it comes next."""
-    if milestone.state is None:
-        return None
-    if len(milestone.state) >= LARGE_BYTES:
-        return await beside_the_loop(Model.from_bytes, milestone.state)
-    return Model.from_bytes(milestone.state)
-
-
-async def made_by(event: AnyEvent) -> Model:
-    """The model that its first event makes."""
-    assert isinstance(event, ModelCreated | ModelImported)
-    return await beside_the_loop(model_from, event) if is_large_import(event) else model_from(event)
+async def oldest_version(journal: Journal, model: Model) -> int:
+    """The oldest version from which the history can be read; that of the model itself if there is none before."""
+    milestone = await journal.milestone(model.name, None)
+    then = None if milestone is None else await model_of(journal, milestone)
+    return model.version if then is None else then.version
 
 
 async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
@@ -82,21 +37,20 @@ async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
     milestone = await journal.milestone(name, None)
     if milestone is None or milestone.seq >= seq:
         return None
-    model, turns, is_astray = await model_at(milestone), Turns(), False
+    found: Outcome | None = None
+    is_astray = False
+
+    def take(model: Model, recorded: Recorded) -> bool:
+        nonlocal found, is_astray
+        is_astray = _is_astray(model, recorded.event, is_astray)
+        done = model.apply(recorded.event)
+        if recorded.seq == seq and isinstance(done, Outcome) and not is_astray:
+            found = done
+        return recorded.seq >= seq
+
     with suppress(Trimmed):
-        async for page in pages(journal, milestone):
-            for recorded in page:
-                event = recorded.event
-                if model is None:
-                    model = await made_by(event)
-                    continue
-                is_astray = _is_astray(model, event, is_astray)
-                done = await beside_the_loop(model.apply, event) if is_large(model) else model.apply(event)
-                if recorded.seq >= seq:
-                    is_there = recorded.seq == seq and not is_astray
-                    return done if is_there and isinstance(done, Outcome) else None
-                await turns.give()
-    return None
+        await Fold(await model_at(milestone), take).run_in_slices(pages(journal, milestone))
+    return found
 
 
 def _is_astray(model: Model, event: AnyEvent, was_astray: bool) -> bool:
@@ -104,7 +58,7 @@ def _is_astray(model: Model, event: AnyEvent, was_astray: bool) -> bool:
     which says what it became without them, comes later."""
     if isinstance(event, RoundErased) and event.rounds:
         return True
-    return was_astray and not (isinstance(event, ModelRebuilt) and model.takes_rebuilt(event))
+    return was_astray and not (isinstance(event, ModelRebuilt) and model.rebuilt_by(event))
 
 
 def step(model: Model, event: AnyEvent, version: int) -> bool:
@@ -133,7 +87,7 @@ def rise_by(model: Model, event: AnyEvent) -> int:
         case ChallengerPromoted():
             return int(model.promotes(event)) if event.rises is None else event.rises
         case ModelRebuilt():
-            return int(model.takes_rebuilt(event))
+            return int(model.rebuilt_by(event) is not None)
         case RoundErased():
             return event.rounds
     return 0

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from service.engine.jobs.fit_bodies import UnreadFit, encode_examples
-from service.engine.jobs.messages import read_message, work, write_message
+from service.engine.messages import read_message, work, write_message
 from service.engine.model.model import Model
 from service.errors import FieldError, InvalidRequest, MalformedJson, RequestError
 from service.events import Label

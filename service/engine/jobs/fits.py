@@ -10,7 +10,7 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.waiting import features_bytes
-from service.engine.history.right_world import Labels, labels_in
+from service.engine.history.counterfactual import Labels, labels_in
 from service.engine.jobs.fit_bodies import (
     READ_HERE_BYTES_MAX,
     EncodedExamples,
@@ -22,8 +22,8 @@ from service.engine.jobs.fit_bodies import (
 from service.engine.jobs.fit_process import Report, Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
-from service.engine.jobs.messages import frame
-from service.engine.jobs.worker import JobLimits, Worker
+from service.engine.messages import frame
+from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest
 from service.events import (
     VOIDING,
@@ -156,9 +156,11 @@ class Fits:
         live = await self._fleet.get(job.model)
         model, labels = live.model, report.labels or []
         known = len(model.labels.values)
-        is_new = live.life != running.life or model.labels.values != labels[:known]
+        is_new = not running.is_of(live) or model.labels.values != labels[:known]
         if is_new or model.champion_number != learner:
-            raise InvalidRequest("the model was made anew, learned new classes or was promoted meanwhile")
+            raise InvalidRequest(
+                "the model was made anew, learned new classes, forgot some or was promoted meanwhile"
+            )
         job.result = report.result
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,
                             {**job.options, **(report.result or {})}, learner, round=model.revealed)  # fmt: skip

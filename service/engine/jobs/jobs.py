@@ -20,7 +20,7 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares
 from service.engine.jobs.job import Job, Question
-from service.engine.jobs.worker import JobLimits, Worker
+from service.engine.worker import JobLimits, Worker
 from service.errors import JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.journal.protocol import Journal
 
@@ -39,6 +39,8 @@ class Running:
     tenant: str
     life: int
     """That of the model."""
+    forgettings: int
+    """How many times something of the model had been forgotten when it began."""
     accepted: asyncio.Future[None]
     """Done when the request was read; fails if something is wrong with it, which is the client's answer then."""
     worker: Worker | None = None
@@ -46,6 +48,10 @@ class Running:
     """May be cancelled at any time."""
     end: asyncio.Task[None] = field(init=False)
     """Waits for the work and tidies up after it; nobody cancels it."""
+
+    def is_of(self, live: Live) -> bool:
+        """Whether what it has learned may be kept: not if the model was made anew, or some of that was forgotten."""
+        return live.life == self.life and live.model.forgettings == self.forgettings
 
 
 Work = Callable[[Running], Awaitable[None]]
@@ -104,6 +110,9 @@ class Jobs:
         """JobRunning or Overloaded unless a job of this model may be started now."""
         if any(running.job.model == name for running in self._running.values()):
             raise JobRunning(f"a job of {name!r} is running; wait for it or cancel it")
+        live = self._fleet.loaded.get(name)
+        if live is not None and live.model.erasing:
+            raise Overloaded(f"what was forgotten of {name!r} is being erased; try again later")
         # With tenants there are two places at least: of one, nobody could leave anything to others.
         most = max(self._running_max, 2) if self._fleet.tenants.are_there else self._running_max
         if not self._places.may_take(self._fleet.tenants.of(name), 1, most):
@@ -118,7 +127,9 @@ class Jobs:
         now = self._clock.now()
         job_id = REPLICA_SEPARATOR.join(filter(None, (make_job_id(now), self._journal.replica)))
         job = self._jobs[job_id] = Job(job_id, kind, live.model.name, options, now)
-        running = Running(job, live.tenant, live.life, get_running_loop().create_future())
+        running = Running(
+            job, live.tenant, live.life, live.model.forgettings, get_running_loop().create_future()
+        )
         self._running[job_id] = running
         self._places.add(live.tenant, 0)
         running.work = asyncio.create_task(self._within_limits(running, work))

@@ -4,10 +4,10 @@ from typing import Any
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.models import Models
+from service.engine.history.play_process import Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
 from service.engine.jobs.replaying import Replaying
-from service.engine.jobs.what_if_process import Task
 from service.engine.model.challenger_settings import complete_new
 from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.settings import ModelLimits
@@ -29,7 +29,7 @@ class WarmChallengers:
         own = complete_new(challenger, given, live.model, limits)
         self._jobs.check_room(name)
         shared = {key: value for key, value in live.model.settings.items() if key not in NO_CHALLENGERS}
-        task = Task(None, [shared | own], live.model.settings["confidence"], "learner")
+        task = Task(None, None, [shared | own], live.model.settings["confidence"], "learner")
         running = self._jobs.start(
             live,
             "challenger",
@@ -49,6 +49,7 @@ class WarmChallengers:
         start = WarmStart(
             result["from_version"], result["to_version"], figures["rounds"], figures["mistakes"]
         )
+        await self._replaying.check_kept(running)
         live, warm = await self._models.enter_challenger(
             job.model, challenger, own, start, report.state, running.life
         )

@@ -4,10 +4,10 @@ from typing import Any, Literal, NamedTuple
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.models import Models
+from service.engine.history.play_process import Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
 from service.engine.jobs.replaying import Replaying
-from service.engine.jobs.what_if_process import Task
 from service.engine.model.admission import is_crossed, new_features, takes_dimension
 from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
@@ -47,7 +47,7 @@ class WhatIfs:
             live = await self._fleet.get(name)
         self._jobs.check_room(name)
         keep: Literal["model"] | None = None if wanted.keep_as is None else "model"
-        task = Task(None, completed, live.model.settings["confidence"], keep)
+        task = Task(None, None, completed, live.model.settings["confidence"], keep)
         options = {"grid": list(wanted.tried.values()), "as": wanted.keep_as}
         running = self._jobs.start(
             live, "replay", options, lambda running: self._run(running, task, wanted.keep_as)
@@ -66,6 +66,7 @@ class WhatIfs:
         report = await self._replaying.replay(running, task, catch_up=False)
         running.job.result = report.result
         if keep_as is not None:
+            await self._replaying.check_kept(running)
             assert report.settings is not None and report.state is not None
             await self._models.adopt(keep_as, report.settings, report.state, forked_from=running.job.model)
 

@@ -76,10 +76,7 @@ class Amendments:
     @property
     def needed(self) -> int | None:
         """The version from which a rebuild that is due has to begin, or an older one; None if none is due."""
-        if not self.due:
-            return None
-        before = min(self.due) - 1
-        return min([before, *(first - 1 for first, _ in self.spans if first <= before)])
+        return min(self.due) - 1 if self.due else None
 
     def record(self, event: RoundCorrected) -> None:
         self.recorded += 1

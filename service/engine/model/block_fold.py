@@ -113,6 +113,8 @@ def some_rounds(event: RoundsLearned, start: int, end: int) -> RoundsLearned:
     >>> some.labels, [(table.names, bytes(table.values)) for table in some.features]
     ([2, 3], [(None, b'bb'), (['n'], b'c')])
     """
+    if start == 0 and end >= len(event.labels):
+        return event
     tables: list[Table] = []
     begins = 0
     for table in event.features:
@@ -123,4 +125,5 @@ def some_rounds(event: RoundsLearned, start: int, end: int) -> RoundsLearned:
             tables.append(
                 Table(table.names, last - first, table.values.cast("B")[first * size : last * size])
             )
-    return RoundsLearned(event.model, event.at, event.labels[start:end], tables)
+    answered = None if event.answered is None else event.answered[start:end]
+    return RoundsLearned(event.model, event.at, event.labels[start:end], tables, answered)

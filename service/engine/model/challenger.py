@@ -114,7 +114,7 @@ class Challenger:
             start.to_version,
             start.rounds,
             start.mistakes,
-            model.revealed - learner.revealed,
+            max(0, model.revealed - learner.revealed),  # a rebuild may have left some out
         )
 
     def share(self, champion: Features, settings: Mapping[str, Any]) -> None:

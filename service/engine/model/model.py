@@ -1,6 +1,7 @@
 """A model: what the fold over its events has made of it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,6 +40,7 @@ from service.events import (
     TagErased,
     TagForgotten,
 )
+from service.learning import saved
 from service.learning.bound import verdict
 from service.learning.bound.mistake_bound import Bound
 from service.learning.certainty.asking import is_asked
@@ -222,18 +224,35 @@ class Model(ModelState):
         return self.amended
 
     @property
+    def forgettings(self) -> int:
+        """How many times something of it was forgotten."""
+        return 0 if self.amended is None else self.amended.forgettings
+
+    @property
+    def erasing(self) -> frozenset[int]:
+        """Events that are to be as if they had never been, and may still wait to be erased."""
+        return frozenset((self.amended.erasing if self.amended is not None else None) or ())
+
+    @property
     def place(self) -> list[int]:
         """Another one after each event: by its time, which on a cluster two replicas may give at once."""
         return [self.updated_at, self.version]
 
-    def takes_rebuilt(self, event: ModelRebuilt) -> bool:
-        """Not if anything has happened since its state was made."""
-        return event.follows == self.place[: len(event.follows)] and self.amended is not None
+    def rebuilt_by(self, event: ModelRebuilt) -> "tuple[dict[str, Any], Model] | None":
+        """The state that a rebuild brings, and the model with it; None if anything has happened since it was made, or
+        no model can have it, as older programs have written some: then another rebuild follows."""
+        if event.follows != self.place[: len(event.follows)] or self.amended is None:
+            return None
+        with suppress(saved.BadState):
+            state = read_state(event.state)
+            return state, Model.from_state(state)
+        return None
 
     def _take_rebuilt(self, event: ModelRebuilt) -> None:
-        if self.takes_rebuilt(event):
-            state, version = read_state(event.state), self.version + 1
-            self._become(Model.from_state(state))
+        if (rebuilt := self.rebuilt_by(event)) is not None:
+            state, model = rebuilt
+            version = self.version + 1
+            self._become(model)
             self._amendments().rebuilt(event, state, version)
             self.version = version
         self.updated_at = event.at

@@ -12,7 +12,7 @@ import numpy as np
 
 from service.engine.model.kept_sets import UNIT, KeptSets, set_bytes
 from service.engine.model.labels import Labels
-from service.events import Label
+from service.events import Answered, Label
 from service.learning.vectors import Array
 
 
@@ -120,6 +120,11 @@ class BlockOutcome:
             self.probabilities,
             repeat(None) if self.sets is None else self.sets,
         )
+
+
+def answered_with(labels: Labels, outcome: Outcome) -> Answered:
+    """What a whole round was answered with. `labels` are those of its model."""
+    return Answered(labels.label(outcome.served), outcome.score, outcome.probability, outcome.updated)
 
 
 class Round(msgspec.Struct, frozen=True):

@@ -5,20 +5,16 @@ In a process it takes neither the loop's time nor this one's memory, and its mem
 """
 
 import asyncio
-import resource
-import sys
-from asyncio.subprocess import PIPE
-from pathlib import Path
 
 import msgspec
 
-from service.child_processes import command_of, kill, start
-from service.child_work import work
 from service.engine.clock import Clock
 from service.engine.decoding import UNDECODABLE, check_names, raise_problem
+from service.engine.messages import frame, read_message, work, write_message
 from service.engine.model.settings import ModelLimits
 from service.engine.transfer.transfer import Imported, import_model
-from service.errors import FieldError, InvalidExport, MalformedJson, RequestError
+from service.engine.worker import JobLimits, Worker
+from service.errors import FieldError, InvalidExport, InvalidRequest, MalformedJson, RequestError
 
 READ_HERE_BYTES_MAX = 65_536
 """Larger bodies are read by a process. Reading so much takes a few milliseconds."""
@@ -37,7 +33,6 @@ class Task(msgspec.Struct):
     body: bytes
     limits: ModelLimits
     now: int
-    memory_bytes_max: int
 
 
 class Report(msgspec.Struct):
@@ -61,12 +56,12 @@ class Importing:
 
     async def read(self, body: bytes) -> Imported:
         """The model of an export; InvalidExport or MalformedJson if there is something wrong with it."""
-        task = Task(body, self._limits, self._clock.now(), self._memory_bytes_max)
+        task = Task(body, self._limits, self._clock.now())
         if len(body) <= READ_HERE_BYTES_MAX:
             report = read(task)
         else:
             async with self._turns:
-                report = await _read_elsewhere(task)
+                report = await _read_elsewhere(task, self._memory_bytes_max)
         if report.settings is None:
             error = MalformedJson if report.code == MalformedJson.code else InvalidExport
             raise error(report.detail, report.fields)
@@ -92,41 +87,18 @@ def _refused(why: str) -> Report:
     return Report(code=InvalidExport.code, detail=why)
 
 
-async def _read_elsewhere(task: Task) -> Report:
-    process = await start(
-        *command_of("service.engine.transfer.importing", can_wait=True), stdin=PIPE, stdout=PIPE
-    )
+async def _read_elsewhere(task: Task, memory_bytes_max: int) -> Report:
+    expected = MEMORY_BASE_BYTES + MEMORY_TIMES_BODY * len(task.body)
+    limits = JobLimits(memory_bytes_max=min(expected, memory_bytes_max))
+    worker = await Worker.start("service.engine.transfer.importing", limits)
     try:
-        answer, _ = await process.communicate(msgspec.msgpack.encode(task))
-        return msgspec.msgpack.decode(answer, type=Report)
-    except msgspec.MsgspecError:  # it ended without a word: killed, by the system perhaps
+        await worker.send(frame(task))
+        return await worker.receive(Report)
+    except InvalidRequest:  # it ended without a word: killed, by the system perhaps
         return _refused(TOO_MUCH)
     finally:
-        await kill(process)
-
-
-def _limit_memory(memory_bytes_max: int) -> None:
-    used = next(
-        int(line.split()[1]) * 1024
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmData:")
-    )
-    most = used + memory_bytes_max
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-
-
-def main() -> None:
-    sent = sys.stdin.buffer.read()
-    try:
-        task = msgspec.msgpack.decode(sent, type=Task)
-    except msgspec.DecodeError:  # cut off
-        raise EOFError from None
-    if sys.platform == "linux":
-        expected = MEMORY_BASE_BYTES + MEMORY_TIMES_BODY * len(task.body)
-        _limit_memory(min(expected, task.memory_bytes_max))
-    sys.stdout.buffer.write(msgspec.msgpack.encode(read(task)))
-    sys.stdout.buffer.flush()
+        await worker.end()
 
 
 if __name__ == "__main__":
-    work(main)
+    work(lambda: write_message(read(read_message(Task))), lambda _: _refused(TOO_MUCH))

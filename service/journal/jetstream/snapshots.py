@@ -157,15 +157,18 @@ class Snapshots:
             now = time.time_ns() // 1000
             page = KeptPage(snapshot.seq, snapshot.version, pages, now, state_seq)
             kept = KeptSnapshot(snapshot.seq, snapshot.version, parts, voided_through, digest)
+            needed = thinning.needed_for(
+                snapshot.version, self._events_kept_max, snapshot.needed, snapshot.replaced
+            )
             whole = replace(pointer, snapshots=[*pointer.snapshots, kept], pages=[*pointer.pages, page])
             moved = replace(
                 whole,
-                snapshots=self._thinned(whole.snapshots, len(snapshot.state), snapshot.needed),
+                snapshots=self._thinned(whole.snapshots, len(snapshot.state), needed),
                 pages=whole.pages[-PAGES_MAX:],
                 trimmed_through=max(pointer.trimmed_through, life if life in self._incomplete else 0),
                 has_tags=pointer.has_tags or life in self._with_tags,
             )
-            trimmed = self._trimmed(moved, now, snapshot.needed)
+            trimmed = self._trimmed(moved, now, needed)
             ack = await self._publisher.publish(s.pointer(life), encode(trimmed), expected=revision)
             if ack.stored:
                 self._incomplete.discard(life)

@@ -19,11 +19,13 @@ READERS_MS = 100
 def erase(connection: sqlite3.Connection, record: EraseRecord) -> None:
     """Replace and remove rows, within a transaction."""
     execute, life = connection.execute, record.life
-    for seq, body in record.events:
+    for seq, prediction_id, body in record.events:
         row = execute("SELECT previous FROM event WHERE seq = ? AND model = ?", (seq, life)).fetchone()
         if row is not None:  # else it was trimmed
-            sealed = seal_event(body, seq, life, None, row[0])
-            execute("UPDATE event SET prediction_id = NULL, body = ? WHERE seq = ?", (sealed, seq))
+            sealed = seal_event(body, seq, life, prediction_id, row[0])
+            execute(
+                "UPDATE event SET prediction_id = ?, body = ? WHERE seq = ?", (prediction_id, sealed, seq)
+            )
     for through, version, body in record.pages:
         execute(
             "UPDATE outcome SET body = ? WHERE model = ? AND through = ? AND version = ?",
@@ -31,6 +33,10 @@ def erase(connection: sqlite3.Connection, record: EraseRecord) -> None:
         )
     for table in ("snapshot", "snapshot_part"):
         execute(f"DELETE FROM {table} WHERE model = ? AND seq >= ? AND seq < ?", (life, *record.snapshots))
+    for prediction_id, body in record.waiting:
+        execute(
+            "UPDATE pending SET body = ? WHERE prediction_id = ? AND model = ?", (body, prediction_id, life)
+        )
     for prediction_id in record.predictions:
         execute("DELETE FROM pending WHERE prediction_id = ? AND model = ?", (prediction_id, life))
 

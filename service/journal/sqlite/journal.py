@@ -67,7 +67,7 @@ from service.journal.sqlite.records import (
 )
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.scrubbing import Scrub
-from service.journal.sqlite.sealing import seal_outcomes
+from service.journal.sqlite.sealing import seal_outcomes, seal_pending
 from service.journal.sqlite.unshared import Unshared
 from service.logs import Seldom
 from service.timings import Timings
@@ -321,7 +321,10 @@ class SqliteJournal(Unshared):
         life = erasure.life
         record = EraseRecord(
             life,
-            [(seq, encode(event)) for seq, event in erasure.events],
+            [
+                (seq, getattr(event, "prediction_id", None) or None, encode(event))
+                for seq, event in erasure.events
+            ],
             [
                 (through, version, seal_outcomes(body, life, through, version))
                 for through, version, body in erasure.pages
@@ -329,6 +332,10 @@ class SqliteJournal(Unshared):
             erasure.snapshots,
             erasure.predictions,
             erasure.is_whole,
+            [
+                (each.prediction_id, seal_pending(encode(each), each.prediction_id, life, each.at))
+                for each in erasure.waiting
+            ],
         )
         done = await self._submit(record)
         if not done.is_new:

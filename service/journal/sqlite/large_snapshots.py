@@ -38,7 +38,7 @@ def sealed(snapshot: Snapshot, *, is_in_parts: bool = False) -> SnapshotRecord:
     assert isinstance(s.state, bytes)
     state = b"" if is_in_parts else seal_snapshot(s.state, s.life, s.seq)
     outcomes = seal_outcomes(s.outcomes, s.life, s.seq, s.version)
-    return SnapshotRecord(s.life, s.seq, s.version, state, outcomes, s.needed)
+    return SnapshotRecord(s.life, s.seq, s.version, state, outcomes, s.needed, s.replaced)
 
 
 def state_of(connection: sqlite3.Connection, life: int, seq: int, sealed: bytes) -> StateBytes:

@@ -3,6 +3,7 @@
 A message is its length in four bytes, then MessagePack.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -77,6 +78,7 @@ class SnapshotRecord(msgspec.Struct, array_like=True, tag="snapshot"):
     state: bytes
     outcomes: bytes
     needed: int | None = None
+    replaced: Sequence[tuple[int, int]] = ()
 
 
 class PartRecord(msgspec.Struct, array_like=True, tag="part"):
@@ -105,11 +107,14 @@ class EraseRecord(msgspec.Struct, array_like=True, tag="erase"):
     """Rows to be replaced and removed; see `Erasure`. The bodies of pages are sealed already."""
 
     life: int
-    events: list[tuple[int, bytes]]
+    events: list[tuple[int, str | None, bytes]]
+    """Number, prediction id and body."""
     pages: list[tuple[int, int, bytes]]
     snapshots: tuple[int, int]
     predictions: list[str]
     is_whole: bool
+    waiting: list[tuple[str, bytes]] = []
+    """Ids and bodies of predictions that wait."""
 
 
 class ProbeRecord(msgspec.Struct, array_like=True, tag="probe"):

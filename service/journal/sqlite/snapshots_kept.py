@@ -22,7 +22,7 @@ class SnapshotsKept:
         self._leavings = leavings
         self._bytes_max = bytes_max
 
-    def thin(self, newest: SnapshotRecord, trimmed_through: int) -> None:
+    def thin(self, newest: SnapshotRecord, trimmed_through: int, needed: int | None) -> None:
         """Keep what `thinning` says, and none to which events are missing up to the next: those go up to
         `trimmed_through`."""
         model = newest.life
@@ -31,7 +31,7 @@ class SnapshotsKept:
         usable = [row for row in rows[: -thinning.NEWEST_KEPT] if row[0] >= trimmed_through]
         usable += rows[-thinning.NEWEST_KEPT :]
         room = thinning.room_for(size, self._bytes_max)
-        places = thinning.kept([version for _, version in usable], room, newest.needed)
+        places = thinning.kept([version for _, version in usable], room, needed)
         stay = {usable[place][0] for place in places}
         for seq, _ in rows:
             if seq not in stay:

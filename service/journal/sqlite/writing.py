@@ -27,7 +27,7 @@ from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
 from service.journal.sqlite.snapshots_kept import SnapshotsKept
 from service.journal.sqlite.statements import run_many
 from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
-from service.journal.thinning import goes_through
+from service.journal.thinning import goes_through, needed_for
 
 LIVES_KNOWN_MAX = 100_000
 FORGOTTEN_MAX = 1_000  # expired predictions that are removed at a time
@@ -225,9 +225,11 @@ class Writing:
             "INSERT OR REPLACE INTO outcome VALUES (?,?,?,?)",
             (model, snapshot.seq, snapshot.version, snapshot.outcomes),
         )
-        goes = goes_through(snapshot.version, self._events_kept_max, snapshot.needed)
+        kept_max = self._events_kept_max
+        needed = needed_for(snapshot.version, kept_max, snapshot.needed, snapshot.replaced)
+        goes = goes_through(snapshot.version, kept_max, needed)
         trimmed_through = self._trimming.through(model, goes)
-        self._snapshots_kept.thin(snapshot, trimmed_through)
+        self._snapshots_kept.thin(snapshot, trimmed_through, needed)
         self._execute("UPDATE model SET newest = max(newest, ?) WHERE id = ?", (snapshot.seq, model))
         self._execute(f"{SEAL_MODEL} WHERE id = ?", (model,))
         self._keep_numbering()

@@ -202,7 +202,7 @@ def router(
 
 
 HIDDEN = frozenset(
-    {"model", "at", "features", "classifier", "state", "follows", "events", "ask_key", "asked"}
+    {"model", "at", "features", "classifier", "state", "follows", "events", "ask_key", "asked", "answered"}
 )
 
 

@@ -7,12 +7,15 @@ from typing import Any
 from msgspec import structs
 
 from service.engine.corrections.erasing import replacements
-from service.engine.history.right_world import RightWorld
+from service.engine.history.counterfactual import Counterfactual
 from service.engine.history.stepping import rise_by, step
 from service.engine.model.block_fold import first_rounds, table_of
+from service.engine.model.contest import NO_CHALLENGERS
 from service.engine.model.model import Model
+from service.engine.model.reclassing import Known, Learned, for_another
 from service.events import (
     AnyEvent,
+    ChallengerAdded,
     ModelCreated,
     ModelFitted,
     ModelRebuilt,
@@ -27,6 +30,7 @@ from service.events import (
     RoundsLearned,
     TagErased,
     TagForgotten,
+    WarmStart,
     revealed,
 )
 from service.journal.codec import decode_event, encode, encode_state
@@ -44,6 +48,7 @@ class TwoWorlds:
         created = ModelCreated("m", NOW, settings)
         self.wrong, self.right = Model(created), Model(created)
         self.events: list[AnyEvent] = [created]
+        self.right_events: list[AnyEvent] = [created]
         self.snapshots: list[tuple[int, int, bytes | None]] = [(0, 0, None)]
         """After how many events, at which version, and the state."""
         self.waiting: dict[str, tuple[Prediction, Prediction]] = {}
@@ -71,7 +76,8 @@ class TwoWorlds:
         assert self.wrong.version == before + rise
         self.events.append(read)
         if right is not None:
-            self.right.apply(decode_event(encode(right)))
+            self.right_events.append(decode_event(encode(right)))
+            self.right.apply(self.right_events[-1])
         self.rights[self.wrong.version] = self.right.to_bytes()
 
     # What clients do
@@ -93,7 +99,11 @@ class TwoWorlds:
     def reveal(self, name: str, label: Any, right: Any) -> None:
         """`right` is None for a round that will be voided."""
         at, (in_wrong, in_right) = self.now(), self.waiting.pop(name)
-        self.apply(revealed(in_wrong, at, label), None if right is None else revealed(in_right, at, right))
+        weight = self._chance.choice((1.0, 1.0, 0.5, 3.0))
+        self.apply(
+            revealed(in_wrong, at, label, weight),
+            None if right is None else revealed(in_right, at, right, weight),
+        )
         self.done[name] = self.wrong.version, label, right
 
     def learn(self, sent: Any, label: Any, right: Any) -> None:
@@ -115,13 +125,32 @@ class TwoWorlds:
         self.apply(event, event)
 
     def fit(self) -> None:
-        """The weights of a job, which had them from a copy of the model."""
-        model = self.wrong
-        features, classifier = (encode_state(part.state()) for part in (model.features, model.classifier))
-        labels = list(model.labels.values)
-        self.both(
-            ModelFitted("m", self.now(), "job", labels, features, classifier, {}, model.champion_number)
-        )
+        """The weights of a job, made from a copy of the model; the right model has those of its classes."""
+        at, model = self.now(), self.wrong
+        learned = Learned(list(model.labels.values), model.features.state(), model.classifier.state())
+        right = for_another(learned, model.settings, Known.of(model), Known.of(self.right))
+        self.apply(*(
+            ModelFitted("m", at, "job", labels, encode_state(features), encode_state(classifier), {},
+                        model.champion_number)
+            for labels, features, classifier in (learned, right)
+        ))  # fmt: skip
+
+    def enter_warm(self, own: dict[str, Any]) -> None:
+        """A challenger that has learned the history before: in each world that one's."""
+        at, name = self.now(), f"warm-{self.id()}"
+        self.apply(*(
+            self._warm(events, model, at, name, own)
+            for events, model in ((self.events, self.wrong), (self.right_events, self.right))
+        ))  # fmt: skip
+
+    @staticmethod
+    def _warm(events: list[AnyEvent], model: Model, at: int, name: str, own: dict[str, Any]) -> AnyEvent:
+        shared = {key: value for key, value in model.settings.items() if key not in NO_CHALLENGERS}
+        history = Counterfactual(None, [shared | own])
+        history.play(events)
+        (world,) = history.others
+        start = WarmStart(0, model.version, len(world.mistakes), sum(world.mistakes))
+        return ChallengerAdded("m", at, name, own, start, world.learner_bytes(history.model))
 
     def void(self, name: str) -> None:
         self.waiting.pop(name)
@@ -147,7 +176,8 @@ class TwoWorlds:
         else:
             state = self.plain(to).to_bytes()
         at = self.now()
-        self.apply(ModelRolledBack("m", at, to, state), ModelRolledBack("m", at, to, self.rights[to]))
+        right = Model.from_bytes(self.rights[to]).version
+        self.apply(ModelRolledBack("m", at, to, state), ModelRolledBack("m", at, right, self.rights[to]))
         self.waiting.clear()
 
     def plain(self, to: int) -> Model:
@@ -192,9 +222,13 @@ class TwoWorlds:
             return
         going, before = set(amended.erasing), self.versions()
         recorded = [Recorded(place, event) for place, event in enumerate(self.events)]
-        rises = {at: before[at] - before[at - 1] for at in range(1, len(before))}
-        replaced, rebuilt_at = replacements(recorded[min(going) :], going, rises)
-        for place, event in replaced:
+        replaced, rebuilt_at = replacements(recorded[min(going) :], going)
+        since = min(event.since for event in self.events[min(going) :] if isinstance(event, ModelRebuilt))
+        first, state = self.start_before(since - 1)
+        traced, _ = Counterfactual(state).trace(self.events[first:], {place - first for place in going})
+        found = {first + place: event for place, event in traced.items()}
+        replaced = {place: found[place] for place in found if min(going) < place < rebuilt_at} | replaced
+        for place, event in replaced.items():
             self.events[place] = decode_event(encode(event))
         self.snapshots = [each for each in self.snapshots if not min(going) <= each[0] - 1 < rebuilt_at]
         self.apply(TagErased("m", self.now(), amended.forgettings), None)
@@ -219,7 +253,7 @@ class TwoWorlds:
 
     def world_since(self, version: int, until: int | None = None) -> Model:
         place, state = self.start_before(version)
-        world = RightWorld(state)
+        world = Counterfactual(state)
         world.play(self.events[place:], (), until)
         made = world.model
         made.amended = None
@@ -232,7 +266,7 @@ class TwoWorlds:
             return
         through, since = amended.recorded, min(amended.due)
         place, state = self.start_before(since - 1)
-        world = RightWorld(state)
+        world = Counterfactual(state)
         gone = {at - place for at in amended.erasing or ()}
         world.play(self.events[place:], [wrong for wrong, _ in self.waiting.values()], gone=gone)
         event = ModelRebuilt(
@@ -248,5 +282,9 @@ class TwoWorlds:
                 state.pop(name, None)
             state["drifts_recorded"] = 0
         assert sorted(wrong) == sorted(right)
+        for state in (wrong, right):
+            for challenger in state.get("contest", {"challengers": {}})["challengers"].values():
+                if "warm" in challenger:
+                    del challenger["warm"][:2]  # by the versions of its own world
         for name in wrong:
             assert encode_state({name: wrong[name]}) == encode_state({name: right[name]}), name

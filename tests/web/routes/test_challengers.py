@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -297,3 +298,23 @@ def test_a_doctored_challenger_is_refused_by_its_place(service: Service, name: s
         answer = service.client.put(f"/models/{name}-bad", json=with_digest(changed))
         assert problem_of(answer) == (422, "invalid-export"), path
         assert answer.json()["errors"][0]["field"].endswith(field), answer.text
+
+
+def test_of_twelve_challengers_at_once_those_past_the_limit_are_told_so(service: Service, name: str) -> None:
+    service.create(name)
+    with ThreadPoolExecutor(12) as threads:
+        added = list(threads.map(lambda number: service.client.post(
+            f"/models/{name}/challengers", json={"name": f"c{number}", **AROW}), range(12)))  # fmt: skip
+    refused = [answer for answer in added if answer.status_code != 201]
+    assert len(refused) == 4
+    for answer in refused:
+        assert problem_of(answer) == (422, "invalid-request") and "no more are taken" in answer.text
+
+
+def test_twelve_equal_promotions_at_once_are_one_swap_and_one_line(service: Service, name: str) -> None:
+    service.create(name, challengers={"arow": AROW})
+    body = {"challenger": "arow"}
+    with ThreadPoolExecutor(12) as threads:
+        asked = [threads.submit(service.client.post, f"/models/{name}/promote", json=body) for _ in range(12)]
+    assert [each.result().status_code for each in asked] == [200] * 12
+    assert len(promotions(service, name)) == 1

@@ -1,5 +1,6 @@
 """Forgetting: as if it had never been, and nowhere in the data directory."""
 
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,8 @@ from tests.support.file_search import files_with
 from tests.support.model_kinds import over_journals
 from tests.support.nats_servers import NatsServer
 from tests.support.service_process import Service, problem_of
-from tests.support.waiting import PATIENCE_SECONDS
-from tests.web.routes.test_corrections import correct, label_of, rebuilt, substance
+from tests.support.waiting import PATIENCE_SECONDS, eventually
+from tests.web.routes.test_corrections import correct, label_of, rebuilt, substance, void
 
 Start = Callable[..., Service]
 
@@ -60,6 +61,11 @@ def lived(service: Service, model: str, *, named: bool, with_smith: bool) -> Non
             for late in (number, number - 1, number - 2):
                 if late % 7 != 3:
                     service.reveal(f"{model}-{late}", label_of(late))
+
+
+def ended(service: Service, job: dict[str, Any]) -> None:
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
+    assert service.get(f"/jobs/{job['id']}")["state"] == "done", service.get(f"/jobs/{job['id']}")
 
 
 @pytest.fixture
@@ -169,6 +175,95 @@ def test_one_tag_after_the_other_and_nothing_else(start: Start) -> None:
     rows = service.client.get("/models/m/history").text.splitlines()
     assert len(rows) == 27
     assert service.get("/stats/m?at=12")["rounds"]["revealed"] == 10  # two of these are forgotten
+    service.assert_replay_equals_live("m")
+
+
+def test_nothing_of_names_and_classes_is_left_in_fits_challengers_and_other_rounds(
+    start: Start, files: Path
+) -> None:
+    """All of it knew of them when it was made."""
+    service = start(snapshot_every_events=6, durability_of_predictions="strict")
+    service.create("m", features="named", labels=None, learner={"algorithm": "pa1"}, coverage=0.9)
+    tag = NEEDLES["tag"].decode()
+    for number in range(12):
+        service.learn("m", example(number, named=True), label_of(number), id=f"m-{number}")
+        if number % 5 == 2:
+            sent = example(number, named=True, secret=True)
+            service.learn("m", sent, "smith-called", id=f"order-of-smith-{number}", tag=tag)
+            service.predict("m", sent, id=f"order-of-smith-{number}-waits", tag=tag)
+    for number in range(3):
+        service.learn("m", {"a": -9.0, "b": 9.0}, "smith-called", id=f"order-of-smith-more-{number}", tag=tag)
+    for other in range(3):  # of whom the class of the one to be forgotten is served
+        served = service.predict("m", {"a": -9.0, "b": 9.0}, id=f"late-{other}")
+    assert served["label"] == "smith-called"
+    service.reveal("late-0", 1)
+    for body in ({"source": "history"}, {"source": "history", "passes_max": 2}):
+        ended(service, service.post("/models/m/fit", body))
+    job = {"name": "warm", "start": "history", "learner": {"algorithm": "arow"}}
+    ended(service, service.post("/models/m/challengers", job))
+    for number in range(12, 20):
+        service.learn("m", example(number, named=True), label_of(number))
+    service.restart()
+    assert {trace.split(" in ")[0] for trace in traces(files)} >= {"tag", "name", "reason", "id"}
+    service.post("/models/m/forget", {"tag": tag})
+    rebuilt(service, "m")
+    service.reveal("late-1", 1)
+    assert [each["served"] for each in service.get("/models/m/pending")["pending"]] == [None]
+    service.restart()
+    assert traces(files) == []
+    service.assert_replay_equals_live("m")
+    service.stop()
+    assert novikoff("doctor", "--data", service.data).status == 0
+    service.start()
+    correct(service, "m-3", 1)
+    rebuilt(service, "m")
+    assert service.stats("m")["challengers"]["line"][0]["warm"]["rounds"] == 13
+
+
+@pytest.mark.slow
+def test_the_history_goes_on_telling_what_was_answered(service: Service, name: str) -> None:
+    service.create(name, learner={"algorithm": "arow"}, labels=[-1, 1])
+    for number in range(30):
+        tag = {"tag": "t"} if number in (4, 11) else {}
+        service.learn(name, [*example(number, named=False), number / 7], label_of(number), **tag)
+        if number == 8:
+            lines = [
+                {"features": [float(at % 4), 1.0, 0.5, 2.0][:4], "label": 1 if at % 3 else -1}
+                for at in range(20)
+            ]
+            service.stream(lines, name)
+            service.predict(name, [1.0, 2.0, 0.5, 1.0], id=f"{name}-late")
+    service.reveal(f"{name}-late", 1)
+
+    def answered() -> list[Any]:
+        rows = map(json.loads, service.client.get(f"/models/{name}/history").text.splitlines())
+        return [
+            [row[each] for each in ("version", "served", "score", "probability", "mistake")] for row in rows
+        ]
+
+    before = answered()
+    assert service.post(f"/models/{name}/forget", {"tag": "t"})["rounds"] == 2
+    rebuilt(service, name)
+    assert answered() == [row for row in before if row[0] not in (5, 12 + 20)]
+    service.assert_replay_equals_live(name)
+
+
+@over_journals("kind", ["dense"], on_cluster=["dense"])
+def test_a_prediction_that_was_voided_is_forgotten_too(
+    start: Start, journal: str, kind: str, files: Path
+) -> None:
+    service = start(snapshot_every_events=3, durability_of_predictions="strict")
+    service.predict("m", [1.0], id="order-of-smith", tag="mrs-smith@example.org")
+    void(service, "order-of-smith")
+    for number in range(5):
+        service.learn("m", [1.0, 2.0][:1], label_of(number))
+    service.restart()
+    assert traces(files)
+    service.post("/models/m/forget", {"tag": "mrs-smith@example.org"})
+    rebuilt(service, "m")
+    service.restart()
+    assert traces(files) == []
+    assert service.stats("m")["corrections"]["voided"] == 1
     service.assert_replay_equals_live("m")
 
 

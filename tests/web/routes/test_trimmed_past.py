@@ -34,7 +34,7 @@ def test_a_history_begins_with_the_oldest_round_that_is_kept(start: Start, name:
     assert problem_of(gone) == (410, "version-gone")
     oldest = gone.json()["oldest_version"]
     lines = [json.loads(line) for line in service.client.get(f"/models/{name}/history").iter_lines()]
-    assert [line["version"] for line in lines] == list(range(oldest + 1, 121))
-    assert [line["score"] for line in lines] == [answer["score"] for answer in told[oldest:]]
-    first = service.client.get(f"/models/{name}/history?from_version={oldest + 1}")
+    assert [line["version"] for line in lines] == list(range(oldest, 121))
+    assert [line["score"] for line in lines] == [answer["score"] for answer in told[oldest - 1 :]]
+    first = service.client.get(f"/models/{name}/history?from_version={oldest}")
     assert len(first.text.splitlines()) == len(lines)

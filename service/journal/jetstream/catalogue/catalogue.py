@@ -14,6 +14,7 @@ from service.events import (
     ModelImported,
     ModelRebuilt,
     PredictionsExpired,
+    PredictionVoided,
     RoundLearned,
     RoundRevealed,
 )
@@ -68,7 +69,7 @@ class Entry:
 
     def note(self, event: AnyEvent) -> None:
         """Note which predictions an event leaves that can be revealed, and whether it may have to be forgotten."""
-        if isinstance(event, RoundRevealed | RoundLearned):
+        if isinstance(event, RoundRevealed | RoundLearned | PredictionVoided):
             self.has_tags = self.has_tags or event.tag is not None
         elif isinstance(event, ModelRebuilt):  # its state knows of predictions that wait, which may have tags
             self.has_tags = True

@@ -8,7 +8,7 @@ from math import ceil
 import msgspec
 
 from service.child_processes import command_of, kill, start
-from service.engine.jobs.messages import Message
+from service.engine.messages import Message
 from service.errors import InvalidRequest
 
 
