@@ -101,7 +101,13 @@ def test_the_same_settings_give_the_corrected_model_to_the_bit(
     service.post(f"/models/{name}/forget", {"tag": "tag-5"})
     rebuilt(service, name)
     result = replayed(service, name, settings={}, **{"as": f"{name}-twin"})
-    assert substance(service, f"{name}-twin") == substance(service, name)
+    twin, model = (substance(service, each) for each in (f"{name}-twin", name))
+    if model["asking"] is not None:  # a fork begins to count anew what was asked for
+        twin["asking"], model["asking"] = (
+            {part: asking[part] for part in ("b", "b_given", "eta", "key")}
+            for asking in (twin["asking"], model["asking"])
+        )
+    assert twin == model
     assert result["live"]["mistakes"] == service.stats(name)["mistakes"]
     assert result["settings"][0]["lost"] == result["settings"][0]["won"] == 0
 
