@@ -470,6 +470,7 @@ class ExpectedMistakes(Struct, frozen=True):
     verdict: Verdict
     why: str | None
     expected_mistakes: float | None
+    since_round: int
 
 
 class Ask(Struct, frozen=True):

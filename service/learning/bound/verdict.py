@@ -112,7 +112,7 @@ def report(
 def expected_mistakes(asking: Asking, bound: Bound | None, figures: Mapping[str, Any]) -> dict[str, Any]:
     """The bound on expected mistakes of a model that asks for labels; `figures` are those of its mistake bound."""
     report: dict[str, Any] = {"verdict": figures["verdict"], "why": figures["why"]}
-    report["expected_mistakes"] = None
+    report |= {"expected_mistakes": None, "since_round": 0}  # of all rounds
     if bound is None or figures["verdict"] == "not_applicable":
         return report
     if bound.is_weighted:

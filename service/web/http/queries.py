@@ -1,11 +1,14 @@
 """Queries: what a route does not know, or gets more than once, is an error, not ignored."""
 
 from collections.abc import Container
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
 
 from service.errors import InvalidRequest
+
+T = TypeVar("T")
 
 
 def parameters(query: bytes, known: Container[str]) -> dict[str, str]:
@@ -27,9 +30,17 @@ def parameters(query: bytes, known: Container[str]) -> dict[str, str]:
     return found
 
 
+def checks_query(endpoint: T) -> T:
+    """For the handler of a route whose query is checked beside its body."""
+    endpoint.checks_query = True  # type: ignore[attr-defined]
+    return endpoint
+
+
 async def _check(request: Request) -> None:
-    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
-    parameters(request.scope["query_string"], known)
+    route = request.scope["route"]
+    if not hasattr(route.endpoint, "checks_query"):
+        known = {parameter.alias for parameter in route.dependant.query_params}
+        parameters(request.scope["query_string"], known)
 
 
 KNOWN_ONLY = [Depends(_check)]

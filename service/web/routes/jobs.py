@@ -14,6 +14,7 @@ from service.web.access.keys import Role
 from service.web.access.tenant_jobs import TenantJobs
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import NDJSON, media_type_of
+from service.web.http.queries import checks_query, parameters
 from service.web.routes.models import ModelName
 from service.web.routes.openapi import problems
 
@@ -60,6 +61,7 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
     @routes.post("/models/{model}/fit", status_code=202, response_model=JobAnswer,
                  responses=problems(400, 409, 413, 415), openapi_extra={"requestBody": REQUEST_BODY})  # fmt: skip
     @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
+    @checks_query
     async def fit(model: ModelName, request: Request) -> Response:
         """Train a model on a set of examples, as a job.
 
@@ -67,7 +69,9 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
         example a line, with the options in the query. The result enters the model as one event.
         """
         is_lines = media_type_of(request.scope["headers"]) == NDJSON
-        options = {name: _value(value) for name, value in request.query_params.items()} if is_lines else {}
+        known = request.query_params if is_lines else ()  # the names of options are checked with their values
+        query = parameters(request.scope["query_string"], known)
+        options = {name: _value(value) for name, value in query.items()}
         job = await jobs.fit(model, UnreadFit(await request.body(), is_lines, options))
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
