@@ -11,12 +11,22 @@ from pathlib import Path
 import pytest
 
 from service.errors import DirectoryUnusable, JournalDamaged
+from service.journal.sqlite.acknowledged import read_note
 from service.journal.sqlite.identity import open_directory
 from tests.commands.repaired import JOURNAL, PAGE_BYTES, Content, content_of, fill, truth_of
 from tests.commands.running import Ended, novikoff
 from tests.support.service_process import Service
 
 Copy = Callable[..., Path]
+
+
+def has_events_in_log(path: Path) -> bool:
+    """Whether an event that was acknowledged is not in the file yet."""
+    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+        tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'event'").fetchone()
+        newest = connection.execute("SELECT max(seq) FROM event").fetchone()[0] if tables[0] else None
+    note = read_note(path)
+    return note is not None and note.seq > (newest or 0)
 
 
 class Sources:
@@ -29,6 +39,8 @@ class Sources:
             service = Service(where / name, snapshot_every_events=20).start()
             fill(service)
             if name == "killed":
+                while not has_events_in_log(service.data / JOURNAL):
+                    service.learn("o", [1.0, 1.0], 1)
                 os.kill(service.writer_pid, signal.SIGKILL)
                 service.kill()
             else:

@@ -52,7 +52,7 @@ def doctor(
         ),
     ] = None,
 ) -> None:
-    """Check a data directory, or the streams of a cluster: replay every model and compare, to the bit.
+    """Check a data directory or a cluster: replay every model and compare.
 
     Nothing is changed without --repair.
     The exit status is 1 if there is a problem, or if something had to be given up.

@@ -15,7 +15,6 @@ from pathlib import Path
 from service.journal.sqlite.acknowledged import (
     FRAME_HEADER_BYTES,
     LOG_HEADER_BYTES,
-    has_log,
     read_index,
     read_note,
 )
@@ -30,9 +29,10 @@ _HEAD = struct.Struct(
 
 def why_log_damaged(path: Path, durability: str) -> str | None:
     """In words, if a part of the log that was acknowledged cannot be read."""
-    if not has_log(path):
+    try:
+        content = path.with_name(f"{path.name}-wal").read_bytes()
+    except FileNotFoundError:
         return None
-    content = path.with_name(f"{path.name}-wal").read_bytes()
     frames = list(_frames(content))
     if not frames:
         return None
