@@ -85,14 +85,14 @@ MUTANTS = [
         f"{SQLITE}/replacing.py",
         "    remove_beside(path)\n    sync_directory(path.parent)\n    _repaired(path).replace(path)\n",
         "    _repaired(path).replace(path)\n    remove_beside(path)\n",
-        ("--scenario", "repair-killed", "--sound"),
+        ("--scenario", "repair", "--sound"),
     ),
     Mutant(
         "a repair that was cut off is ended by whoever comes next",
         f"{SQLITE}/replacing.py",
         "    if is_replacing(path):\n",
         "    if False:\n",
-        ("--scenario", "repair-killed", "--sound"),
+        ("--scenario", "repair", "--sound"),
     ),
     Mutant(
         "what failed commits leave in the log is cut off",

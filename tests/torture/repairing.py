@@ -45,7 +45,6 @@ class Repair:
 
 REPAIRS = {
     "repair": Repair(tear_table),
-    "repair-killed": Repair(tear_table, is_killed=True),
 }
 
 

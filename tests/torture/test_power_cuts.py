@@ -8,7 +8,7 @@ import pytest
 from tests.support.forkserver import ROOT
 
 POINTS = {
-    ("all-kept", "at-rest", "repair", "repair-killed"): 24,
+    ("all-kept", "at-rest", "repair"): 24,
     ("rounds", "nothing-kept"): 54,
     ("first-start", "faults"): 28,
     ("migration",): 20,
