@@ -94,7 +94,7 @@ def _repair(name: str, where: Path, seed: str, steps: int) -> Recorded:
     """A directory is damaged so that nothing is lost by it, and repaired."""
     before, truth = _run_workload(ALL_KEPT, where, seed.partition(".")[0], steps)
     chance = Random(seed)
-    at = REPAIRS[name].killed_at(len(before), chance)
+    at = len(before)
     directory = where / name / seed / "data"
     write_image(directory, _killed(before[:at]))
     REPAIRS[name].damage(directory, chance)

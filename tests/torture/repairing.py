@@ -35,12 +35,6 @@ class Repair:
     """A directory that is damaged, and then repaired."""
 
     damage: Callable[[Path, Random], None]
-    is_killed: bool = False
-    """Whether its service was killed before, so that there is a log."""
-
-    def killed_at(self, operations: int, chance: Random) -> int:
-        """After how many operations of a workload its service has ended."""
-        return chance.randrange(operations // 2, operations * 9 // 10) if self.is_killed else operations
 
 
 REPAIRS = {
