@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
 from bench.streams import Rounds, data_sets
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import ModelCreated, RoundLearned
 from service.learning.certainty.logistic import STEEPEST, logistic
 from service.learning.statistics.batches import batch_size

@@ -17,8 +17,8 @@ from bench import examples
 from bench.load import sockets
 from bench.load.work import Work
 from bench.processes import Server, novikoff
-from service.engine.model.model import Model
-from service.engine.model.settings import ModelLimits
+from service.engine.models.model import Model
+from service.engine.models.settings import ModelLimits
 from service.events import ModelCreated, RoundRevealed
 from service.web.routes.model_settings import ModelSettings
 

@@ -14,7 +14,7 @@ from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
 from service.engine.fleet.attention import Attention
 from service.engine.fleet.shares import Tenants
-from service.engine.model.settings import ModelLimits
+from service.engine.models.settings import ModelLimits
 from service.engine.transfer.importing import Importing
 from service.engine.worker import JobLimits
 from service.errors import StartError

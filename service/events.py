@@ -206,7 +206,7 @@ class PromotionRuled(Event, frozen=True, tag="promotion_rule"):
 
     promote: dict[str, Any] | None
     rules: int = 1
-    """The set of rules by which challengers are promoted: see `RULES` in `service/engine/model/settings.py`."""
+    """The set of rules by which challengers are promoted: see `RULES` in `service/engine/models/settings.py`."""
 
 
 class PredictionsExpired(Event, frozen=True, tag="expired"):
@@ -240,7 +240,7 @@ class ModelReset(Event, frozen=True, tag="reset"):
     """
 
     rules: int = 1
-    """The set of rules that the model computes by from now on: see `RULES` in `service/engine/model/settings.py`."""
+    """The set of rules that the model computes by from now on: see `RULES` in `service/engine/models/settings.py`."""
     ask_key: str | None = None
     """Another one, as of `ModelCreated`."""
 

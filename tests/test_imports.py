@@ -66,7 +66,7 @@ def test_neither_the_service_nor_its_writer_imports_what_it_does_not_need(
     ("module", "unwanted"),
     [
         ("service.engine.jobs.fit_process", (*NOT_IN_A_CHILD, "asyncio")),
-        ("service.engine.history.play_process", (*NOT_IN_A_CHILD, "asyncio")),
+        ("service.engine.replay.play_process", (*NOT_IN_A_CHILD, "asyncio")),
         ("service.engine.transfer.importing", NOT_IN_A_CHILD),
     ],
 )

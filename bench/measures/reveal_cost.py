@@ -12,7 +12,7 @@ from bench import examples
 from bench.figures import Bench, Figure, ratio_under
 from bench.samples import Thing, in_turn
 from service.engine.engine import Engine, Rules
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import ModelCreated, RoundRevealed
 from service.journal.sqlite.journal import SqliteJournal
 from service.web.routes.model_settings import ModelLimits, ModelSettings

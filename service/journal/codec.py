@@ -9,7 +9,7 @@ from service.events import AnyEvent, Prediction
 
 STATE_VERSION = 6
 """The first byte of every state. Raise it with every change of what a state holds or means, and add the step from
-the version before to `service/engine/model/state_steps.py`."""
+the version before to `service/engine/models/state_steps.py`."""
 
 ARRAY = 1
 """The MessagePack extension type of an array."""

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.engine.model.model import Model, model_from
+from service.engine.models.model import Model, model_from
 from service.journal.sqlite import reading
 from service.journal.sqlite.identity import open_directory
 from service.journal.sqlite.schema import open_reader

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.engine.model.block_fold import table_of
-from service.engine.model.model import Model
-from service.engine.model.outcomes import BlockOutcome
+from service.engine.models.block_fold import table_of
+from service.engine.models.model import Model
+from service.engine.models.outcomes import BlockOutcome
 from service.events import DimensionFixed, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.learning.classes.runs import AHEAD_MAX
 from service.learning.vectors import Rows, Vector, Vectors, dot

@@ -1,6 +1,6 @@
 """Fits of models with challengers: they are of the champion."""
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import ModelFitted
 from service.journal.codec import encode_state
 from tests.engine.test_challengers import AROW, made, own_bytes, promote

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.engine.model.block_fold import table_of
-from service.engine.model.challenger_settings import complete_new
-from service.engine.model.model import Model
-from service.engine.model.settings import RULES
+from service.engine.models.block_fold import table_of
+from service.engine.models.challenger_settings import complete_new
+from service.engine.models.model import Model
+from service.engine.models.settings import RULES
 from service.events import (
     ChallengerAdded,
     ChallengerPromoted,

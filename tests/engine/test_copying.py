@@ -15,7 +15,7 @@ import pytest
 from service.engine.engine import Engine
 from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import restored_at_once
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import UnknownLabel, UnknownModel
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.engine.test_shared_totals import RULES

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.engine.transfer.transfer import learned
 from service.learning.export import take_linear
 from service.turns import favour_the_loop

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.engine.rounds.explanation import explain
 from service.engine.transfer.transfer import _digest, _plain, export_model, import_model
 from service.events import (

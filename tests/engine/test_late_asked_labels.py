@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from service.engine.fleet.live import Live
-from service.engine.model.model import Model, model_from
-from service.engine.model.settings import RULES
+from service.engine.models.model import Model, model_from
+from service.engine.models.settings import RULES
 from service.events import (
     DimensionFixed,
     ModelCreated,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.engine.model.model import Model
-from service.engine.model.settings import RULES
+from service.engine.models.model import Model
+from service.engine.models.settings import RULES
 from service.events import DimensionFixed, ModelCreated, ModelReset
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.support.late_labels import Late

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from service.engine.engine import Engine
-from service.engine.model.outcomes import Round
+from service.engine.models.outcomes import Round
 from service.errors import JournalUnavailable
 from tests.support.waiting import eventually_async
 from tests.torture.engines import Plan, engine_over, journal_at

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from service.engine.history.counterfactual import Counterfactual, Outdated
-from service.engine.model.model import Model
+from service.engine.models.model import Model
+from service.engine.replay.counterfactual import Counterfactual, Outdated
 from service.events import (
     AnyEvent,
     ChallengerAdded,

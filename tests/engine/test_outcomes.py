@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from service.engine.model.outcomes import Outcome, OutcomeLog, outcome_bytes
+from service.engine.models.outcomes import Outcome, OutcomeLog, outcome_bytes
 
 
 def page(*seqs: int) -> OutcomeLog:

@@ -10,8 +10,8 @@ import pytest
 
 from service.engine.engine import Engine
 from service.engine.fleet.hold import Hold
-from service.engine.history.playing import Playing, milestone_before
-from service.engine.model.checks import bytes_in_memory
+from service.engine.models.checks import bytes_in_memory
+from service.engine.replay.playing import Playing, milestone_before
 from service.engine.rounds.id_locks import IdLocks
 from service.engine.worker import JobLimits
 from service.events import ModelRebuilt

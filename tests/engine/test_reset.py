@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import DimensionFixed, ModelCreated, ModelReset, RoundLearned, RoundRevealed
 from service.journal.codec import encode_state
 from service.web.routes.model_settings import ModelLimits, ModelSettings

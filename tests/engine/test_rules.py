@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from service.engine.history.counterfactual import Counterfactual
-from service.engine.model.model import Model, model_from
-from service.engine.model.settings import RULES
+from service.engine.models.model import Model, model_from
+from service.engine.models.settings import RULES
+from service.engine.replay.counterfactual import Counterfactual
 from service.engine.transfer.transfer import _digest, _plain, export_model, import_model
 from service.errors import InvalidExport
 from service.events import DimensionFixed, ModelCreated, ModelImported, ModelReset, ModelRolledBack

@@ -16,7 +16,7 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.restoring import restore_live
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import (
     AnyEvent,
     ModelCreated,

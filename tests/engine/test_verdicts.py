@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import DimensionFixed, ModelCreated
 from service.learning.learners.algorithms import ALGORITHMS
 from service.web.routes.model_settings import ModelLimits, ModelSettings

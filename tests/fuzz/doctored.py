@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from service.engine.fleet.live import model_from
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.engine.transfer.transfer import Imported, import_model
 from service.errors import InvalidExport
 from service.events import ModelImported

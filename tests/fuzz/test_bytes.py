@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.engine.fleet.restoring import restore_live
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import ModelUnreadable
 from service.events import ModelCreated
 from service.journal.protocol import StoredModel

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.engine.model import state_steps
+from service.engine.models import state_steps
 from service.journal.codec import STATE_VERSION, NewerState, decode_state, encode_state
 from service.journal.jetstream import format as stream_format
 from service.journal.sqlite import migrations, schema

@@ -18,7 +18,7 @@ import math
 from typing import Any
 
 from service.engine.fleet.live import model_from
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.engine.transfer.transfer import AROUND, FUTURE_MAX_US, Imported, export_model
 from service.events import ModelImported
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from service.engine.model.model import Model
-from service.engine.model.settings import ModelLimits
+from service.engine.models.model import Model
+from service.engine.models.settings import ModelLimits
 from service.engine.transfer.transfer import _digest, _restored, export_model
 from service.errors import InvalidExport
 from service.events import ChallengerPromoted, DimensionFixed, ModelCreated, RoundLearned, RoundRevealed

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import AnyEvent, RoundLearned, RoundRevealed
 from service.journal.codec import decode_event, encode
 from tests.support.doctored_exports import NOW

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from service.engine.fleet.live import model_from
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import ModelCreated, ModelImported
 from service.journal.protocol import Recorded
 from service.journal.sqlite import reading

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from service.engine.engine import Engine
 from service.engine.fleet.live import Live
-from service.engine.model.checks import Sent
-from service.engine.model.model import Model
-from service.engine.model.outcomes import Round
+from service.engine.models.checks import Sent
+from service.engine.models.model import Model
+from service.engine.models.outcomes import Round
 from service.errors import PredictionExpired, StartError, Unavailable, UnknownModel, UnknownPrediction
 from service.events import AnyEvent, Prediction
 from service.journal.protocol import Page, Recorded, WaitingPrediction

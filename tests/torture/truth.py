@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from service.engine.fleet.live import Live, model_from
-from service.engine.model.outcomes import Outcome
+from service.engine.models.outcomes import Outcome
 from service.events import (
     AnyEvent,
     ModelCreated,

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import AnyEvent, ModelCreated, RoundLearned, RoundsLearned, features_of
 from service.journal.protocol import Recorded
 from tests.e2e.test_rebuilds import stopped_worker

@@ -13,7 +13,7 @@ from service.commands.doctor.lines import examine_line
 from service.commands.doctor.outcomes import Page, examine_outcomes
 from service.engine.fleet.fold import Fold
 from service.engine.fleet.live import Live
-from service.engine.model.model import Model, model_from
+from service.engine.models.model import Model, model_from
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import STATE_VERSION, decode_event
 from service.journal.protocol import Recorded

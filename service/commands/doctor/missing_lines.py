@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from service.commands.doctor.findings import Finding
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import ModelCreated, ModelImported
 from service.journal.codec import decode_event, encode
 from service.journal.sqlite.large_snapshots import state_of

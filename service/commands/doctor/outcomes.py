@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.commands.doctor.findings import Finding, Repair
 from service.engine.fleet.live import Live
-from service.engine.model.outcomes import Outcome, OutcomeLog
+from service.engine.models.outcomes import Outcome, OutcomeLog
 from service.events import ModelRebuilt, RoundErased, RoundLearned, RoundRevealed
 from service.journal.protocol import Recorded
 from service.journal.sqlite.sealing import seal_outcomes, unseal_outcomes

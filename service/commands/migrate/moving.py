@@ -6,7 +6,7 @@ from dataclasses import replace
 from service.commands.console import CommandFailed
 from service.commands.migrate.source import MovedModel
 from service.engine.fleet.restoring import restored_at_once
-from service.engine.model.outcomes import OutcomeLog
+from service.engine.models.outcomes import OutcomeLog
 from service.events import ModelDeleted, Prediction, RoundRevealed, prediction_in
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Recorded, Snapshot

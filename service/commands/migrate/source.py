@@ -11,7 +11,7 @@ import msgspec
 from service.commands.console import CommandFailed
 from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import DAMAGE, restored_at_once
-from service.engine.model.outcomes import OutcomeLog
+from service.engine.models.outcomes import OutcomeLog
 from service.errors import StartError
 from service.events import ModelCreated, ModelImported, Prediction
 from service.journal.protocol import Recorded

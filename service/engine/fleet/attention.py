@@ -10,7 +10,7 @@ import msgspec
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.turns import Turns
 
 RECENT_ROUNDS = 100

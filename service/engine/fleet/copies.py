@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from service.engine.fleet.large_models import is_large
 from service.engine.fleet.shares import Shares, Tenants
-from service.engine.model.model import Model
-from service.engine.model.sizes import numbers_kept
+from service.engine.models.model import Model
+from service.engine.models.sizes import numbers_kept
 from service.errors import Overloaded
 
 NUMBER_BYTES = 8

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from service.engine.fleet.hold import Hold
 from service.engine.fleet.live import Live
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import UnknownModel
 from service.journal.protocol import Journal
 

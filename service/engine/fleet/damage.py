@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import fold_of
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import ModelDamaged
 from service.events import AnyEvent
 from service.journal.protocol import StoredModel

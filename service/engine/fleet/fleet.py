@@ -21,9 +21,9 @@ from service.engine.fleet.model_count import ModelCount
 from service.engine.fleet.saving import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
 from service.engine.fleet.waiting import Waiting
-from service.engine.model.checks import NONE_NEW, NewLabels, check_new_labels
-from service.engine.model.model import Model, model_from
-from service.engine.model.outcomes import BlockOutcome, Outcome, outcome_bytes
+from service.engine.models.checks import NONE_NEW, NewLabels, check_new_labels
+from service.engine.models.model import Model, model_from
+from service.engine.models.outcomes import BlockOutcome, Outcome, outcome_bytes
 from service.errors import ModelDamaged, ModelUnreadable, Overloaded, UnknownModel
 from service.events import (
     VOIDING,

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 
 from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
 from service.engine.fleet.waiting import features_bytes
-from service.engine.model.block_fold import some_rounds
-from service.engine.model.model import Model, model_from
+from service.engine.models.block_fold import some_rounds
+from service.engine.models.model import Model, model_from
 from service.events import AnyEvent, RoundLearned, RoundRevealed, RoundsLearned
 from service.journal.codec import StateBytes
 from service.journal.protocol import Journal, Milestone, Recorded

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
-from service.engine.model.model import Model
-from service.engine.model.sizes import numbers_kept
+from service.engine.models.model import Model
+from service.engine.models.sizes import numbers_kept
 from service.events import AnyEvent, ModelImported
 
 LARGE_NUMBERS = 131_072

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
-from service.engine.model.checks import NONE_NEW, NewLabels
-from service.engine.model.evictions import Evictions
-from service.engine.model.model import Model, model_from
-from service.engine.model.outcomes import BlockOutcome, Outcome, OutcomeLog
-from service.engine.model.served import Unlabelled
+from service.engine.models.checks import NONE_NEW, NewLabels
+from service.engine.models.evictions import Evictions
+from service.engine.models.model import Model, model_from
+from service.engine.models.outcomes import BlockOutcome, Outcome, OutcomeLog
+from service.engine.models.served import Unlabelled
 from service.events import (
     VOIDING,
     AnyEvent,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from service.engine.fleet.large_models import beside_the_loop, is_large_import
 from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import as_damaged, restore_live
-from service.engine.model.model import model_from
+from service.engine.models.model import model_from
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
 from service.journal.protocol import Appended, Journal
 from service.turns import Turns

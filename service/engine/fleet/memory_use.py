@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares, Tenants
-from service.engine.model.checks import bytes_in_memory
+from service.engine.models.checks import bytes_in_memory
 
 
 class MemoryUse:

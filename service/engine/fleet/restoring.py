@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from service.engine.fleet.fold import Fold, once
 from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
 from service.engine.fleet.live import Live
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import ModelDamaged
 from service.journal.codec import NewerState
 from service.journal.protocol import Recorded, StoredModel

@@ -9,7 +9,7 @@ from service.engine.fleet.copying import Copying, is_loaded
 from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.live import Live
 from service.engine.fleet.memory_use import MemoryUse
-from service.engine.model.outcomes import OutcomeLog
+from service.engine.models.outcomes import OutcomeLog
 from service.errors import Overloaded, UnknownModel
 from service.journal.protocol import Journal
 from service.turns import Turns

@@ -10,8 +10,8 @@ import msgspec
 
 from novikoff.schemas import LabelSent
 from service.engine.decoding import UNDECODABLE, raise_problem
-from service.engine.model.checks import LabelChecks, Sent, check_dimension, plain_label
-from service.engine.model.model import Model
+from service.engine.models.checks import LabelChecks, Sent, check_dimension, plain_label
+from service.engine.models.model import Model
 from service.errors import InvalidRequest, UnknownLabel
 from service.events import Label
 from service.learning.batch import fitting

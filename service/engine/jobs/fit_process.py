@@ -10,7 +10,7 @@ import msgspec
 
 from service.engine.jobs.fit_bodies import UnreadFit, encode_examples
 from service.engine.messages import read_message, work, write_message
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import FieldError, InvalidRequest, MalformedJson, RequestError
 from service.events import Label
 from service.journal.codec import encode_state

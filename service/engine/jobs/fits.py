@@ -10,7 +10,6 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.waiting import features_bytes
-from service.engine.history.counterfactual import Labels, labels_in
 from service.engine.jobs.fit_bodies import (
     READ_HERE_BYTES_MAX,
     EncodedExamples,
@@ -23,6 +22,7 @@ from service.engine.jobs.fit_process import Report, Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
 from service.engine.messages import frame
+from service.engine.replay.counterfactual import Labels, labels_in
 from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest
 from service.events import (

@@ -2,10 +2,10 @@
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import Trimmed
-from service.engine.history.counterfactual import Outdated
-from service.engine.history.play_process import Report, Task
-from service.engine.history.playing import Playing, oldest_milestone
 from service.engine.jobs.jobs import Running
+from service.engine.replay.counterfactual import Outdated
+from service.engine.replay.play_process import Report, Task
+from service.engine.replay.playing import Playing, oldest_milestone
 from service.engine.worker import JobLimits
 from service.errors import InvalidRequest
 from service.journal.protocol import Journal

@@ -4,13 +4,13 @@ from typing import Any
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.models import Models
-from service.engine.history.play_process import Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
 from service.engine.jobs.replaying import Replaying
-from service.engine.model.challenger_settings import complete_new
-from service.engine.model.contest import NO_CHALLENGERS
-from service.engine.model.settings import ModelLimits
+from service.engine.models.challenger_settings import complete_new
+from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.settings import ModelLimits
+from service.engine.replay.play_process import Task
 from service.events import WarmStart
 
 

@@ -4,15 +4,15 @@ from typing import Any, Literal, NamedTuple
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.models import Models
-from service.engine.history.play_process import Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
 from service.engine.jobs.replaying import Replaying
-from service.engine.model.admission import is_crossed, new_features, takes_dimension
-from service.engine.model.contest import NO_CHALLENGERS
-from service.engine.model.model import Model
-from service.engine.model.settings import ModelLimits, complete
-from service.engine.model.sizes import numbers_to_come
+from service.engine.models.admission import is_crossed, new_features, takes_dimension
+from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.model import Model
+from service.engine.models.settings import ModelLimits, complete
+from service.engine.models.sizes import numbers_to_come
+from service.engine.replay.play_process import Task
 from service.errors import InvalidRequest, ModelExists, UnknownModel
 
 SAID_BY_CLIENTS = ("labels", "protocol")

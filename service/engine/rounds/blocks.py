@@ -11,9 +11,9 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
-from service.engine.model.block_fold import table_of
-from service.engine.model.checks import NONE_NEW, LabelChecks, NewLabels, Sent
-from service.engine.model.outcomes import BlockOutcome
+from service.engine.models.block_fold import table_of
+from service.engine.models.checks import NONE_NEW, LabelChecks, NewLabels, Sent
+from service.engine.models.outcomes import BlockOutcome
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.room import with_room
 from service.errors import InvalidRequest, NovikoffError, Unavailable, UnknownLabel, kept

@@ -2,8 +2,8 @@
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
-from service.engine.model.checks import Sent
-from service.engine.model.model import Model
+from service.engine.models.checks import Sent
+from service.engine.models.model import Model
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.explanation import Answered, explain
 from service.events import DimensionFixed, Prediction

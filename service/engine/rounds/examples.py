@@ -7,7 +7,7 @@ import numpy as np
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.model.checks import (
+from service.engine.models.checks import (
     NONE_NEW,
     LabelChecks,
     NewLabels,
@@ -15,7 +15,7 @@ from service.engine.model.checks import (
     check_dimension,
     check_features,
 )
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import InvalidRequest
 from service.events import DimensionFixed, Label
 from service.learning.features.contract import BadFeatures

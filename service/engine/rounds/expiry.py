@@ -11,7 +11,7 @@ from itertools import chain
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.model.settings import PENDING_TTL_SECONDS
+from service.engine.models.settings import PENDING_TTL_SECONDS
 from service.engine.rounds.expiry_labels import ExpiryLabels, learns_expired
 from service.errors import NovikoffError, PredictionExpired, TooManyPending
 from service.events import Prediction, PredictionsExpired

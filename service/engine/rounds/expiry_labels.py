@@ -4,8 +4,8 @@ import asyncio
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.model.checks import check_label
-from service.engine.model.model import Model
+from service.engine.models.checks import check_label
+from service.engine.models.model import Model
 from service.errors import ModelUnreadable, UnknownLabel, UnknownModel
 from service.events import Prediction, revealed
 from service.journal.protocol import Journal, Overdue, Page, WaitingPrediction

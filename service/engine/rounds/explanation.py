@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import Label, Prediction
 
 

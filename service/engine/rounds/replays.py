@@ -8,10 +8,10 @@ from msgspec import UNSET, UnsetType
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import as_damaged, restore_live
-from service.engine.history.stepping import outcome_of
-from service.engine.model.labels import same
-from service.engine.model.model import Model
-from service.engine.model.outcomes import Outcome, OutcomeLog, Round
+from service.engine.models.labels import same
+from service.engine.models.model import Model
+from service.engine.models.outcomes import Outcome, OutcomeLog, Round
+from service.engine.replay.stepping import outcome_of
 from service.errors import (
     FeedbackConflict,
     JournalUnavailable,

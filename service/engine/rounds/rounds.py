@@ -10,8 +10,8 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.hold import free_to_predict
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
-from service.engine.model.checks import Sent, check_label
-from service.engine.model.outcomes import Round
+from service.engine.models.checks import Sent, check_label
+from service.engine.models.outcomes import Round
 from service.engine.names import check_id, check_text
 from service.engine.rounds.dry_runs import DryRuns
 from service.engine.rounds.examples import Examples

@@ -11,7 +11,7 @@ import msgspec
 from service.engine.clock import Clock
 from service.engine.decoding import UNDECODABLE, check_names, raise_problem
 from service.engine.messages import frame, read_message, work, write_message
-from service.engine.model.settings import ModelLimits
+from service.engine.models.settings import ModelLimits
 from service.engine.transfer.transfer import Imported, import_model
 from service.engine.worker import JobLimits, Worker
 from service.errors import FieldError, InvalidExport, InvalidRequest, MalformedJson, RequestError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.errors import InvalidRequest
 from service.learning.export import Linear, Taken, check_linear, columns_of, take_linear
 from service.learning.packing import Kept

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from novikoff.schemas import NAME_RULE
-from service.engine.model.challenger_settings import check_completed, check_plain
-from service.engine.model.contest import Contest
-from service.engine.model.model import Model
-from service.engine.model.settings import ModelLimits
-from service.engine.model.sizes import numbers_kept
-from service.engine.model.state_steps import step_up
+from service.engine.models.challenger_settings import check_completed, check_plain
+from service.engine.models.contest import Contest
+from service.engine.models.model import Model
+from service.engine.models.settings import ModelLimits
+from service.engine.models.sizes import numbers_kept
+from service.engine.models.state_steps import step_up
 from service.engine.names import is_name
 from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned

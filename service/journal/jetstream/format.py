@@ -22,7 +22,7 @@ Step = Callable[[Api, Publisher, Subjects], Awaitable[None]]
 
 
 async def _from_1(api: Api, publisher: Publisher, subjects: Subjects) -> None:
-    """Only snapshots have changed, and each is migrated when it is read (`engine/model/state_steps.py`)."""
+    """Only snapshots have changed, and each is migrated when it is read (`engine/models/state_steps.py`)."""
 
 
 async def _from_2(api: Api, publisher: Publisher, subjects: Subjects) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import structs
 
-from service.engine.corrections.corrections import Corrected, Corrections
-from service.engine.corrections.forgetting import Forgetting, Forgotten
+from service.engine.rounds.corrections import Corrected, Corrections
+from service.engine.rounds.forgetting import Forgetting, Forgotten
 from service.errors import PredictionExpired, PredictionUnderWay, UnknownPrediction
 from service.events import Label
 from service.web.access.callers import check_known, restricted_key

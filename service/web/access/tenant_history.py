@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from service.engine.fleet.live import Live
-from service.engine.history.going_back import GoingBack
-from service.engine.history.past import Past
-from service.engine.history.record import PastRound, Record, Wanted
-from service.engine.model.model import Model
+from service.engine.models.model import Model
+from service.engine.replay.going_back import GoingBack
+from service.engine.replay.past import Past
+from service.engine.replay.record import PastRound, Record, Wanted
 from service.web.access.callers import check_known, check_own
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs
 from service.engine.jobs.warm_challengers import WarmChallengers
 from service.engine.jobs.what_ifs import WhatIf, WhatIfs
-from service.engine.model.settings import ModelLimits
+from service.engine.models.settings import ModelLimits
 from service.web.access.callers import check_known, check_known_job, check_own
 
 

@@ -16,10 +16,10 @@ from service.engine.clock import made_at
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
-from service.engine.model.checks import Sent
-from service.engine.model.model import Model
-from service.engine.model.outcomes import BlockOutcome, Round
-from service.engine.model.settings import ModelLimits
+from service.engine.models.checks import Sent
+from service.engine.models.model import Model
+from service.engine.models.outcomes import BlockOutcome, Round
+from service.engine.models.settings import ModelLimits
 from service.engine.names import check_name
 from service.engine.rounds.blocks import Begun, Blocks, Errors
 from service.engine.rounds.explanation import Answered

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo
 from service.engine.clock import Clock
-from service.engine.model.settings import ModelLimits
+from service.engine.models.settings import ModelLimits
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_jobs import TenantJobs

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from novikoff.schemas import NAME_CHARS_MAX, PREDICTION_ID_PATTERN, TAG_CHARS_MAX, Correction, Forgotten
-from service.engine.corrections.corrections import REASON_CHARS_MAX, Corrected
-from service.engine.model.checks import plain_label
+from service.engine.models.checks import plain_label
+from service.engine.rounds.corrections import REASON_CHARS_MAX, Corrected
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_corrections import TenantCorrections

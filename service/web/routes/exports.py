@@ -11,7 +11,7 @@ from fastapi import Response
 
 from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.large_models import beside_the_loop, takes_long_to_read
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.engine.transfer.onnx_export import import_onnx, onnx_file, take_onnx
 from service.engine.transfer.transfer import export_model, export_of, learned
 from service.errors import InvalidRequest

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from service.engine.history.record import PastRound, Wanted
+from service.engine.replay.record import PastRound, Wanted
 from service.errors import InvalidRequest
 from service.web.access.callers import OWNER_SEPARATOR, prefix
 from service.web.access.declarations import access

@@ -5,9 +5,9 @@ import io
 from collections.abc import AsyncIterator
 from typing import Any
 
-from service.engine.history.record import PastRound
-from service.engine.model.labels import text_of
-from service.engine.model.model import Model
+from service.engine.models.labels import text_of
+from service.engine.models.model import Model
+from service.engine.replay.record import PastRound
 from service.errors import InvalidRequest
 
 MEDIA_TYPES = {

@@ -17,10 +17,10 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from service.engine.corrections.rebuilds import Rebuilds, is_forgetting, is_rebuilding
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Counts, Live
 from service.engine.jobs.jobs import Jobs
+from service.engine.replay.rebuilds import Rebuilds, is_forgetting, is_rebuilding
 from service.journal.protocol import Journal
 from service.loop_pauses import LoopPauses
 from service.timings import Timings

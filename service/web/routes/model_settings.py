@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
-from service.engine.model.challenger_settings import PROMOTE, complete_all
-from service.engine.model.settings import (
+from service.engine.models.challenger_settings import PROMOTE, complete_all
+from service.engine.models.settings import (
     ASK_B,
     BIAS,
     BIAS_VALUE,

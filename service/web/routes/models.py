@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo, ModelPage
 from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.live import Live
-from service.engine.model.contest import NO_CHALLENGERS
-from service.engine.model.settings import ModelLimits
+from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.settings import ModelLimits
 from service.engine.transfer.importing import Importing
 from service.errors import InvalidRequest, ModelDamaged
 from service.events import AnyEvent, RoundCorrected

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 
 from novikoff.schemas import PendingPage
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.engine.rounds.waiting_list import Order, Place
 from service.errors import InvalidRequest
 from service.events import Prediction

@@ -17,9 +17,9 @@ from novikoff.schemas import (
     PredictAnswer,
     PredictBody,
 )
-from service.engine.model.checks import plain_label
-from service.engine.model.labels import Labels
-from service.engine.model.outcomes import BlockOutcome, Round
+from service.engine.models.checks import plain_label
+from service.engine.models.labels import Labels
+from service.engine.models.outcomes import BlockOutcome, Round
 from service.engine.rounds.explanation import Answered
 from service.errors import InvalidRequest
 from service.web.access.declarations import ROUND

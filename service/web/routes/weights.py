@@ -9,7 +9,7 @@ from fastapi import Query, Response
 from pydantic import BaseModel, Field
 
 from service.engine.fleet.copies import FEW_NUMBERS, Room
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.learning.packing import Kept
 from service.learning.vectors import Array, Indices
 from service.web.http.answers import Json

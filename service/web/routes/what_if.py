@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.clock import Clock
 from service.engine.jobs.what_ifs import WhatIf
-from service.engine.model.settings import ModelLimits
+from service.engine.models.settings import ModelLimits
 from service.errors import InvalidRequest
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role

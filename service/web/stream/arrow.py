@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from service.engine.model.labels import LABEL_CHARS_MAX
+from service.engine.models.labels import LABEL_CHARS_MAX
 from service.errors import InvalidRequest
 from service.events import Label
 from service.learning.vectors import Array

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from novikoff.schemas import FeaturesSent
-from service.engine.model.labels import LABEL_ABS_MAX
+from service.engine.models.labels import LABEL_ABS_MAX
 from service.engine.rounds.blocks import Begun, even_share
 from service.events import Label
 from service.learning.vectors import Rows

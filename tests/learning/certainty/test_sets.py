@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.accuracy import data_sets
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import ModelCreated, RoundLearned
 from service.learning.certainty.sets import Sets
 from service.web.routes.model_settings import ModelLimits, ModelSettings

@@ -7,7 +7,7 @@ import pytest
 
 from service.engine.fleet.attention import LATE_SECONDS_MIN, RECENT_ROUNDS, reasons_of
 from service.engine.fleet.live import Live
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import (
     DimensionFixed,
     ModelCreated,

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, UnreadFit, encode_examples
-from service.engine.model.model import Model
+from service.engine.models.model import Model
 from service.events import ModelCreated
 from tests.support.process_usage import cpu_seconds
 from tests.support.service_process import NO_TLS, Service

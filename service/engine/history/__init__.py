@@ -1,1 +1,0 @@
-"""What models were: older versions made again from the journal, and going back to them."""

@@ -1,0 +1,1 @@
+"""Models replayed from the journal: earlier versions, corrections, forgetting, what-ifs, all by one counterfactual."""

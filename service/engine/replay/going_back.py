@@ -1,0 +1,88 @@
+"""Going back: a model becomes what it was, or another one begins as it was."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, NamedTuple
+
+from service.engine.clock import Clock
+from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
+from service.engine.models.model import Model
+from service.engine.replay.past import Past
+from service.errors import InvalidRequest
+from service.events import ModelRolledBack
+from service.journal.codec import encode_state
+
+
+class GoingBack:
+    """Rollbacks and forks. Both are events that carry the state, so that a replay needs nothing older."""
+
+    def __init__(self, fleet: Fleet, models: Models, past: Past, clock: Clock) -> None:
+        self._fleet = fleet
+        self._models = models
+        self._past = past
+        self._clock = clock
+        self._large_turn = asyncio.Lock()
+
+    async def rollback(self, name: str, to: int) -> Live:
+        """Make a model what it was at a version; waiting predictions are void. Its version rises by one."""
+        live = await self._fleet.get(name)
+        async with self._turn(live):
+            return await self._roll_back(live, to)
+
+    def _turn(self, live: Live) -> AbstractAsyncContextManager[None]:
+        """Large ones go one after the other: on its way to the journal, a state is there five times for a while."""
+        return self._large_turn if is_large(live.model) else nullcontext()
+
+    async def _roll_back(self, live: Live, to: int) -> Live:
+        name = live.model.name
+        while True:
+            if to == live.model.version:
+                raise InvalidRequest.at("to", "the model is at this version")
+            made, known = live.life, _in_force(live)
+            then = await self._past.read(name, to, _taken, "to")
+            state = await _encoded(then)
+            live = await self._released(name)
+            if live.life != made:
+                raise InvalidRequest.at("to", "the model was made anew meanwhile")
+            if _in_force(live) == known:  # else that version is another one by now
+                event = ModelRolledBack(name, self._clock.now(), to, state, then.revealed, then.updated_at)
+                await self._fleet.append(live, event)
+                return live
+
+    async def _released(self, name: str) -> Live:
+        """The model, when no rebuild is just ending: until something is awaited, none can."""
+        while (live := await self._fleet.get(name)).held is not None:
+            await live.released()
+        return live
+
+    async def fork(self, name: str, new: str, at: int | None) -> Live:
+        """Make another model that begins as this one was at a version, or is; ModelExists if there is one."""
+        async with self._turn(await self._fleet.get(name)):
+            then = await self._past.read(name, at, _taken)
+            return await self._models.adopt(new, then.settings, await _encoded(then), forked_from=name)
+
+
+def _in_force(live: Live) -> int:
+    """How many corrections the model, and what is made of its past, has taken in."""
+    return 0 if live.model.amended is None else live.model.amended.in_force
+
+
+class _Taken(NamedTuple):
+    """A copy of what a model is: the model may go on."""
+
+    settings: dict[str, Any]
+    revealed: int
+    updated_at: int
+    state: dict[str, Any]
+    is_large: bool
+
+
+def _taken(model: Model) -> _Taken:
+    return _Taken(model.settings, model.revealed, model.updated_at, model.state(), is_large(model))
+
+
+async def _encoded(then: _Taken) -> bytes:
+    return await beside_the_loop(encode_state, then.state) if then.is_large else encode_state(then.state)
