@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-from service.background import ended_tasks, keep_running
 from service.engine.engine import Engine, Rules
 from service.engine.fleet.attention import Attention
 from service.engine.fleet.shares import Tenants
 from service.engine.models.settings import ModelLimits
 from service.engine.transfer.importing import Importing
-from service.engine.worker import JobLimits
 from service.errors import StartError
 from service.journal.protocol import Journal
 from service.journals import make_journal
-from service.loop_pauses import LoopPauses
+from service.runtime.cooperative import ended_tasks, keep_running
+from service.runtime.processes import JobLimits
+from service.runtime.timings import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate

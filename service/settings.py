@@ -12,10 +12,10 @@ from pydantic import Field, ValidationError
 from pydantic.config import JsonDict
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service.environment import OF_CLIENTS, PREFIX
 from service.errors import FieldError, InvalidSettings
 from service.learning.statistics.confusion import CLASSES_MAX
-from service.memory import children, memory_bytes, shared_bytes
+from service.runtime.environment import OF_CLIENTS, PREFIX
+from service.runtime.memory import children, memory_bytes, shared_bytes
 
 
 def _share(thirty_seconds: int) -> Callable[[dict[str, Any]], int]:

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from novikoff import DEFAULT_URL
-from service import environment
 from service.errors import NovikoffError, StartError
+from service.runtime import environment
 
 # Names and labels are text, never markup.
 out = Console(markup=False, highlight=False)

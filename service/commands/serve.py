@@ -15,13 +15,12 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from service import logs
-from service.allocator import FreeMemory, manage_memory
 from service.app import create_app
-from service.imports import do_without_unused
-from service.listening import is_for_this_machine, listen
+from service.runtime import logs
+from service.runtime.cooperative import favour_the_loop
+from service.runtime.listening import is_for_this_machine, listen
+from service.runtime.memory import FreeMemory, do_without_unused, manage_memory
 from service.settings import Settings, load_settings
-from service.turns import favour_the_loop
 from service.web.access.guarding import trusted_proxies
 from service.web.http.door import PROBE_CONNECTIONS, Door
 from service.web.http.protocol import protocol
@@ -88,7 +87,7 @@ class Server(uvicorn.Server):
                     quick_paths=QuickPaths(),
                 ),
                 ws="none",
-                log_config=None,  # service.logs has seen to it
+                log_config=None,  # service.runtime.logs has seen to it
                 access_log=False,
                 reset_contextvars=True,  # or the id of a request could stay with its connection
                 proxy_headers=False,

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from service.logs import Seldom
+from service.runtime.logs import LogLimiter
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Clock:
         self._jumps: deque[tuple[int, int]] = deque(
             maxlen=JUMPS_KEPT
         )  # where each led to, and how far it was
-        self._log_limit = Seldom(LOG_EVERY_SECONDS)
+        self._log_limit = LogLimiter(LOG_EVERY_SECONDS)
 
     def start_after(self, at: int) -> None:
         """Begin, and never give a time up to `at`, the newest in the journal."""

@@ -26,9 +26,9 @@ from service.engine.rounds.examples import Examples
 from service.engine.rounds.forgetting import Forgetting
 from service.engine.rounds.rounds import Rounds
 from service.engine.rounds.waiting_list import WaitingList
-from service.engine.worker import JobLimits
 from service.events import AnyEvent
 from service.journal.protocol import Journal
+from service.runtime.processes import JobLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from contextlib import suppress
 from itertools import count
 from time import monotonic, time_ns
 
-from service.background import end, keep_running
 from service.engine.fleet.fleet import Fleet
 from service.engine.rounds.expiry import Expiry
 from service.errors import NovikoffError, UnknownModel
 from service.journal.protocol import Journal
+from service.runtime.cooperative import end, keep_running
 
 SWEEP_SECONDS = 1.0
 SUMMARISE_EVERY_SWEEPS = 10

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from service.giving_back import give_back
 from service.journal.codec import ARRAY, STATE_VERSION, array_kind, encode, encode_part
+from service.runtime.cooperative import give_back
 
 LARGE_BYTES = 65_536
 """Arrays of this size are not copied. So all lengths take four bytes, which is how MessagePack has it from here on."""

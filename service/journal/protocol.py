@@ -14,7 +14,7 @@ import msgspec
 from service.events import AnyEvent, Prediction
 from service.journal.codec import StateBytes
 from service.journal.pieces import Pieces
-from service.timings import Timings
+from service.runtime.timings import Timings
 
 NEW_LIFE = 0
 """The `life` to append a ModelCreated or ModelImported with: the model gets its own by that event."""

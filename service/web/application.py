@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from service import logs
 from service.engine.decoding import check_json
 from service.errors import NovikoffError, StartError
+from service.runtime import logs
 from service.web.access.declarations import Body, RouteTable, access
 from service.web.access.gate import Gate
 from service.web.access.guarding import across_origins

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from novikoff.schemas import NAME_PATTERN, NAME_RULE
-from service import logs
 from service.errors import FieldError, NovikoffError
+from service.runtime import logs
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
 
 NO_MEMBERS: Mapping[str, Any] = {}
 
-_overloads = logs.Seldom()
+_overloads = logs.LogLimiter()
 
 _CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed", 400: "malformed-json"}
 

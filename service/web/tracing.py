@@ -15,10 +15,10 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from service import logs
 from service.engine.names import is_name
 from service.errors import InvalidSettings
-from service.logs import Seldom
+from service.runtime import logs
+from service.runtime.logs import LogLimiter
 from service.web.application import Application
 from service.web.http import traces
 from service.web.http.bodies import WHOLE_BODY
@@ -72,7 +72,7 @@ class Tracing(SpanExporter):
         self._sampler = ParentBased(TraceIdRatioBased(share))
         self._waiting_max = waiting_max
         self._seconds_max = seconds_max
-        self._log_limit = Seldom(LOG_SECONDS)
+        self._log_limit = LogLimiter(LOG_SECONDS)
         self._ended = 0
         self.counts = SpanCounts()
 

@@ -15,7 +15,7 @@ import pytest
 from service.engine.models.model import Model
 from service.engine.transfer.transfer import learned
 from service.learning.export import take_linear
-from service.turns import favour_the_loop
+from service.runtime.cooperative import favour_the_loop
 from service.web.routes.weights import read_weights
 from tests.engine.test_copying import EAGER, WIDE, learn, make, running
 from tests.support.loop_pauses import InLoop, Turns, _scope, in_loop, shortest_pause

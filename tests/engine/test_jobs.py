@@ -12,9 +12,9 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.jobs.jobs import Jobs, Running
-from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest, Overloaded
 from service.events import ModelCreated
+from service.runtime.processes import JobLimits, Worker
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
 

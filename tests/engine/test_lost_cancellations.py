@@ -6,7 +6,7 @@ from pathlib import Path
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.jobs import Running
 from service.engine.rounds.expiry import Expiry
-from service.engine.worker import JobLimits
+from service.runtime.processes import JobLimits
 from tests.engine.test_jobs import jobs_at
 from tests.support.waiting import PATIENCE_SECONDS
 

@@ -13,8 +13,8 @@ from service.engine.fleet.hold import Hold
 from service.engine.models.checks import bytes_in_memory
 from service.engine.replay.playing import Playing, milestone_before
 from service.engine.rounds.id_locks import IdLocks
-from service.engine.worker import JobLimits
 from service.events import ModelRebuilt
+from service.runtime.processes import JobLimits
 from tests.engine.test_shared_totals import RULES
 from tests.journal.journals import sqlite_at
 from tests.support.waiting import eventually_async

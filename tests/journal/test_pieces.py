@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.giving_back import FREED_BYTES
 from service.journal.codec import decode_state, encode_state
 from service.journal.pieces import LARGE_BYTES, Pieces, cut, encode_large
 from service.journal.seals import digest_of_parts, seal
+from service.runtime.cooperative import FREED_BYTES
 
 NUMBERS = np.random.default_rng(1).normal(size=LARGE_BYTES)
 

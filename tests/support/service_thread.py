@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 
 from service.commands.serve import Server
-from service.listening import listen
-from service.logs import ConsoleLines, JsonLines
+from service.runtime.listening import listen
+from service.runtime.logs import ConsoleLines, JsonLines
 from service.settings import Settings
 from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS
@@ -106,7 +106,7 @@ class _Server(Server):
 
 
 class _Lines(logging.Handler):
-    """What `service.logs.configure` would write to standard error, in a list."""
+    """What `service.runtime.logs.configure` would write to standard error, in a list."""
 
     def __init__(self, lines: list[str], settings: Settings) -> None:
         super().__init__(settings.log_level.upper())

@@ -14,7 +14,6 @@ from rich.logging import RichHandler
 
 from novikoff import AsyncClient, ModelInfo, Refused
 from novikoff.schemas import Label
-from service import environment
 from service.commands.console import (
     CommandFailed,
     Key,
@@ -36,6 +35,7 @@ from service.commands.replay.source import Source
 from service.commands.replay.survey import Survey
 from service.commands.target import connected
 from service.engine.names import check_name
+from service.runtime import environment
 
 INTERRUPTED = 130
 LABELS_SHOWN = 5

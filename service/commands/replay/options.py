@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from service import environment
+from service.runtime import environment
 
 
 class Format(StrEnum):

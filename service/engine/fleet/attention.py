@@ -11,7 +11,7 @@ import msgspec
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.models.model import Model
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 
 RECENT_ROUNDS = 100
 RISEN_DEVIATIONS = 4.0

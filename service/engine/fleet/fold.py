@@ -9,7 +9,7 @@ from service.engine.models.model import Model, model_from
 from service.events import AnyEvent, RoundLearned, RoundRevealed, RoundsLearned
 from service.journal.codec import StateBytes
 from service.journal.protocol import Journal, Milestone, Recorded
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 
 EVENTS_AT_ONCE = 400
 PAGE_BYTES = 4_194_304

@@ -11,7 +11,7 @@ from service.engine.fleet.restoring import as_damaged, restore_live
 from service.engine.models.model import model_from
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
 from service.journal.protocol import Appended, Journal
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 
 
 class Loading:

@@ -4,7 +4,6 @@ import asyncio
 from asyncio import Task
 from contextlib import suppress
 
-from service.background import run_once
 from service.engine.fleet.copying import Copying, is_loaded
 from service.engine.fleet.large_models import beside_the_loop, is_large
 from service.engine.fleet.live import Live
@@ -12,7 +11,7 @@ from service.engine.fleet.memory_use import MemoryUse
 from service.engine.models.outcomes import OutcomeLog
 from service.errors import Overloaded, UnknownModel
 from service.journal.protocol import Journal
-from service.turns import Turns
+from service.runtime.cooperative import Turns, run_once
 
 SAVED_AT_ONCE = 1_000
 

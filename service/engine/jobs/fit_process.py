@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from service.engine.jobs.fit_bodies import UnreadFit, encode_examples
-from service.engine.messages import read_message, work, write_message
 from service.engine.models.model import Model
 from service.errors import FieldError, InvalidRequest, MalformedJson, RequestError
 from service.events import Label
 from service.journal.codec import encode_state
 from service.learning.batch import fitting
 from service.learning.parameters import BadParameter
+from service.runtime.child import read_message, run_limited_child, write_message
 
 REPORT_SECONDS = 0.1
 
@@ -125,4 +125,4 @@ def train(task: Task, report: Any) -> Report:
 
 
 if __name__ == "__main__":
-    work(lambda: run(read_message(Task)), lambda why: Report(failed=why))
+    run_limited_child(lambda: run(read_message(Task)), lambda why: Report(failed=why))

@@ -21,9 +21,7 @@ from service.engine.jobs.fit_bodies import (
 from service.engine.jobs.fit_process import Report, Task
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs, Running
-from service.engine.messages import frame
 from service.engine.replay.counterfactual import Labels, labels_in
-from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest
 from service.events import (
     VOIDING,
@@ -35,6 +33,8 @@ from service.events import (
     features_of,
 )
 from service.journal.protocol import Journal
+from service.runtime.child import frame
+from service.runtime.processes import JobLimits, Worker
 
 HISTORY_EVENTS_AT_ONCE = 100
 Example = tuple[Any, Label, str | None]

@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from service.background import end
 from service.engine.clock import Clock, make_job_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.shares import Shares
 from service.engine.jobs.job import Job, Question
-from service.engine.worker import JobLimits, Worker
 from service.errors import JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.journal.protocol import Journal
+from service.runtime.cooperative import end
+from service.runtime.processes import JobLimits, Worker
 
 FINISHED_KEPT = 100
 REPLICA_SEPARATOR = "-"

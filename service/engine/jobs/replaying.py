@@ -6,9 +6,9 @@ from service.engine.jobs.jobs import Running
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.play_process import Report, Task
 from service.engine.replay.playing import Playing, oldest_milestone
-from service.engine.worker import JobLimits
 from service.errors import InvalidRequest
 from service.journal.protocol import Journal
+from service.runtime.processes import JobLimits
 
 TURNS_MAX = 10
 """How often it is looked whether there are new events, at most: they may come faster than they are played."""

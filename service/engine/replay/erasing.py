@@ -14,7 +14,6 @@ from service.engine.models.outcomes import OutcomeLog
 from service.engine.models.state_steps import read_state
 from service.engine.replay.counterfactual import erased
 from service.engine.replay.playing import Playing, milestone_before
-from service.engine.worker import JobLimits
 from service.events import (
     AnyEvent,
     Label,
@@ -27,6 +26,7 @@ from service.events import (
 )
 from service.journal.codec import encode_state
 from service.journal.protocol import Erasure, Journal, Recorded
+from service.runtime.processes import JobLimits
 
 KNOWING = (ModelRebuilt, ModelRolledBack)
 """Events that carry states which may know of what is forgotten."""

@@ -19,9 +19,9 @@ from service.engine.replay.stepping import (
     oldest_version,
     step,
 )
-from service.engine.worker import JobLimits
 from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
 from service.journal.protocol import Journal, Milestone, Recorded
+from service.runtime.processes import JobLimits
 
 MADE_AT_ONCE = 2
 WAITING_MAX = 16

@@ -12,10 +12,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from service.engine.messages import read_message, work, write_message
 from service.engine.replay.comparison import compare, figures
 from service.engine.replay.counterfactual import Counterfactual, Outdated
 from service.events import AnyEvent, Label, Prediction
+from service.runtime.child import read_message, run_limited_child, write_message
 
 REPORT_SECONDS = 0.1
 
@@ -130,4 +130,4 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    work(run, lambda why: Report(failed=why))
+    run_limited_child(run, lambda why: Report(failed=why))

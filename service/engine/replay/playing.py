@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import EVENTS_AT_ONCE, Trimmed, model_of
-from service.engine.messages import frame
 from service.engine.models.model import Model
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.play_process import Piece, Report, Task
 from service.engine.replay.stepping import LAG_SECONDS, LOOK_AGAIN_SECONDS
-from service.engine.worker import JobLimits, Worker
 from service.errors import InvalidRequest, JournalUnavailable
 from service.events import AnyEvent, Label, Prediction
 from service.journal.protocol import Journal, Milestone
+from service.runtime.child import frame
+from service.runtime.processes import JobLimits, Worker
 
 
 async def milestone_before(journal: Journal, model: Model, version: int) -> Milestone | None:

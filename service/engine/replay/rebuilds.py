@@ -10,7 +10,6 @@ from asyncio import Semaphore, Task
 from contextlib import suppress
 from time import monotonic
 
-from service.background import end, keep_running
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import Trimmed
@@ -19,10 +18,11 @@ from service.engine.fleet.live import Live
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.erasing import erase
 from service.engine.replay.playing import Playing, milestone_before
-from service.engine.worker import JobLimits
 from service.errors import NovikoffError, UnknownModel, VersionGone
 from service.events import ModelRebuilt, TagErased
 from service.journal.protocol import Journal
+from service.runtime.cooperative import end, keep_running
+from service.runtime.processes import JobLimits
 
 LOOK_SECONDS = 5.0
 OTHERS_SECONDS = 30.0

@@ -20,7 +20,7 @@ from service.errors import InvalidRequest, NovikoffError, Unavailable, UnknownLa
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 
 Errors = dict[int, NovikoffError]
 """What is wrong with which rounds, by their place in the block."""

@@ -16,7 +16,7 @@ from service.engine.rounds.expiry_labels import ExpiryLabels, learns_expired
 from service.errors import NovikoffError, PredictionExpired, TooManyPending
 from service.events import Prediction, PredictionsExpired
 from service.journal.protocol import PENDING_LOADED_MAX, Journal, Overdue, OwnTime, own_ttl_us
-from service.logs import Seldom
+from service.runtime.logs import LogLimiter
 
 LOOKED_AT_ONCE = 2_000
 """How many predictions the journal is asked for at a time."""
@@ -90,7 +90,7 @@ class Expiry:
         self._own_ttl_us_max = round(min(journal.pending_seconds_max, OWN_TTL_SECONDS_MAX) * 1e6)
         fleet.on_unload = self.unloaded
         self._making_room: Task[int] | None = None
-        self._log_limit = Seldom()
+        self._log_limit = LogLimiter()
         self.evicted = dict.fromkeys(LIMITS, 0)
         """How many predictions were evicted since the start, by the limit."""
 

@@ -18,7 +18,7 @@ from service.engine.rounds.expiry import Expiry
 from service.errors import NovikoffError
 from service.events import Prediction
 from service.journal.protocol import Journal
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 
 Order = Literal["newest", "least_sure"]
 

@@ -10,11 +10,11 @@ import msgspec
 
 from service.engine.clock import Clock
 from service.engine.decoding import UNDECODABLE, check_names, raise_problem
-from service.engine.messages import frame, read_message, work, write_message
 from service.engine.models.settings import ModelLimits
 from service.engine.transfer.transfer import Imported, import_model
-from service.engine.worker import JobLimits, Worker
 from service.errors import FieldError, InvalidExport, InvalidRequest, MalformedJson, RequestError
+from service.runtime.child import frame, read_message, run_limited_child, write_message
+from service.runtime.processes import JobLimits, Worker
 
 READ_HERE_BYTES_MAX = 65_536
 """Larger bodies are read by a process. Reading so much takes a few milliseconds."""
@@ -101,4 +101,4 @@ async def _read_elsewhere(task: Task, memory_bytes_max: int) -> Report:
 
 
 if __name__ == "__main__":
-    work(lambda: write_message(read(read_message(Task))), lambda _: _refused(TOO_MUCH))
+    run_limited_child(lambda: write_message(read(read_message(Task))), lambda _: _refused(TOO_MUCH))

@@ -26,7 +26,7 @@ from service.journal.jetstream.ordered_work import OrderedWork
 from service.journal.jetstream.predictions.ids import Ids
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import NEW_LIFE, Appended
-from service.timings import Timings
+from service.runtime.timings import Timings
 
 LifecycleEvent = ModelCreated | ModelImported | ModelDeleted
 MODEL_DELETED = "the model was deleted"

@@ -21,7 +21,7 @@ from service.journal.jetstream.messages import (
 )
 from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.subjects import Subjects
-from service.logs import Seldom
+from service.runtime.logs import LogLimiter
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Bodies:
         self._subjects = subjects
         self._writer = os.urandom(TOKEN_BYTES - _COUNT_BYTES)
         self._numbers = itertools.count()
-        self._log_limit = Seldom(LOG_EVERY_SECONDS)
+        self._log_limit = LogLimiter(LOG_EVERY_SECONDS)
 
     def new_token(self) -> bytes:
         return self._writer + next(self._numbers).to_bytes(_COUNT_BYTES, "big")

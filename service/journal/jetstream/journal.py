@@ -8,7 +8,6 @@ from asyncio import Future
 from contextlib import suppress
 from typing import ClassVar
 
-from service.background import end, keep_running
 from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable, NovikoffError
 from service.events import AnyEvent, Prediction, TagForgotten
 from service.journal.jetstream.appending import Appender
@@ -67,7 +66,8 @@ from service.journal.protocol import (
     WaitingPrediction,
     own_ttl_us,
 )
-from service.timings import Timings
+from service.runtime.cooperative import end, keep_running
+from service.runtime.timings import Timings
 
 log = logging.getLogger(__name__)
 

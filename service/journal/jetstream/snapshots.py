@@ -12,7 +12,6 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from service.background import run_once
 from service.errors import JournalUnavailable, NovikoffError
 from service.journal import thinning
 from service.journal.jetstream.cleaning import Cleaner
@@ -24,6 +23,7 @@ from service.journal.jetstream.parts import Parts
 from service.journal.jetstream.subjects import Subjects
 from service.journal.pieces import Pieces
 from service.journal.protocol import Snapshot
+from service.runtime.cooperative import run_once
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ import time
 from asyncio import Task
 from collections.abc import Awaitable, Callable
 
-from service.background import end, keep_running, run_once
 from service.errors import JournalUnavailable, NovikoffError
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
@@ -16,6 +15,7 @@ from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import encode
 from service.journal.jetstream.subjects import Subjects
+from service.runtime.cooperative import end, keep_running, run_once
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
-from service.allocator import environment
-from service.child_processes import command_of
 from service.errors import Overloaded
 from service.journal.sqlite.numbered import NONE, Item, Numbered, Numbers, oldest_of
 from service.journal.sqlite.records import (
@@ -30,9 +28,11 @@ from service.journal.sqlite.records import (
     decode_written,
     message,
 )
-from service.logs import Seldom
-from service.timings import Timings
-from service.turns import Turns
+from service.runtime.cooperative import Turns
+from service.runtime.logs import LogLimiter
+from service.runtime.memory import environment_of_child
+from service.runtime.processes import command_of
+from service.runtime.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +115,8 @@ class GroupCommit:
         self.trouble: str | None = None
         self._probing: asyncio.Handle | None = None
         self._is_failing = False
-        self._failures_told = Seldom()
-        self._log_failures_told = Seldom()
+        self._failures_told = LogLimiter()
+        self._log_failures_told = LogLimiter()
 
     @property
     def finished(self) -> int:
@@ -138,7 +138,7 @@ class GroupCommit:
             *command_of("service.journal.sqlite.writer_process"),
             stdin=their_groups, stdout=their_answers, pass_fds=[lock_file],
             start_new_session=True,  # a signal to the group, such as Ctrl-C, is for the service alone
-            env=environment(),
+            env=environment_of_child(),
         )  # fmt: skip
         os.close(their_groups)
         os.close(their_answers)

@@ -69,9 +69,9 @@ from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.scrubbing import Scrub
 from service.journal.sqlite.sealing import seal_outcomes, seal_pending
 from service.journal.sqlite.unshared import Unshared
-from service.logs import Seldom
-from service.timings import Timings
-from service.turns import Turns
+from service.runtime.cooperative import Turns
+from service.runtime.logs import LogLimiter
+from service.runtime.timings import Timings
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -120,7 +120,7 @@ class SqliteJournal(Unshared):
         self._reader = threading.local()
         self._reader_connections: list[sqlite3.Connection] = []
         self._unsaved: list[PendingRecord] = []
-        self._failures_told = Seldom()
+        self._failures_told = LogLimiter()
         self.damage_found = 0
         self._scrub = Scrub(self._read, self._tell_damage, rows_per_second=scrub_rows_per_second)
 

@@ -13,7 +13,6 @@ from functools import partial
 
 import numpy as np
 
-from service.background import run_once
 from service.errors import NovikoffError, UnknownModel
 from service.journal.codec import StateBytes
 from service.journal.pieces import Pieces, cut, parts_of
@@ -27,6 +26,7 @@ from service.journal.sqlite.sealing import (
     unseal_large_snapshot,
     unseal_snapshot,
 )
+from service.runtime.cooperative import run_once
 
 PART_BYTES = 262_144
 

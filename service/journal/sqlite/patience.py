@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from service.background import keep_running
+from service.runtime.cooperative import keep_running
 
 LOOK_SECONDS = 0.05
 MORE_ROOM = 1.1

@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from service.background import end, keep_running
 from service.errors import JournalUnavailable
 from service.journal.seals import Damaged
 from service.journal.sqlite.large_snapshots import state_of
@@ -20,6 +19,7 @@ from service.journal.sqlite.sealing import (
     unseal_outcomes,
     unseal_pending,
 )
+from service.runtime.cooperative import end, keep_running
 
 SLICE_ROWS = 100
 PAUSE_SECONDS = 600.0

@@ -11,9 +11,9 @@ import sys
 from io import FileIO
 from select import select
 
-from service.child_work import work
 from service.journal.sqlite.committing import Committer
 from service.journal.sqlite.records import decode_group, decode_opening, message
+from service.runtime.child import run_child
 
 
 def read_message(source: FileIO) -> bytearray | None:
@@ -52,4 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    work(main)
+    run_child(main)

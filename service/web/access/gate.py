@@ -9,8 +9,8 @@ from collections.abc import MutableMapping
 from time import monotonic
 from typing import Any
 
-from service import logs
 from service.errors import Forbidden, Unauthorized
+from service.runtime import logs
 from service.web.access.callers import NO_LONGER_VALID, caller
 from service.web.access.declarations import ROUND, Access
 from service.web.access.host_names import HostNames
@@ -48,7 +48,7 @@ class Gate:
         self._proxies = proxies
         self._hosts = hosts
         self._origins = origins
-        self._refusals = logs.Seldom()
+        self._refusals = logs.LogLimiter()
 
     def admit(self, scope: MutableMapping[str, Any], needed: Access, send: Send) -> Send:
         """A `send` for the answer; Unauthorized, Forbidden or HttpError for who may not come in."""

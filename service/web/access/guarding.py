@@ -6,7 +6,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from service.errors import InvalidSettings
-from service.listening import is_for_this_machine
+from service.runtime.listening import is_for_this_machine
 from service.settings import Settings
 from service.web.access.gate import Gate
 from service.web.access.host_names import HostNames, is_host_name

@@ -13,7 +13,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.logs import Seldom
+from service.runtime.logs import LogLimiter
 from service.web.http.bodies import Header
 from service.web.http.cycle import Cycle, WholeCycle
 from service.web.http.door import PROBES, Door, Place, Refusal
@@ -35,8 +35,8 @@ ASGI = {"version": "3.0", "spec_version": "2.3"}
 MALFORMED: Refusal = "malformed-http", "this is not a request that HTTP/1.1 allows"
 
 log = logging.getLogger(__name__)
-_refused = Seldom()
-_ended = Seldom()
+_refused = LogLimiter()
+_ended = LogLimiter()
 
 
 class Protocol(HttpToolsProtocol):

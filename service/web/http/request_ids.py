@@ -4,7 +4,7 @@ import re
 from collections.abc import MutableMapping
 from typing import Any
 
-from service import logs
+from service.runtime import logs
 from service.web.http.bodies import Header, Send
 
 HEADER = b"x-request-id"

@@ -7,9 +7,8 @@ import msgspec
 import numpy as np
 
 from service.engine.fleet.copies import Room
-from service.giving_back import give_back
 from service.learning.packing import Kept
-from service.turns import Turns
+from service.runtime.cooperative import Turns, give_back
 from service.web.http.breaking_off import BreakingOff
 
 SLICE_NUMBERS = 4_096

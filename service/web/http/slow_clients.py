@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
-from service.logs import Seldom
+from service.runtime.logs import LogLimiter
 from service.web.problems import last_answer
 
 SWEEP_SECONDS = 1.0
@@ -63,7 +63,7 @@ class SlowClients:
         self._waits: dict[Any, Wait] = {}
         self._swept_at: float | None = None
         self._counted_seconds = 0.0
-        self._told = Seldom()
+        self._told = LogLimiter()
 
     def sweep(self, clock: Callable[[], float] = monotonic) -> None:
         now = self._counted(clock())

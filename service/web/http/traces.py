@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from service import logs
+from service.runtime import logs
 from service.web.http.bodies import Header
 
 HEADER = b"traceparent"

@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.timings import Timings
+from service.runtime.timings import Timings
 from service.web.http.bodies import Send
 
 ROUTES_MAX = 200

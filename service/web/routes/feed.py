@@ -28,7 +28,7 @@ from service.errors import (
     UnknownModel,
 )
 from service.journal.protocol import Totals
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role

@@ -22,9 +22,8 @@ from service.engine.fleet.live import Counts, Live
 from service.engine.jobs.jobs import Jobs
 from service.engine.replay.rebuilds import Rebuilds, is_forgetting, is_rebuilding
 from service.journal.protocol import Journal
-from service.loop_pauses import LoopPauses
-from service.timings import Timings
-from service.turns import Turns
+from service.runtime.cooperative import Turns
+from service.runtime.timings import LoopPauses, Timings
 from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role

@@ -13,7 +13,7 @@ from service.engine.clock import Clock
 from service.engine.fleet.live import Live
 from service.errors import InvalidRequest, ModelUnreadable, UnknownModel
 from service.journal.protocol import Listed, Page, Summary, Totals
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenant_history import TenantHistory

@@ -30,7 +30,7 @@ from service.errors import (
 )
 from service.events import Label
 from service.journal.protocol import Appended
-from service.turns import Turns, gather_in_turns
+from service.runtime.cooperative import Turns, gather_in_turns
 from service.web.access.tenants import TenantBlocks, TenantRounds
 from service.web.http.inflating import TooInflated
 from service.web.routes.model_paths import model_of_path

@@ -12,7 +12,7 @@ from service.engine.models.labels import LABEL_CHARS_MAX
 from service.errors import InvalidRequest
 from service.events import Label
 from service.learning.vectors import Array
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 from service.web.problems import HttpError
 from service.web.routes.rounds import check_label
 from service.web.stream.arrow_compression import check_schema, inflated_bytes

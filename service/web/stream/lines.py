@@ -10,7 +10,7 @@ import numpy as np
 
 from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import MalformedJson, NovikoffError, Overloaded, kept
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 from service.web.http.bodies import Receive
 from service.web.http.inflating import Inflating, inflated
 from service.web.problems import HttpError

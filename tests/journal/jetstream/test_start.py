@@ -14,7 +14,7 @@ from service.commands.serve import Server
 from service.errors import ClusterUnusable
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
-from service.listening import listen
+from service.runtime.listening import listen
 from service.settings import Settings
 from tests.support.forkserver import run
 from tests.support.nats_operator import Operator

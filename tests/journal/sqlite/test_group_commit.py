@@ -31,7 +31,7 @@ from service.journal.sqlite.records import (
     Written,
 )
 from service.journal.sqlite.schema import open_writer
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 from tests.support.waiting import PATIENCE_SECONDS, eventually_async
 
 Groups = list[tuple[list[Item], Written]]

@@ -14,7 +14,7 @@ from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.shares import Tenants
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import FINISHED_KEPT, Jobs
-from service.engine.worker import JobLimits
+from service.runtime.processes import JobLimits
 from service.web.problems import HttpError
 from service.web.stream.held_answers import MEMORY_BYTES_MAX, DiskRoom, HeldAnswers
 from tests.journal.journals import sqlite_at

@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 from service.commands.serve import Server
-from service.listening import listen
+from service.runtime.listening import listen
 from service.settings import Settings
 from service.web.http.slow_clients import SlowClients
 from tests.support.waiting import eventually_async

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.turns import SLICE_SECONDS, Turns
+from service.runtime.cooperative import SLICE_SECONDS, Turns
 from tests.support.loop_pauses import InLoop, in_loop, shortest_pause, watched
 from tests.support.loop_pauses import Turns as Pauses
 

@@ -7,7 +7,7 @@ It counts as out of touch until it has asked for the end of the log and got an a
 import logging
 import time
 
-from service.logs import Seldom
+from service.runtime.logs import LogLimiter
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Contact:
         self._seconds = seconds
         self._ticked_at = self._heard_at = self._went_on_at = seconds_up()
         self._cluster_us = 0
-        self._log_limit = Seldom(LOG_EVERY_SECONDS)
+        self._log_limit = LogLimiter(LOG_EVERY_SECONDS)
 
     def tick(self) -> float:
         """Note that the process runs; the time by `seconds_up`."""

@@ -13,12 +13,11 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
-from service.background import end, keep_running, run_once
 from service.errors import JournalUnavailable
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.contact import Contact
-from service.turns import Turns
+from service.runtime.cooperative import Turns, end, keep_running, run_once
 
 log = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ import msgspec
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from service.background import end, keep_running
 from service.errors import JournalFull, JournalUnavailable, OutcomeUnknown
 from service.journal.jetstream.link.connecting import Link
 from service.journal.seals import seal
-from service.logs import Seldom
+from service.runtime.cooperative import end, keep_running
+from service.runtime.logs import LogLimiter
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Publisher:
             OrderedDict()
         )  # by number, the one sent longest ago first
         self._later: list[_Outgoing] = []
-        self._log_limit = Seldom()
+        self._log_limit = LogLimiter()
         self._is_failing = False
         self._was_full_at = -FULL_SECONDS
         self.failures = 0

@@ -125,10 +125,10 @@ class ConsoleLines(_Lines):
         return line if error is None else f"{line}\n{indent(error, '  ')}"
 
 
-class Seldom:
+class LogLimiter:
     """Lets one line a second pass, and counts those that it holds back.
 
-    >>> seldom = Seldom()
+    >>> seldom = LogLimiter()
     >>> seldom.turn(), seldom.turn(), seldom.turn()
     (0, None, None)
     """

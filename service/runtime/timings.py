@@ -1,12 +1,32 @@
-"""How long the event loop was held: while it is, nobody is answered."""
+"""How long things took, and how long the event loop was held: while it is, no request is answered."""
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections.abc import Callable
 from time import monotonic
 
-from service.logs import Seldom
-from service.timings import Timings
+from service.runtime.logs import LogLimiter
+
+log = logging.getLogger(__name__)
+
+BOUNDS_SECONDS = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+)
 
 TICK_SECONDS = 0.02
 """How often the loop is asked for a turn: seldom enough to cost a thousandth of a core."""
@@ -17,7 +37,36 @@ LATELY_SECONDS = 30.0
 UNREADY_SECONDS = 10.0
 """For how long a service whose loop was held for too long is not ready."""
 
-log = logging.getLogger(__name__)
+
+class Timings:
+    """Counts of durations up to each bound, and their sum.
+
+    >>> timings = Timings()
+    >>> timings.observe(0.0004)
+    >>> timings.count, timings.cumulative()[2:4]
+    (1, [(0.0005, 1), (0.001, 1)])
+    """
+
+    __slots__ = ("_counts", "count", "seconds")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS_SECONDS) + 1)
+        self.count = 0
+        self.seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(BOUNDS_SECONDS, seconds)] += 1
+        self.count += 1
+        self.seconds += seconds
+
+    def cumulative(self) -> list[tuple[float, int]]:
+        """How many took at most so long, for each bound."""
+        total = 0
+        rising = []
+        for bound, count in zip(BOUNDS_SECONDS, self._counts, strict=False):
+            total += count
+            rising.append((bound, total))
+        return rising
 
 
 class LoopPauses:
@@ -40,7 +89,7 @@ class LoopPauses:
         self._held_seconds = 0.0
         self._held_at = float("-inf")
         """The last pause that was too long: its length, and when it ended."""
-        self._log_limit = Seldom()
+        self._log_limit = LogLimiter()
         self.timings = Timings()
 
     async def run(self) -> None:

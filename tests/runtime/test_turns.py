@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service.turns import Turns
+from service.runtime.cooperative import Turns
 
 TASKS = 30
 SLICES = 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.memory import CHILD_BYTES, SERVICE_BYTES, children, memory_bytes
+from service.runtime.memory import CHILD_BYTES, SERVICE_BYTES, children, memory_bytes
 from service.settings import Settings
 from tests.support.missing_programs import missing
 from tests.support.service_process import Service
@@ -140,7 +140,11 @@ def within(group: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_a_process_in_a_real_control_group_has_the_memory_of_that(limited: Limited) -> None:
-    command = [*within(limited(300 * MIB)), "-c", "from service import memory; print(memory.memory_bytes())"]
+    command = [
+        *within(limited(300 * MIB)),
+        "-c",
+        "from service.runtime import memory; print(memory.memory_bytes())",
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert int(done.stdout) == 300 * MIB
 

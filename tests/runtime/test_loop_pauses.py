@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from service.app import create_app
-from service.loop_pauses import LATELY_SECONDS, UNREADY_SECONDS, LoopPauses
+from service.runtime.timings import LATELY_SECONDS, UNREADY_SECONDS, LoopPauses
 from service.settings import Settings
 from tests.support.service_process import problem_of
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.app import create_app
-from service.background import ended_tasks, keep_running, run_once
+from service.runtime.cooperative import ended_tasks, keep_running, run_once
 from service.settings import Settings
 from tests.support.service_process import problem_of
 

@@ -1,9 +1,12 @@
-"""Messages between the service and a process that works for a job, and the process's end of the pipes.
+"""A child process's own end: how it runs and ends, and the messages that it exchanges with the service.
 
 The service writes messages to the process's standard input and reads messages from its standard output. A message is
-its length in four bytes and then MessagePack. The service's end is a file of its own: the process does without asyncio.
+its length in four bytes and then MessagePack. The service's end is `service.runtime.processes`, a file of its own: the
+child does without asyncio.
 """
 
+import logging
+import os
 import resource
 import signal
 import sys
@@ -14,7 +17,9 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from service import child_work
+from service.runtime import logs
+
+log = logging.getLogger(__name__)
 
 Message = TypeVar("Message")
 
@@ -41,8 +46,27 @@ def write_message(message: msgspec.Struct) -> None:
     sys.stdout.buffer.flush()
 
 
-def work(run: Callable[[], None], failed: Callable[[str], msgspec.Struct]) -> None:
-    """`child_work.work` within the service's limits; `failed` makes the message that they are too low."""
+def run_child(run: Callable[[], None]) -> None:
+    """Do what the service has started this process for, then end it.
+
+    EOFError and BrokenPipeError mean that the service has ended. What else goes wrong is a line of the log, like one of
+    the service's own.
+    """
+    log_format, level, features = sys.argv[1:4]  # `processes.command_of`
+    logs.configure("json" if log_format == "json" else "console", level, features=bool(features))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service is told, and ends this process in good time
+    try:
+        run()
+    except (EOFError, BrokenPipeError):
+        log.info("a process has no more to do, since the service has ended")
+        os._exit(0)  # what is left in the buffer of a broken pipe would be a complaint
+    except Exception as error:
+        log.error("a process of the service has failed", exc_info=error)
+        os._exit(1)
+
+
+def run_limited_child(run: Callable[[], None], failed: Callable[[str], msgspec.Struct]) -> None:
+    """`run_child` within the service's limits; `failed` makes the message that they are too low."""
     memory_bytes_max, seconds_max = map(int, sys.argv[-2:])
 
     def run_limited() -> None:
@@ -55,7 +79,7 @@ def work(run: Callable[[], None], failed: Callable[[str], msgspec.Struct]) -> No
         except TimeoutError:
             write_message(failed(f"it needs more than {seconds_max} seconds, which is fit_seconds_max"))
 
-    child_work.work(run_limited)
+    run_child(run_limited)
 
 
 def set_limits(memory_bytes_max: int, seconds_max: int) -> None:

@@ -20,7 +20,7 @@ the rest, which cannot be accessed. The kernel puts other large blocks at such a
 
 WITHOUT_FILES = """
 import resource
-from service.allocator import FreeMemory
+from service.runtime.memory import FreeMemory
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 FreeMemory().look()
 print("looked")

@@ -1,13 +1,20 @@
-"""Long work in slices, so that other tasks of the event loop have their turns."""
+"""Cooperative work on the event loop: long work in slices, and tasks beside the requests."""
 
 import asyncio
+import logging
 import sys
 import threading
-from asyncio import AbstractEventLoop, Future
+from asyncio import AbstractEventLoop, Future, Task
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005
 """How long a task with long work may work before others have a turn. What is done between two looks at the clock comes
@@ -19,9 +26,13 @@ STARTED_AT_ONCE = 16
 SLICE_SECONDS_MIN = 0.0005
 """Of a task that has not stood in line, however many do: a turn of the loop costs something, too."""
 
-
 SWITCH_SECONDS = 0.0005
 """How long a thread beside the loop goes on once the loop wants to."""
+
+CANCEL_AGAIN_SECONDS = 0.1
+
+FREED_BYTES = 4_194_304
+"""How much memory is given back at once: about half a millisecond."""
 
 
 def favour_the_loop() -> None:
@@ -105,3 +116,70 @@ async def gather_in_turns(work: Sequence[Coroutine[Any, Any, None]]) -> None:
         if at % STARTED_AT_ONCE == 0:
             await asyncio.sleep(0)
     await asyncio.gather(*tasks)
+
+
+_ended: WeakKeyDictionary[AbstractEventLoop, list[str]] = WeakKeyDictionary()
+"""By the loop that ran them, the tasks that are missing now."""
+
+
+def keep_running(what: str, work: Coroutine[Any, Any, None]) -> Task[None]:
+    """Start a task that is to run until it is cancelled. If it ends otherwise, `/readyz` tells."""
+    task = asyncio.create_task(work, name=what)
+    task.add_done_callback(_missed)
+    return task
+
+
+def run_once(what: str, work: Coroutine[Any, Any, None]) -> Task[None]:
+    """Start a task that has an end; an exception that nobody foresaw is logged."""
+    task = asyncio.create_task(work, name=what)
+    task.add_done_callback(_finished)
+    return task
+
+
+async def end(tasks: Iterable[Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended.
+
+    A cancellation that comes at the very moment an answer does is lost in `asyncio.wait_for` of Python 3.11,
+    by which the NATS client waits, and the task goes on. So it is cancelled again until it has ended.
+    """
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=CANCEL_AGAIN_SECONDS)
+
+
+def ended_tasks() -> list[str]:
+    """The tasks of this loop that have ended and should not have."""
+    return _ended.get(asyncio.get_running_loop(), [])
+
+
+def _missed(task: Task[None]) -> None:
+    if task.cancelled():
+        return
+    _ended.setdefault(task.get_loop(), []).append(task.get_name())
+    log.critical(
+        "a background task has ended: restart the service", exc_info=task.exception(), extra=_fields(task)
+    )
+
+
+def _finished(task: Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("a background task has failed", exc_info=task.exception(), extra=_fields(task))
+
+
+def _fields(task: Task[None]) -> dict[str, str]:
+    return {"task": task.get_name()}
+
+
+async def give_back(arrays: list[np.ndarray[Any, Any]]) -> None:
+    """Give the memory of arrays back, in slices. One that somebody else has, too, stays as it is."""
+    turns = Turns()
+    while arrays:
+        array = arrays.pop()
+        with suppress(ValueError):  # numpy knows of somebody else
+            while array.nbytes > FREED_BYTES:
+                array.resize(array.size - FREED_BYTES // array.itemsize)
+                await turns.give()
+        del array
+        await turns.give()
