@@ -37,9 +37,14 @@ def command_of(module: str, *, can_wait: bool = False) -> list[str]:
 
 
 async def start(*command: str, **options: Any) -> Process:
-    """Start a process. If the caller is cancelled meanwhile, the process is ended: asyncio of Python 3.11 can leave one
-    behind that it has begun to start."""
-    starting = asyncio.create_task(asyncio.create_subprocess_exec(*command, **options))
+    """Start a process in a session of its own, so that Ctrl-C reaches the service alone, which then ends it.
+
+    If the caller is cancelled meanwhile, the process is ended: asyncio of Python 3.11 can leave one behind that it has
+    begun to start.
+    """
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(*command, start_new_session=True, **options)
+    )
     if await _is_cancelled_before(starting):
         if starting.exception() is None:
             await kill(starting.result())
