@@ -20,10 +20,11 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from service.learning.statistics.error_interval import ErrorInterval
+
 from bench import examples
 from service.app import create_app
 from service.learning.statistics.calibration import Calibration
-from service.learning.statistics.error_interval import ErrorInterval
 from service.learning.statistics.statistic import RevealedBlock
 from service.settings import Settings
 from service.web.application import Application

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.learning.certainty.anytime import boundary
+from service.learning.certainty.anytime import interval_of_share
 from tests.e2e.pages import Open, card, expect, fixed, percent, state, tile
 from tests.support.service_process import Service
 
@@ -65,7 +65,7 @@ def test_the_interval_is_said_in_words_and_drawn_as_a_band(
     )
 
 
-def test_the_band_holds_every_interval_that_the_service_told(
+def test_the_band_is_every_interval_that_the_service_told(
     service: Service, name: str, open_page: Open
 ) -> None:
     service.create(name, labels=LABELS)
@@ -80,36 +80,19 @@ def test_the_band_holds_every_interval_that_the_service_told(
     )
     band = {at: (low, high) for at, low, high in drawn}
     assert len(band) == len(stats["curve"]["rounds"]) - 1  # the curve begins at 0
-    assert drawn[-1] == [400, told[400]["low"], told[400]["high"]]
     for at, interval in told.items():
-        low, high = band[at]
-        assert low <= interval["low"] <= interval["high"] <= high
-        assert high - low <= 1.2 * (interval["high"] - interval["low"]), "and it is not much wider"
+        assert band[at] == pytest.approx((interval["low"], interval["high"]), abs=1e-9)
 
 
-def test_the_page_and_the_service_have_the_same_boundary(service: Service, open_page: Open) -> None:
+def test_the_page_and_the_service_have_the_same_intervals(service: Service, open_page: Open) -> None:
     page = open_page(service)
-    for variance in (0.0, 10.0, 123.4, 5e5):
-        for alpha in (0.25, 0.025, 5e-5):
+    for hits, many in ((0, 1), (1, 1), (3, 100), (5_000, 100_000), (10**9, 10**10)):
+        for confidence in (0.5, 0.95, 0.9999):
             found = page.evaluate(
-                f"async ([v, a]) => (await {OF_INTERVALS}).boundary(v, a)", [variance, alpha]
+                f"async (counts) => (await {OF_INTERVALS}).intervalOfShare(...counts)",
+                [hits, many, confidence],
             )
-            assert found == pytest.approx(boundary(variance, alpha, scale=1.0), rel=1e-12)
-
-
-def test_no_band_is_drawn_for_rounds_that_the_interval_is_not_about(
-    service: Service, open_page: Open
-) -> None:
-    """A model that an older version began has an interval for the rounds since."""
-    page = open_page(service)
-    curve = {"rounds": [0, 1, 2], "mistakes": [0, 1, 1]}
-    interval = {"low": 0.1, "high": 0.4, "confidence": 0.95, "rounds": 1}
-    assert page.evaluate(f"async ([c, i]) => (await {OF_INTERVALS}).band(c, i)", [curve, interval]) == []
-    said = page.evaluate(
-        "async (stats) => (await import('/dashboard/error_card.js')).intervalInWords(stats)",
-        {"error_rate_interval": interval, "rounds": {"revealed": 2}},
-    )
-    assert "averaged over the last 1 round, is between 10.00% and 40.00%" in said
+            assert found == pytest.approx(interval_of_share(hits, many, confidence), abs=1e-9)
 
 
 # Probabilities

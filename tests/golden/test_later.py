@@ -40,6 +40,10 @@ EXPECTED = {"verdict", "why", "expected_mistakes", "since_round"}
 nothing. Now it is `not_applicable`, and `why` says so."""
 
 
+TIGHTER = "error_rate_interval"
+"""Versions before 0.2.0 told a wider one; `ask` has another of this name, which is what it was."""
+
+
 def comparable(answer: Any, left_out: set[str]) -> Any:
     if isinstance(answer, dict):
         return {name: comparable(part, left_out) for name, part in answer.items() if name not in left_out}
@@ -64,6 +68,8 @@ def _common(now: Any, then: Any) -> Any:
             now = now | {name: then[name] for name in VERDICT & then.keys()}
         if "expected_mistakes" in then and then["since_round"]:
             now = now | {name: then[name] for name in EXPECTED & then.keys()}
+        if TIGHTER in then and "predictions" not in then:
+            now = now | {TIGHTER: _tighter(now[TIGHTER], then[TIGHTER])}
         # The fields of how sure it was are told by their places, and later ones have theirs behind them.
         if isinstance(then.get("certainty"), list):
             now = now | {"certainty": now["certainty"][: len(then["certainty"])]}
@@ -71,6 +77,14 @@ def _common(now: Any, then: Any) -> Any:
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         return [_common(*both) for both in zip(now, then, strict=True)]
     return now
+
+
+def _tighter(now: Any, then: Any) -> Any:
+    """What was said then, if what is said now lies within."""
+    if now is None or then is None:
+        return now
+    assert now["low"] >= then["low"] and now["high"] <= then["high"]
+    return now | {"low": then["low"], "high": then["high"]}
 
 
 def assert_gives_its_own_answers(service: Service, recorded: dict[str, Any]) -> None:

@@ -38,5 +38,5 @@ def test_a_statistic_that_an_older_state_lacks_begins_anew_and_the_others_go_on(
     stepped = state_steps.step_up(1, {"settings": {}, "statistics": {"revealed": 5, "mistakes": 2}})[
         "statistics"
     ]
-    expected = {"revealed": 5, "mistakes": 2, "interval": [5, 2, 0.0]}
+    expected = {"revealed": 5, "mistakes": 2}
     assert stepped == {**Statistics().state(), **expected}

@@ -26,15 +26,11 @@ def _from_1(state: State) -> State:
 
 
 def _from_2(state: State) -> State:
-    """Up to version 2 no model served sets or asked for labels, and nothing was observed for an interval."""
+    """Up to version 2 no model served sets or asked for labels."""
     if "statistics" not in state:
         return state
-    counted = _object(state, "statistics")
-    with saved.Within("statistics"):
-        interval = [_value(counted, "revealed"), _value(counted, "mistakes"), 0.0]
     new = {"sets": None, "asking": None, "stepped_from": _stepped_from(state, 2)}
-    settings = ADDED_SETTINGS | _object(state, "settings")
-    return {**state, **new, "settings": settings, "statistics": {**counted, "interval": interval}}
+    return {**state, **new, "settings": ADDED_SETTINGS | _object(state, "settings")}
 
 
 def _from_3(state: State) -> State:
@@ -61,7 +57,11 @@ def _from_4(state: State) -> State:
 
 def _from_5(state: State) -> State:
     """Up to version 5 there was one set of rules: see `RULES` in `service/engine/models/settings.py`. Comparisons of
-    challengers had no numbers, and what expired was not counted with what was asked for."""
+    challengers had no numbers, and what expired was not counted with what was asked for. What intervals needed beside
+    the counts of rounds and mistakes was kept."""
+    if "statistics" in state:
+        counted = _object(state, "statistics")
+        state = {**state, "statistics": {name: kept for name, kept in counted.items() if name != "interval"}}
     if state.get("asking") is not None:
         asking = {name: value for name, value in _object(state, "asking").items() if name != "b_since"}
         new = {"expired": _value(state, "expired"), "wrong": [], "right": [], "lost": [], "key": None}
@@ -72,10 +72,19 @@ def _from_5(state: State) -> State:
     if type(contest) is not dict or type(contest.get("challengers")) is not dict:
         return state
     challengers = {
-        name: {**kept, "comparison": [0, 0]} if type(kept) is dict else kept
+        name: {**_without_variance(kept), "comparison": [0, 0]} if type(kept) is dict else kept
         for name, kept in contest["challengers"].items()
     }
+    contest = _without_variance(contest)
     return {**state, "contest": {**contest, "comparisons": None, "challengers": challengers}}
+
+
+def _without_variance(part: State) -> State:
+    record = part.get("record")
+    if type(record) is not list or len(record) != 4:
+        return part
+    rounds, mistakes, _, curve = record
+    return {**part, "record": [rounds, mistakes, curve]}
 
 
 def _with_curve(part: Any) -> Any:

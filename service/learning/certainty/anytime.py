@@ -1,12 +1,23 @@
-"""An interval for a mean that holds at all times at once, so that it may be looked at after every round.
+"""Intervals for a mean that hold at all times at once, so that they may be looked at after every round.
 
-Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of
-Statistics 49, 2021: theorem 4 with the stitched boundary (their equation 10) for η = 2, s = 1.4 and m = 10. Nothing is
-assumed of the stream: neither that it stays the same nor that its rounds are independent.
+Nothing is assumed of the stream: neither that it stays the same nor that its rounds are independent. docs/theory.md has
+the theorems. For shares of mistakes it is a mixture of martingales, for other terms the stitched boundary of Howard,
+Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of Statistics 49,
+2021, theorem 4 with their equation 10 for η = 2, s = 1.4 and m = 10.
 """
 
 from math import log, sqrt
 from typing import NamedTuple
+
+import numpy as np
+
+RATES = np.concatenate([np.geomspace(0.004, 6.0, 64), np.geomspace(1e-7, 0.004, 33)[:-1]])
+"""λ of each martingale in the mixture: large ones suit few rounds, small ones many."""
+
+LOG_WEIGHTS = np.log(np.repeat([0.9 / 64, 0.1 / 32], [64, 32]))
+GROWTH = np.expm1(RATES)
+STEPS_MAX = 100
+"""Of Newton's method, which takes about 15."""
 
 GROUND = 10.0
 """m: the boundary is tightest around this much variance, and flat below it."""
@@ -28,6 +39,41 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def interval_of_share(hits: int, rounds: int, confidence: float) -> Interval:
+    """Where the mean chance of a hit is over the rounds so far, of which so many were hits.
+
+    >>> interval_of_share(30, 1000, 0.95)
+    Interval(low=0.014808836602, high=0.052342493935)
+    """
+    level = log(2 / (1 - confidence))
+    low = _least(hits, rounds, level)
+    high = 1 - _least(rounds - hits, rounds, level)  # what is no hit has the chances 1 - p
+    return Interval(round(low, DIGITS), round(high, DIGITS))
+
+
+def _least(hits: int, rounds: int, level: float) -> float:
+    """The smallest mean m at which the logarithm of the mixture is at most `level`.
+
+    It falls with m and is convex, so Newton's method climbs to the root from the left and never passes it.
+    """
+    m = 0.0
+    gains = LOG_WEIGHTS + RATES * hits
+    for _ in range(STEPS_MAX):
+        terms = gains - rounds * np.log1p(m * GROWTH)
+        largest = terms.max()
+        shares = np.exp(terms - largest)
+        total = shares.sum()
+        above = float(largest + np.log(total)) - level
+        if above <= 0:
+            break
+        slope = rounds * float((shares * GROWTH / (1 + m * GROWTH)).sum() / total)
+        step = above / slope
+        m += step
+        if step < m * 1e-12:
+            break
+    return min(m, hits / rounds)
 
 
 def boundary(variance: float, alpha: float, *, scale: float) -> float:

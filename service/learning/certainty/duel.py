@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from service.learning import saved
-from service.learning.certainty.anytime import interval
+from service.learning.certainty.anytime import interval, interval_of_share
 from service.learning.certainty.evidence import confidence_of, evidence, is_enough
 from service.learning.certainty.record_curve import RecordCurve
 from service.learning.statistics.rates import ratio
@@ -19,23 +19,18 @@ class Record:
     >>> for number in range(1000):
     ...     record.observe(number % 10 == 0)
     >>> {name: round(value, 3) for name, value in record.report(0.95)["error_rate_interval"].items()}
-    {'low': 0.055, 'high': 0.145, 'confidence': 0.95, 'rounds': 1000}
+    {'low': 0.07, 'high': 0.136, 'confidence': 0.95, 'rounds': 1000}
     """
 
-    __slots__ = ("curve", "mistakes", "rounds", "variance")
+    __slots__ = ("curve", "mistakes", "rounds")
 
     def __init__(self) -> None:
         self.rounds = 0
         self.mistakes = 0
         self.curve = RecordCurve()
-        self.variance = 0.0
-        """Σ (e - ē)², ē the share of mistakes before each round, one half before the first."""
 
     def observe(self, mistake: bool) -> None:
-        rounds = self.rounds
-        distance = mistake - (self.mistakes / rounds if rounds else 0.5)
-        self.variance += distance * distance
-        self.rounds = rounds = rounds + 1
+        self.rounds = rounds = self.rounds + 1
         if mistake:
             self.mistakes += 1
         curve = self.curve
@@ -45,7 +40,7 @@ class Record:
     def report(self, confidence: float) -> dict[str, Any]:
         found = None
         if self.rounds:
-            found = interval(self.mistakes, self.rounds, self.variance, confidence)._asdict()
+            found = interval_of_share(self.mistakes, self.rounds, confidence)._asdict()
             found |= {"confidence": confidence, "rounds": self.rounds}
         return {
             "rounds": self.rounds,
@@ -59,22 +54,21 @@ class Record:
         return self.curve.report(self.rounds, self.mistakes)
 
     def state(self) -> list[Any]:
-        return [self.rounds, self.mistakes, self.variance, self.curve.state()]
+        return [self.rounds, self.mistakes, self.curve.state()]
 
     @classmethod
     def restore(cls, state: Any) -> Record:
         record = cls()
-        rounds, mistakes, variance, curve = saved.items(state, 4)
+        rounds, mistakes, curve = saved.items(state, 3)
         record.rounds = saved.whole(rounds, "[0]", saved.ROUNDS_MAX)
         record.mistakes = saved.whole(mistakes, "[1]", record.rounds)
-        record.variance = saved.real(variance, "[2]", 0.0, float(record.rounds))
-        with saved.Within("[3]"):
+        with saved.Within("[2]"):
             record.curve = RecordCurve.restore(curve, record.rounds, record.mistakes)
         return record
 
     def check(self) -> None:
         """`saved.BadState` unless its parts can be of the same rounds. For one that was restored."""
-        with saved.Within("[3]"):
+        with saved.Within("[2]"):
             self.curve.check(self.rounds, self.mistakes)
 
 

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from service.learning import saved
+from service.learning.certainty.anytime import interval_of_share
 from service.learning.statistics.calibration import Calibration, Standing
 from service.learning.statistics.confusion import Confusion
 from service.learning.statistics.curve import Curve
 from service.learning.statistics.delay import Delay
 from service.learning.statistics.drift import Drift
-from service.learning.statistics.error_interval import ErrorInterval
 from service.learning.statistics.ewma import Ewma
 from service.learning.statistics.last_rounds import LastRounds
 from service.learning.statistics.rates import ratio
@@ -34,7 +34,6 @@ STATISTICS: dict[str, type[Statistic]] = {
     "delay": Delay,
     "drift": Drift,
     "curve": Curve,
-    "interval": ErrorInterval,
     "calibration": Calibration,
     "weighted": WeightedError,
 }
@@ -61,6 +60,10 @@ class Statistics:
         "served now.",
         "updates": "Reveals that changed the weights; an example of zeros, without a bias, changes none.",
         "error_rate": "`mistakes / revealed`.",
+        "error_rate_interval.low, high": "The mean, over the rounds, of the chance that each had of being a mistake is "
+        "between these two, at all times at once, with the probability `confidence` of the model's settings: however "
+        "often one looks, and whatever the stream.",
+        "error_rate_interval.rounds": "The reveals that the interval is about: all.",
     }
 
     ewma: Ewma
@@ -70,7 +73,6 @@ class Statistics:
     delay: Delay
     drift: Drift
     curve: Curve
-    interval: ErrorInterval
     calibration: Calibration
     weighted: WeightedError
 
@@ -104,7 +106,6 @@ class Statistics:
         """
         mistake = truth != served
         self.recent.observe(self.revealed, mistake)
-        self.interval.observe(self.revealed, self.mistakes, mistake)
         self.revealed = revealed = self.revealed + 1
         if mistake:
             self.mistakes += 1
@@ -162,7 +163,11 @@ class Statistics:
             "mistakes": self.mistakes,
             "updates": self.updates,
             "error_rate": ratio(self.mistakes, self.revealed),
+            "error_rate_interval": None,
         }
+        if self.revealed:
+            found = interval_of_share(self.mistakes, self.revealed, confidence)._asdict()
+            report["error_rate_interval"] = found | {"confidence": confidence, "rounds": self.revealed}
         for name in STATISTICS:
             for field, value in getattr(self, name).report(asked).items():
                 report[field] = {**report[field], **value} if field in report else value

@@ -10,14 +10,13 @@ import { band } from "./interval.js";
 import { Marks } from "./marks.js";
 
 /** What the interval means. */
-export function intervalInWords({ error_rate_interval: interval, rounds }) {
-  if (!rounds.revealed) return "No rounds yet: the line begins with the first labels.";
-  if (!interval) return "";
+function intervalInWords(interval) {
+  if (!interval) return "No rounds yet: the line begins with the first labels.";
   if (interval.low <= 0 && interval.high >= 1)
     return "So few rounds do not tell yet how large the chance of a mistake is.";
-  const over = interval.rounds === rounds.revealed ? "the rounds so far" : `the last ${plural(interval.rounds, "round")}`;
   return [
-    `The chance of a mistake, averaged over ${over}, is between ${percent(interval.low)} and ${percent(interval.high)}`,
+    `The chance of a mistake, averaged over the rounds so far, is between ${percent(interval.low)}`,
+    `and ${percent(interval.high)}`,
     `with ${wholePercent(interval.confidence)} confidence, however often you look.`,
   ].join(" ");
 }
@@ -71,7 +70,7 @@ export class ErrorCard {
     const { series, yMax } = seriesOf(stats, ...rounds(from, to));
     const isSeen = ({ x }) => x !== null && x >= from && x <= to;
     setText(this.element.querySelector("h2"), axis.title);
-    setText(this.#words, intervalInWords(stats));
+    setText(this.#words, intervalInWords(stats.error_rate_interval));
     setText(this.#unmarked, unmarkedInWords(marks.filter((mark) => markAt(mark) === null).length));
     this.#legend.show(series);
     this.#chart.draw({

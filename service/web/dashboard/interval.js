@@ -1,35 +1,42 @@
 // Where the chance of a mistake is, at all times at once: the interval of service/learning/certainty/anytime.py.
 
-const GROUND = 10;
-const POWER = 1.4;
-const ZETA = 3.1055473;
-const K1_SQUARED = (2 ** 0.25 + 2 ** -0.25) ** 2 / 2;
-const K2 = (Math.SQRT2 + 1) / 2;
+const geometric = (from, to, steps, many) =>
+  Array.from({ length: many }, (_, i) => from * (to / from) ** (i / steps));
+const RATES = [...geometric(0.004, 6, 63, 64), ...geometric(1e-7, 0.004, 32, 32)];
+const GROWTH = RATES.map(Math.expm1);
+const LOG_WEIGHTS = RATES.map((_, i) => Math.log(i < 64 ? 0.9 / 64 : 0.1 / 32));
+const STEPS_MAX = 100;
 
-/** What a sum of terms between 0 and 1 exceeds, at any time, with probability at most `alpha`. */
-export function boundary(variance, alpha) {
-  const v = Math.max(variance, GROUND);
-  const level =
-    POWER * Math.log(Math.log((2 * v) / GROUND)) + Math.log(ZETA / Math.LN2 ** POWER / alpha);
-  const tail = K2 * level;
-  return Math.sqrt(K1_SQUARED * v * level + tail * tail) + tail;
+/** The smallest mean at which the logarithm of the mixture is at most `level`: Newton's method, from the left. */
+function least(hits, rounds, level) {
+  let m = 0;
+  for (let step = 0; step < STEPS_MAX; step += 1) {
+    const terms = RATES.map((rate, i) => LOG_WEIGHTS[i] + rate * hits - rounds * Math.log1p(m * GROWTH[i]));
+    const largest = Math.max(...terms);
+    const shares = terms.map((term) => Math.exp(term - largest));
+    const total = shares.reduce((sum, share) => sum + share, 0);
+    const above = largest + Math.log(total) - level;
+    if (above <= 0) break;
+    const slope = shares.reduce((sum, share, i) => sum + (share * GROWTH[i]) / (1 + m * GROWTH[i]), 0);
+    const further = (above * total) / (rounds * slope);
+    m += further;
+    if (further < m * 1e-12) break;
+  }
+  return Math.min(m, hits / rounds);
 }
 
-/** [[round, low, high], …] along a curve of mistakes that ends with `interval`, as the service tells it.
- *
- * The service adds up how far each round was from the mean of those before it, which the curve does not tell. With
- * a rate of e after t rounds that sum is at most t e (1 − e) + 1/4 + ln t, so the band is a little wider than the
- * interval was. There is none if the interval is not about all rounds of the curve. */
+/** [low, high] of the mean chance of a mistake, after so many mistakes in so many rounds. */
+export function intervalOfShare(mistakes, rounds, confidence) {
+  const level = Math.log(2 / (1 - confidence));
+  return [least(mistakes, rounds, level), 1 - least(rounds - mistakes, rounds, level)];
+}
+
+/** [[round, low, high], …] along a curve of mistakes that ends with `interval`, as the service tells it. */
 export function band({ rounds, mistakes }, interval) {
-  if (!interval || interval.rounds !== rounds.at(-1)) return [];
-  const alpha = (1 - interval.confidence) / 2;
-  const points = [];
-  for (let i = 0; i < rounds.length - 1; i += 1) {
-    const t = rounds[i];
-    if (t === 0) continue;
-    const rate = mistakes[i] / t;
-    const radius = boundary(t * rate * (1 - rate) + 0.25 + Math.log(t), alpha) / t;
-    points.push([t, Math.max(0, rate - radius), Math.min(1, rate + radius)]);
-  }
+  if (!interval) return [];
+  const points = rounds
+    .slice(0, -1)
+    .map((t, i) => [t, ...intervalOfShare(mistakes[i], t, interval.confidence)])
+    .filter(([t]) => t > 0);
   return [...points, [interval.rounds, interval.low, interval.high]];
 }

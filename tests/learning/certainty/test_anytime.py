@@ -1,13 +1,11 @@
-"""The interval for the error rate holds at all times at once."""
+"""The intervals hold at all times at once."""
 
 from math import log, sqrt
 
 import numpy as np
 import pytest
 
-from service.learning.certainty.anytime import boundary, interval
-from service.learning.statistics.error_interval import ErrorInterval
-from service.learning.statistics.statistic import Asked
+from service.learning.certainty.anytime import boundary, interval, interval_of_share
 
 ZETA = 3.1055472779775806
 """ζ(1.4), from tables."""
@@ -45,33 +43,62 @@ def chances(kind, rng):
     return None
 
 
+LAMBDAS = np.array(
+    [0.004 * 1500 ** (i / 63) for i in range(64)] + [1e-7 * 4e4 ** (i / 32) for i in range(32)]
+)
+WEIGHTS = np.array([0.9 / 64] * 64 + [0.1 / 32] * 32)
+
+
+def log_mixture(hits, rounds, m, sign):
+    """The logarithm of the mixture of martingales at means m: one for each row of these arrays."""
+    hits, rounds, m = (np.asarray(column, dtype=float)[:, None] for column in (hits, rounds, m))
+    terms = np.log(WEIGHTS) + sign * LAMBDAS * hits - rounds * np.log1p(m * np.expm1(sign * LAMBDAS))
+    return np.logaddexp.reduce(terms, axis=1)
+
+
+def is_held(hits, rounds, m, confidence):
+    level = log(2 / (1 - confidence))
+    return (log_mixture(hits, rounds, m, 1) < level) & (log_mixture(hits, rounds, m, -1) < level)
+
+
+@pytest.mark.parametrize(
+    ("hits", "rounds"), [(0, 1), (1, 1), (1, 2), (0, 50), (3, 100), (70, 100), (90, 1000)]
+)
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
+def test_the_interval_of_a_share_holds_the_means_at_which_both_mixtures_are_small(hits, rounds, confidence):
+    low, high = interval_of_share(hits, rounds, confidence)
+    assert 0 <= low <= hits / rounds <= high <= 1
+    means = np.linspace(0.0005, 0.9995, 1000)
+    held = is_held(np.full(1000, hits), np.full(1000, rounds), means, confidence)
+    assert (held == ((low < means) & (means < high))).all()
+
+
 @pytest.mark.parametrize("kind", ["stationary", "drifting", "adversarial"])
 @pytest.mark.thorough
 def test_the_true_mean_is_seldom_outside_although_one_looks_after_every_round(kind):
     """An adversary sees all that came before, and makes mistakes likelier just when there have been many."""
     rng = np.random.default_rng(7)
+    rounds = np.arange(1, ROUNDS + 1)
     missed = 0
     for _ in range(STREAMS):
         planned = chances(kind, rng)
         draws = rng.random(ROUNDS)
-        observed, mistakes, expected = ErrorInterval(), 0, 0.0
-        is_missed = False
-        for t in range(ROUNDS):
-            chance = planned[t] if planned is not None else 0.9 if mistakes > expected else 0.1
-            mistake = bool(draws[t] < chance)
-            observed.observe(t, mistakes, mistake)
-            expected += chance
-            mistakes += mistake
-            # The radius is what costs time: it is looked at once the mean is far enough off to be outside.
-            if abs(mistakes - expected) > 8 and not is_missed:
-                found = observed.report(Asked(0, 2, t + 1, mistakes))["error_rate_interval"]
-                is_missed = not found["low"] <= expected / (t + 1) <= found["high"]
-        missed += is_missed
+        if planned is None:
+            planned = np.empty(ROUNDS)
+            ahead = 0.0
+            for t in range(ROUNDS):
+                planned[t] = 0.9 if ahead > 0 else 0.1
+                ahead += (draws[t] < planned[t]) - planned[t]
+        mistakes = np.cumsum(draws < planned)
+        missed += not is_held(mistakes, rounds, np.cumsum(planned) / rounds, 0.95).all()
     assert missed <= 0.05 * STREAMS
 
 
-def test_no_interval_is_narrower_than_the_radius_that_the_coverage_test_leaves_out():
-    assert boundary(0.0, 0.025, scale=1.0) > 8
+def test_the_interval_of_a_share_is_much_narrower_than_by_the_boundary():
+    for share, widths in ((0.02, (0.104, 0.196)), (0.1, (0.202, 0.279)), (0.3, (0.302, 0.495))):
+        low, high = interval_of_share(round(100 * share), 100, 0.95)
+        assert high - low == pytest.approx(widths[0], rel=0.03)
+        assert high - low < 0.75 * widths[1]
 
 
 def test_an_interval_narrows_and_stays_within_what_is_possible():
