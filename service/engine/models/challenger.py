@@ -96,14 +96,15 @@ class Challenger:
         classifier = new_classifier(settings, labels)
         classifier.grow(features.size())
         own = {name: own[name] for name in OWN}
-        return cls(number, own, features, classifier, Calibration(), Record())
+        calibration = Calibration(forgets=model["rules"] >= 2)
+        return cls(number, own, features, classifier, calibration, Record())
 
     def warm_up(self, learner: WarmLearner, start: WarmStart, model: ModelState) -> None:
         """Go on from what it has learned from the model's history. Its record and its duel begin now all the same."""
         known, dimension = len(learner.labels), model.features.dimension
         self.features.restore(learner.features)
         self.classifier.restore(learner.classifier, known, self.features.size())
-        self.calibration = Calibration.restore(learner.calibration)
+        self.calibration = Calibration.restore(learner.calibration, forgets=self.calibration.forgets)
         if self.features.dimension is None and dimension is not None:
             self.features.dimension = dimension
             self.classifier.grow(self.features.size())
@@ -186,7 +187,7 @@ class Challenger:
         with saved.Within("classifier"):
             self.classifier.restore(classifier, classes, self.features.size())
         with saved.Within("calibration"):
-            self.calibration = Calibration.restore(calibration)
+            self.calibration = Calibration.restore(calibration, forgets=self.calibration.forgets)
         with saved.Within("record"):
             self.record = Record.restore(record)
         with saved.Within("duel"):

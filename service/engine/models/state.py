@@ -86,7 +86,7 @@ class ModelState:
         self.classifier = new_classifier(self.settings, self.labels)
         self.panel = self.classifier if isinstance(self.classifier, Panel) else None
         self.classifier.grow(self.features.size())
-        self.statistics = Statistics()
+        self.statistics = Statistics(forgets=self.settings["rules"] >= 2)
         self.bound: Bound | None = None
         learner = self.settings["learner"]
         if why_not_applicable(self.settings, None) is None:
@@ -336,7 +336,8 @@ class ModelState:
         model = cls(ModelCreated(model=kept["name"], at=kept["created_at"], settings=kept["settings"]))
         model.restore_parts(kept["labels"], kept["features"], kept["classifier"])
         with saved.Within("statistics"):
-            model.statistics = Statistics.restore(kept["statistics"])
+            forgets = model.settings["rules"] >= 2
+            model.statistics = Statistics.restore(kept["statistics"], forgets=forgets)
         with saved.Within("bound"):
             bound = kept["bound"]
             model.bound = None if bound is None else Bound.restore(bound, model.classifier.weights_for(1))

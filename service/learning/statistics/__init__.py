@@ -76,12 +76,13 @@ class Statistics:
     calibration: Calibration
     weighted: WeightedError
 
-    def __init__(self) -> None:
+    def __init__(self, *, forgets: bool = True) -> None:
         self.revealed = 0
         self.mistakes = 0
         self.updates = 0
         for name, statistic in STATISTICS.items():
             setattr(self, name, statistic())
+        self.calibration.forgets = forgets
 
     def observe(
         self,
@@ -179,7 +180,7 @@ class Statistics:
         return counters | {name: getattr(self, name).state() for name in STATISTICS}
 
     @classmethod
-    def restore(cls, state: Any) -> Statistics:
+    def restore(cls, state: Any, *, forgets: bool = True) -> Statistics:
         """What `state` was taken from, to the bit; `saved.BadState` if a part of it cannot be one's state."""
         statistics = cls()
         revealed, mistakes, updates, *parts = saved.fields(
@@ -191,6 +192,7 @@ class Statistics:
         for (name, statistic), part in zip(STATISTICS.items(), parts, strict=True):
             with saved.Within(name):
                 setattr(statistics, name, statistic.restore(part))
+        statistics.calibration.forgets = forgets
         return statistics
 
     def check(self, classes: int) -> None:

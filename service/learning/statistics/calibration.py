@@ -5,8 +5,9 @@ the second-best score, divided by itself plus the usual gap, so that it is betwe
 scores. p = σ(θ·u) with u = (2 lead, 1), and θ follows the log loss by Newton steps.
 
 θ and the usual gap change with batches of reveals, which grow as the stream does: within one, the probabilities of many
-rounds can be computed at once. The paper's step (β = 0.1, from 0.01 times the identity) can be slow on streams of a
-few hundred rounds; `bench/calibration.py` measures it and others, and docs/theory.md says what came of that.
+rounds can be computed at once. What they have learned fades, so that they follow a stream that changes. The paper's
+step (β = 0.1, from 0.01 times the identity) can be slow on streams of a few hundred rounds; `bench/calibration.py`
+measures it and others, and docs/theory.md says what came of that.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ from service.learning.vectors import Array
 BINS = 10
 BETA = 0.15
 FIRST_CURVATURE = 6.0
+MEMORY = 12_288
+"""Of A, each batch keeps all but its own share of so many reveals: with a shorter memory, streams that stay the same
+lose more than 1% of log loss."""
 SCALE_SHARE_MIN = 0.01
 """A reveal's share of the usual gap is never less than this, so that the usual gap follows growing weights."""
 (SLOPE, OFFSET, A_SLOPE, A_BOTH, A_OFFSET, SCALE, SEEN, SERVED, BRIER, PRODUCT, EXPONENT, OF_GROUP,
@@ -90,7 +94,7 @@ class Calibration:
     [0.07, 0.97]
     """
 
-    __slots__ = ("_cells", "_due", "_numbers")
+    __slots__ = ("_cells", "_due", "_numbers", "forgets")
 
     DEFINITIONS: ClassVar[Mapping[str, str]] = {
         "calibration.rounds": "The reveals whose label was served with a `probability`.",
@@ -101,7 +105,9 @@ class Calibration:
         "calibration.log_loss": "The mean of -ln p where the label was right, and of -ln(1 - p) where it was not.",
     }
 
-    def __init__(self) -> None:
+    def __init__(self, *, forgets: bool = True) -> None:
+        self.forgets = forgets
+        """Whether it follows streams that change. By rules 1 the steps of θ only ever become smaller."""
         self._numbers: array[float] | None = None  # made with the first reveal: many models are young
         self._cells: array[int] = no_cells()
         self._due = 1
@@ -234,6 +240,10 @@ class Calibration:
 
     def _step(self, n: array[float], seen: int, size: int) -> None:
         """End a batch: one Newton step of θ by its gradients, and its gaps become part of the usual gap."""
+        if self.forgets:
+            kept = 1.0 - size / MEMORY
+            for at in (A_SLOPE, A_BOTH, A_OFFSET):
+                n[at] = START[at] + kept * (n[at] - START[at])
         for of_matrix, of_batch in ((A_SLOPE, H_SLOPE), (A_BOTH, H_BOTH), (A_OFFSET, H_OFFSET)):
             n[of_matrix] += n[of_batch]
         # A is its start plus sums of squares: its determinant is at least the second of these two. Rounding may make
@@ -244,6 +254,9 @@ class Calibration:
         )
         n[SLOPE] -= (n[A_OFFSET] * n[G_SLOPE] - n[A_BOTH] * n[G_OFFSET]) / determinant / BETA
         n[OFFSET] -= (n[A_SLOPE] * n[G_OFFSET] - n[A_BOTH] * n[G_SLOPE]) / determinant / BETA
+        if self.forgets and n[SLOPE] < 0.0:  # a larger gap never makes a label less likely
+            n[OFFSET] += n[A_BOTH] / n[A_OFFSET] * n[SLOPE]
+            n[SLOPE] = 0.0
         share = min(1.0, max(SCALE_SHARE_MIN * size, size / seen))
         n[SCALE] += share * (n[GAPS] / size - n[SCALE])
         n[G_SLOPE:] = NO_SUMS
@@ -270,8 +283,8 @@ class Calibration:
         return [self._numbers.tolist() if self._numbers else [], self._cells.tolist()]
 
     @classmethod
-    def restore(cls, state: list[Any]) -> Calibration:
-        calibration = cls()
+    def restore(cls, state: list[Any], *, forgets: bool = True) -> Calibration:
+        calibration = cls(forgets=forgets)
         numbers, cells = saved.items(state, 2)
         saved.check(type(numbers) is list, "[0]", "must be a list")
         if numbers:

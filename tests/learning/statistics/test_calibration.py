@@ -158,6 +158,61 @@ def test_blocks_across_the_limits_of_batches_are_as_one_by_one_to_the_bit(start,
         together = Calibration.restore(together.state())
 
 
+def served_in_blocks(calibration, gaps, right):
+    probabilities = []
+    for start in range(0, len(gaps), 4096):
+        now = right[start : start + 4096]
+        block = RevealedBlock(now, now, ~now, np.cumsum(~now), start, 0, gaps[start : start + 4096])
+        calibration.observe_rows(block)
+        probabilities += block.probabilities
+    return np.array([0.5 if p is None else p for p in probabilities])
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.85, 0.5), (0.55, 0.98), (0.999, 0.6)])
+def test_probabilities_follow_a_stream_that_changes(before, after):
+    rng = np.random.default_rng(5)
+    gaps = rng.exponential(size=50_000)
+    right = rng.random(50_000) < np.where(np.arange(50_000) < 40_000, before, after)
+    distances = []
+    for forgets in (True, False):
+        probabilities = served_in_blocks(Calibration(forgets=forgets), gaps, right)
+        assert abs(probabilities[39_000:40_000].mean() - before) < 0.04
+        distances.append(abs(probabilities[42_048:46_000].mean() - after))
+    assert distances[0] < 0.09 and distances[0] < distances[1]
+
+
+GAPS_AND_CHANCES = {
+    "sharp": lambda gaps: 1 / (1 + np.exp(-4 * gaps)),
+    "one in seven wrong": lambda gaps: np.full(len(gaps), 0.85),
+    "one in fifty wrong": lambda gaps: np.full(len(gaps), 0.98),
+    "one in a thousand wrong": lambda gaps: np.full(len(gaps), 0.999),
+}
+
+
+@pytest.mark.parametrize("name", GAPS_AND_CHANCES)
+def test_a_stream_that_stays_the_same_loses_less_than_a_hundredth_by_forgetting(name):
+    rng = np.random.default_rng(1)
+    gaps = np.abs(rng.normal(size=60_000))
+    right = rng.random(60_000) < GAPS_AND_CHANCES[name](gaps)
+    with_memory, without = (
+        log_loss(served_in_blocks(Calibration(forgets=forgets), gaps, right), right)
+        for forgets in (True, False)
+    )
+    assert with_memory < 1.01 * without
+
+
+def test_a_larger_gap_never_makes_a_label_less_likely():
+    rng = np.random.default_rng(6)
+    calibration = Calibration()
+    for _ in range(3000):
+        gap = float(rng.exponential())
+        calibration.observe(*calibration.standing(gap), bool(rng.random() < 1 / (1 + gap)))
+        small, large = calibration.standing(0.01)[2], calibration.standing(10.0)[2]
+        assert small <= large
+    assert calibration.state()[0][numbers.SLOPE] == 0.0
+    assert abs(calibration.standing(1.0)[2] - 0.6) < 0.1, "it is the share of right labels then"
+
+
 def test_batches_end_where_their_sizes_change():
     for limit in LIMITS:
         assert limit % batch_size(limit) == 0 and limit % batch_size(limit + 1) == 0
