@@ -173,7 +173,7 @@ class Milestone:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What is to be nowhere in the journal any more."""
+    """What is to be erased from the journal; see `Eraser` for how far that reaches."""
 
     life: int
     events: list[tuple[int, AnyEvent]]
@@ -185,7 +185,7 @@ class Erasure:
     predictions: list[str]
     """Ids of predictions that do not wait any more, and of which nothing is to be known."""
     is_whole: bool
-    """Whether nothing of what it replaces may be left in the files, either."""
+    """Whether nothing of what it replaces may be left in the files of a file journal, either."""
     waiting: Sequence[Prediction] = ()
     """Predictions that wait, and take the places of those with their ids."""
 
@@ -267,7 +267,11 @@ class Tagged:
 
 
 class Eraser(Protocol):
-    """Takes out of a journal what is to be forgotten."""
+    """Takes out of a journal what is to be forgotten.
+
+    Of a file, no byte is left. On a cluster it cannot be read through the servers any more and is overwritten in the
+    files of the streams; the logs by which servers replicate may keep the bytes until they are compacted.
+    """
 
     async def tagged(self, life: int, tag: str, after: int = 0) -> Tagged:
         """The predictions of a model with this tag that are kept, also those that have expired.

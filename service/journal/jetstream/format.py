@@ -34,7 +34,7 @@ async def _from_2(api: Api, publisher: Publisher, subjects: Subjects) -> None:
     config = await api.config(subjects.state)
     if sorted(config["subjects"]) != sorted(subjects.derived):
         await api.request(f"STREAM.UPDATE.{subjects.state}", {**config, "subjects": subjects.derived})
-    last = {stream: await api.last_seq(stream) for stream in subjects.filling}
+    last = {stream: await api.last_seq(stream) for stream in subjects.streams}
     last[subjects.state] += 2  # this note, and the version after it
     # If another replica is quicker, what it has noted counts.
     await publisher.publish(subjects.unsealed, msgspec.json.encode(last), expected=0)

@@ -5,20 +5,19 @@ import logging
 import os
 import time
 from asyncio import Future
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, TypeVar
 
 from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable, NovikoffError
 from service.events import AnyEvent, Prediction, TagForgotten
 from service.journal.jetstream.appending import Appender
 from service.journal.jetstream.ballast import Ballast
 from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
+from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion, Entry
 from service.journal.jetstream.chains import Chains, Gap, first
-from service.journal.jetstream.cleaning import Cleaner
-from service.journal.jetstream.erasing import JetStreamEraser
-from service.journal.jetstream.files import Files
-from service.journal.jetstream.forgotten import Forgotten
+from service.journal.jetstream.forgetting import Forgetting
 from service.journal.jetstream.format import read_unsealed
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.asking import Asking
@@ -69,6 +68,8 @@ from service.journal.protocol import (
 from service.runtime.cooperative import end, keep_running
 from service.runtime.timings import Timings
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 OTHERS_SECONDS = 0.5
@@ -104,7 +105,6 @@ class JetStreamJournal:
         self._options = options
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
         self._outstanding = Outstanding(options.queue_events_max)
-        self._eraser: Eraser | None = None
         self._applied = 0
         self._lost: str | None = None
         self._took_over_at = -TAKE_OVER_SECONDS
@@ -130,23 +130,17 @@ class JetStreamJournal:
         self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
         self._catalogue = catalogue = Catalogue()
         self._chains = chains = Chains()
-        cleaner, files = Cleaner(api, subjects), Files(api, publisher, subjects)
         self._snapshots = snapshots = Snapshots(
             api,
             publisher,
             subjects,
-            cleaner,
-            files,
             events_kept_max=options.events_kept_max,
             events_kept_seconds=options.events_kept_seconds,
             history_bytes_max=options.history_bytes_max,
         )
         self._waiting = waiting = Waiting(api, publisher, subjects, self._has_own_time)
-        forgotten = Forgotten(api, publisher, subjects, waiting, snapshots.pointer)
-        if can_forget:
-            self._eraser = JetStreamEraser(
-                api, publisher, subjects, snapshots, forgotten, cleaner, bodies, waiting, files
-            )
+        forgetting = Forgetting(api, publisher, subjects, snapshots, bodies, waiting)
+        self._forgetting = forgetting if can_forget else None
         self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
         self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
         self._finds = OrderedWork()
@@ -154,7 +148,6 @@ class JetStreamJournal:
         self._appender = Appender(
             publisher, subjects, catalogue, chains, self._ids, bodies, ballast, seconds=options.seconds
         )
-        self._forgotten = forgotten
         self._loader = Loader(
             api,
             subjects,
@@ -162,7 +155,7 @@ class JetStreamJournal:
             chains,
             bodies,
             snapshots,
-            forgotten,
+            forgetting,
             self._waiting,
             self._position,
             seconds=options.seconds,
@@ -281,7 +274,7 @@ class JetStreamJournal:
         """`is_whole`: the log has all events of the model. `novikoff migrate` moves models with trimmed events too."""
         entry = self._catalogue.get_life(snapshot.life)
         if entry is not None:
-            has_tags = entry.has_tags and self._eraser is not None
+            has_tags = entry.has_tags and self._forgetting is not None
             digest = self._chains.digest_at(entry.life, snapshot.seq)
             self._snapshots.save(
                 entry.life, snapshot, entry.voided_through, digest, is_whole=is_whole, has_tags=has_tags
@@ -349,29 +342,38 @@ class JetStreamJournal:
         if entry is None:
             return
         self.api.report_damage(f"{entry.model}: {gap.detail}; it is loaded anew")
-        self._chains.drop(life)
-        self._snapshots.forget(life)
+        self._load_anew(entry)
+
+    def _load_anew(self, entry: Entry) -> None:
+        self._chains.drop(entry.life)
+        self._snapshots.forget(entry.life)
         if self._distrust is not None:
             self._distrust(entry.model)
 
     async def _missing(self, after: int, before: int) -> list[Message]:
-        """What stands in the places of events between these two that did not come, or what other servers have there."""
-        found = (
-            {each.seq: each for each in await self._forgotten.between(after, before)} if self._eraser else {}
-        )
-        lost = [seq for seq in await self._unexplained(after, before) if seq not in found]
-        if lost:
-            found |= await self._from_other_servers(lost)
-            lost = [seq for seq in await self._unexplained(after, before) if seq not in found]
+        """What other servers have in the places of events between these two that did not come."""
+        found: dict[int, Message] = {}
+        await self._until_answered(partial(self._take_forgotten, after, before))
+        unexplained = partial(self.api.unexplained, self._subjects.log, after, before)
+        if lost := await self._until_answered(unexplained):
+            found = await self._from_other_servers(lost)
+            lost = [seq for seq in await self._until_answered(unexplained) if seq not in found]
         if lost:
             self._lost = f"no server has message {lost[0]} of the stream {self._subjects.log}"
             self.api.report_damage(self._lost)
         return [found[seq] for seq in sorted(found)]
 
-    async def _unexplained(self, after: int, before: int) -> list[int]:
+    async def _take_forgotten(self, after: int, before: int) -> None:
+        """Load models anew of which events between these two were forgotten before they came."""
+        for life in await self._forgetting.lives_between(after, before) if self._forgetting else ():
+            await self._waiting.drop_forgotten(life)
+            if (entry := self._catalogue.get_life(life)) is not None:
+                self._load_anew(entry)
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         while True:
             try:
-                return await self.api.unexplained(self._subjects.log, after, before)
+                return await ask()
             except JournalUnavailable as error:
                 log.debug("nats: which messages are missing is asked for again: %s", error)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -485,7 +487,7 @@ class JetStreamJournal:
     @property
     def eraser(self) -> Eraser | None:
         """None if an older version has made the log: it refuses for good that events are deleted by their numbers."""
-        return self._eraser
+        return self._forgetting
 
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)
@@ -525,7 +527,7 @@ class JetStreamJournal:
 
     @property
     def streams(self) -> list[str]:
-        return [*self._subjects.filling]
+        return [*self._subjects.streams]
 
     @property
     def damage_found(self) -> int:

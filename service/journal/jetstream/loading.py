@@ -17,7 +17,7 @@ from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable
 from service.journal.jetstream.bodies import Bodies
 from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
 from service.journal.jetstream.chains import Chains, Gap, first, one_chain
-from service.journal.jetstream.forgotten import Forgotten, Replaced
+from service.journal.jetstream.forgetting import Forgetting, Replaced
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.messages import (
     DIGEST_BYTES,
@@ -53,7 +53,7 @@ class Loader:
         chains: Chains,
         bodies: Bodies,
         snapshots: Snapshots,
-        forgotten: Forgotten,
+        forgetting: Forgetting,
         waiting: Waiting,
         position: Callable[[], int],
         *,
@@ -65,7 +65,7 @@ class Loader:
         self._chains = chains
         self._bodies = bodies
         self._snapshots = snapshots
-        self._forgotten = forgotten
+        self._forgetting = forgetting
         self._waiting = waiting
         self._position = position
         self._seconds = seconds
@@ -258,14 +258,14 @@ class Loader:
     ) -> list[Recorded]:
         """The events after one; in the places of those that were forgotten, what stands there."""
         life = entry.life
-        erased = await self._forgotten.of(entry.life, pointer)
+        erased = await self._forgetting.of(entry.life, pointer)
         places = deque(sorted(seq for seq in erased if seq > max(after, pointer.trimmed_through)))
         found: list[Recorded] = []
 
         def take_erased(before: float) -> None:
             while places and places[0] < before:
                 seq = places.popleft()
-                body, message_digest = self._forgotten.parts_of(seq, erased[seq])
+                body, message_digest = self._forgetting.parts_of(seq, erased[seq])
                 chain.follow(life, seq, message_digest, UNKNOWN)
                 found.append(Recorded(seq, decode_event(body)))
 

@@ -118,7 +118,7 @@ class KeptPage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptErased(msgspec.Struct, frozen=True, array_like=True):
-    """A stored list of what stands in the places of events that were forgotten; see `forgotten.py`."""
+    """A stored list of what stands in the places of events that were forgotten; see `forgetting.py`."""
 
     edition: str
     first: int

@@ -65,7 +65,7 @@ async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subje
         return (state["last_seq"], state["messages"]) >= longest[stream]
 
     for _ in range(ATTEMPTS):
-        longest = await longest_copies(monitors, subjects.filling)
+        longest = await longest_copies(monitors, subjects.streams)
         if not (shorter := [stream for stream in longest if not await is_longest(stream)]):
             return
         await asyncio.sleep(RETRY_SECONDS)  # what was written or purged just now is not everywhere yet

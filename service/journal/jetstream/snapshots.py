@@ -8,14 +8,13 @@ import asyncio
 import logging
 import time
 from asyncio import Task
+from collections.abc import Iterator
 from functools import partial
 
 from msgspec.structs import replace
 
 from service.errors import JournalUnavailable, NovikoffError
 from service.journal import thinning
-from service.journal.jetstream.cleaning import Cleaner
-from service.journal.jetstream.files import Files
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
@@ -41,8 +40,6 @@ class Snapshots:
         api: Api,
         publisher: Publisher,
         subjects: Subjects,
-        cleaner: Cleaner,
-        files: Files,
         *,
         events_kept_max: int,
         events_kept_seconds: float,
@@ -51,8 +48,6 @@ class Snapshots:
         self._api = api
         self._publisher = publisher
         self._subjects = subjects
-        self._cleaner = cleaner
-        self._files = files
         self._parts = Parts(api, publisher, subjects.state)
         self._events_kept_max = events_kept_max
         self._history_bytes_max = history_bytes_max
@@ -145,9 +140,7 @@ class Snapshots:
             pointer, revision = await self.pointer(life, in_any_copy=True)
             if pointer.snapshots and pointer.snapshots[-1].seq >= snapshot.seq:
                 if has_stored and pointer.has_tags:
-                    await self._cleaner.clean(life, pointer, revision)
-                    if pointer.erased is not None and snapshot.seq < pointer.erased.until:
-                        await self._files.let_go(s.state)
+                    await self.clean(life, pointer, revision)
                 return  # another replica was first
             has_stored = True
             parts, _ = await self._parts.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)
@@ -218,7 +211,7 @@ class Snapshots:
         """
         s = self._subjects
         if new.has_tags:
-            await self._cleaner.clean(life, new, revision)
+            await self.clean(life, new, revision)
         else:
             for kept in old.snapshots:
                 if kept not in new.snapshots:
@@ -230,6 +223,24 @@ class Snapshots:
             await self._api.purge(s.log, s.events_of(life, model), below=new.trimmed_through + 1)
         if new.blobs_below > old.blobs_below > 0:
             await self._api.purge(s.state, s.blobs_of(life), below=old.blobs_below)
+
+    async def clean(self, life: int, pointer: Pointer, revision: int) -> None:
+        """Overwrite what this revision of a model's pointer does not name and no later one will.
+
+        What is purged stays in the servers' files for long, and cannot be overwritten any more. To delete a message
+        by its number takes a server some milliseconds, so it is done for models with tags only.
+        """
+        if not pointer.snapshots:
+            return
+        s, newest, unnamed = self._subjects, pointer.snapshots[-1].seq, list[str]()
+        named = set(_named(s, life, pointer))
+        for kind in [*s.snapshots_and_pages_of(life), s.erased_of(life)]:
+            for subject in await self._api.subjects(s.state, kind):
+                written_for = s.revision_in(subject)
+                is_over = s.number_in(subject) <= newest if written_for is None else written_for < revision
+                if is_over and subject not in named:
+                    unnamed.append(subject)
+        await self._api.overwrite_last(s.state, unnamed)
 
     async def pointer(self, life: int, *, in_any_copy: bool = False) -> tuple[Pointer, int]:
         """The pointer of a model, and its own sequence number for a compare-and-set; an empty one and 0 if none."""
@@ -256,3 +267,13 @@ class Snapshots:
     async def outcomes(self, life: int, page: KeptPage) -> bytes | None:
         subject = partial(self._subjects.page, life, page.through, page.edition)
         return await self._parts.load(subject, page.parts)
+
+
+def _named(s: Subjects, life: int, pointer: Pointer) -> Iterator[str]:
+    for kept in pointer.snapshots:
+        yield from (s.snapshot(life, kept.seq, part) for part in range(kept.parts))
+    for page in pointer.pages:
+        yield from (s.page(life, page.through, page.edition, part) for part in range(page.parts))
+    if (erased := pointer.erased) is not None:
+        first, last, edition = erased.first, erased.last, erased.edition
+        yield from (s.erased(life, first, last, edition, part) for part in range(erased.parts))

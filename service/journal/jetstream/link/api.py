@@ -4,9 +4,10 @@ import asyncio
 import base64
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from datetime import datetime
+from itertools import islice
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -43,6 +44,11 @@ ASK_AGAIN_SECONDS = 30.0
 
 DELETED_MAX = 100_000
 """Of a stream with more deleted messages inside, the server is not asked which they are."""
+
+AWAY_SECONDS = 10.0
+"""How long a server may lag behind until it counts as away."""
+
+AT_ONCE = 64
 
 _json = msgspec.json.Encoder().encode
 
@@ -311,11 +317,36 @@ class Api:
             return False
         return True
 
-    async def overwrite_last(self, stream: str, subject: str) -> None:
-        """The same with the newest message of a subject, if it has one."""
-        found = await self.last_from_leader(stream, subject)
-        if found is not None:
-            await self.overwrite(stream, found.seq)
+    async def overwrite_last(self, stream: str, subjects: Iterable[str]) -> None:
+        """The same with the newest message of each subject that has one."""
+
+        async def overwrite(subject: str) -> None:
+            found = await self.last_from_leader(stream, subject)
+            if found is not None:
+                await self.overwrite(stream, found.seq)
+
+        await in_batches(overwrite, subjects)
+
+    async def check_copies(self, *streams: str) -> None:
+        """JournalUnavailable if a server that keeps one of the streams is away or lags behind: it would not overwrite
+        what is deleted meanwhile."""
+        deadline = monotonic() + AWAY_SECONDS
+        for stream in streams:
+            while behind := await self._servers_behind(stream):
+                if monotonic() > deadline:
+                    raise JournalUnavailable(
+                        f"the NATS server {behind[0]} is away, so nothing can be erased there"
+                    )
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _servers_behind(self, stream: str) -> list[str]:
+        cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
+        others: list[dict[str, Any]] = cluster.get("replicas") or []
+        return [
+            each["name"]
+            for each in others
+            if not each.get("current") or each.get("offline") or each.get("lag")
+        ]
 
     async def subjects(self, stream: str, filtered: str) -> dict[str, int]:
         """The subjects that match and have messages, and how many."""
@@ -352,6 +383,13 @@ class Api:
                     why = str(error) or type(error).__name__
                     raise JournalUnavailable(f"the journal's cluster does not answer: {why}") from error
             await asyncio.sleep(RETRY_SECONDS)
+
+
+async def in_batches(do: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
+    """Do something with each of them, with AT_ONCE at a time."""
+    rest = iter(items)
+    while some := list(islice(rest, AT_ONCE)):
+        await asyncio.gather(*map(do, some))
 
 
 class _Busy(Exception):

@@ -57,8 +57,8 @@ class Waiting:
         """The cluster has the prediction, or does not take it."""
         self._unsent.discard(prediction_id)
 
-    async def forgotten(self, life: int) -> list[str]:
-        """Those that wait here though nothing is known of them any more, since they were forgotten elsewhere."""
+    async def drop_forgotten(self, life: int) -> None:
+        """Drop those of which nothing is known any more, since another replica has forgotten them."""
         turn, s = asyncio.Semaphore(READ_AT_ONCE), self._subjects
 
         async def is_gone(name: str) -> bool:
@@ -67,7 +67,9 @@ class Waiting:
 
         names = [name for name in self._served.get(life, ()) if name not in self._unsent]
         are_gone = await asyncio.gather(*map(is_gone, names))
-        return [name for name, gone in zip(names, are_gone, strict=True) if gone]
+        for name, gone in zip(names, are_gone, strict=True):
+            if gone:
+                self.drop(life, name)
 
     def _add(self, life: int, prediction_id: str, at: int) -> None:
         self._served.setdefault(life, {})[prediction_id] = at
