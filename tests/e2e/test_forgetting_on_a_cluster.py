@@ -11,9 +11,9 @@ from pathlib import Path
 import nats
 import pytest
 
+from service.journal.jetstream.format import wanted_streams
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
-from service.journal.jetstream.link.streams import wanted_streams
 from service.journal.jetstream.subjects import Subjects
 from tests.support.file_search import files_with
 from tests.support.nats_servers import NatsCluster, NatsServer

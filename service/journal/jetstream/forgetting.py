@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from service.errors import JournalUnavailable
 from service.journal import codec
-from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.link.api import Api, Message, in_batches
-from service.journal.jetstream.link.publishing import Publisher
+from service.journal.jetstream.link.api import Message, in_batches
 from service.journal.jetstream.messages import (
     DIGEST_BYTES,
     Blob,
+    Bodies,
     KeptErased,
     KeptPage,
     Pointer,
@@ -29,10 +28,9 @@ from service.journal.jetstream.messages import (
     encode,
     unwrap,
 )
-from service.journal.jetstream.parts import Parts
-from service.journal.jetstream.predictions.waiting import Waiting
+from service.journal.jetstream.predictions import Waiting
 from service.journal.jetstream.snapshots import Snapshots
-from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.streams import Streams
 from service.journal.protocol import Erasure, Tagged
 
 CACHED_MAX = 16
@@ -47,20 +45,16 @@ class Forgetting:
 
     def __init__(
         self,
-        api: Api,
-        publisher: Publisher,
-        subjects: Subjects,
+        streams: Streams,
         snapshots: Snapshots,
         bodies: Bodies,
         waiting: Waiting,
     ) -> None:
-        self._api = api
-        self._publisher = publisher
-        self._subjects = subjects
+        self._streams = streams
+        self._api, self._publisher, self._subjects = streams.api, streams.publisher, streams.subjects
         self._snapshots = snapshots
         self._bodies = bodies
         self._waiting = waiting
-        self._parts = Parts(api, publisher, subjects.state)
         self._cached: OrderedDict[str, dict[int, bytes]] = OrderedDict()
 
     # What stands in the places of events
@@ -73,7 +67,7 @@ class Forgetting:
         subject = partial(self._subjects.erased, life, kept.first, kept.last, kept.edition)
         cached = self._cached.get(subject(0))
         if cached is None:
-            found = await self._parts.load(subject, kept.parts)
+            found = await self._streams.load(subject, kept.parts)
             if found is None:
                 raise Replaced("another replica replaces the list of forgotten events; try again")
             cached = self._cached[subject(0)] = decode_erased(found)
@@ -171,7 +165,7 @@ class Forgetting:
         for seq, event in erasure.events:
             listed[seq] = codec.encode(event) + (digests[seq] if seq > unsealed else b"")
         edition, first, last = s.edition(revision), min(listed), max(listed)
-        parts, _ = await self._parts.store(partial(s.erased, life, first, last, edition), encode(listed))
+        parts, _ = await self._streams.store(partial(s.erased, life, first, last, edition), encode(listed))
         until = max(erasure.snapshots[1], pointer.erased.until if pointer.erased is not None else 0)
         return KeptErased(edition, first, last, parts, until)
 
@@ -185,7 +179,7 @@ class Forgetting:
             if body is not None and body != await self._snapshots.outcomes(life, page):
                 edition = self._subjects.edition(revision)
                 subject = partial(self._subjects.page, life, page.through, edition)
-                parts, _ = await self._parts.store(subject, body)
+                parts, _ = await self._streams.store(subject, body)
                 page = replace(page, parts=parts, edition=edition)
             pages.append(page)
         return pages

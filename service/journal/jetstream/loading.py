@@ -14,22 +14,21 @@ from typing import TypeVar
 import msgspec
 
 from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable
-from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.chains import Chains, Gap, first, one_chain
 from service.journal.jetstream.forgetting import Forgetting, Replaced
-from service.journal.jetstream.link.api import Api, Message
+from service.journal.jetstream.link.api import Message
 from service.journal.jetstream.messages import (
     DIGEST_BYTES,
     UNKNOWN,
+    Bodies,
     KeptSnapshot,
     Pointer,
     decode_event,
 )
-from service.journal.jetstream.opening import read_creation
-from service.journal.jetstream.predictions.waiting import Waiting
+from service.journal.jetstream.predictions import Waiting
 from service.journal.jetstream.snapshots import Snapshots
-from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.streams import Streams
 from service.journal.protocol import Milestone, Recorded, StoredModel
 
 RETRY_SECONDS = 0.05
@@ -47,8 +46,7 @@ Copies = dict[int, Message]
 class Loader:
     def __init__(
         self,
-        api: Api,
-        subjects: Subjects,
+        streams: Streams,
         catalogue: Catalogue,
         chains: Chains,
         bodies: Bodies,
@@ -56,11 +54,8 @@ class Loader:
         forgetting: Forgetting,
         waiting: Waiting,
         position: Callable[[], int],
-        *,
-        seconds: float,
     ) -> None:
-        self._api = api
-        self._subjects = subjects
+        self._api, self._subjects = streams.api, streams.subjects
         self._catalogue = catalogue
         self._chains = chains
         self._bodies = bodies
@@ -68,7 +63,7 @@ class Loader:
         self._forgetting = forgetting
         self._waiting = waiting
         self._position = position
-        self._seconds = seconds
+        self._seconds = streams.options.seconds
         self._readings: OrderedDict[tuple[int, int], Chains] = OrderedDict()
         """The chains of histories that are read in portions, by life and the last event that was read."""
 
@@ -91,15 +86,20 @@ class Loader:
             gap = error
         s, copies = self._subjects, Copies()
         self._api.report_damage(f"{entry.model}: {gap.detail}; every server is asked for its copy")
+
+        async def read_copy() -> tuple[T] | None:
+            nonlocal gap
+            if self._catalogue.get_life(entry.life) is None:
+                raise ModelUnreadable(f"the model {entry.model!r} was deleted meanwhile")
+            try:
+                return (await read(copies),)
+            except Gap as error:
+                gap = error
+                return None
+
         try:
-            async with self._api.leaders(s.log, s.state) as leaders:
-                async for _ in leaders:
-                    if self._catalogue.get_life(entry.life) is None:
-                        raise ModelUnreadable(f"the model {entry.model!r} was deleted meanwhile")
-                    try:
-                        return await read(copies)
-                    except Gap as error:
-                        gap = error
+            if found := await self._api.from_each_leader(read_copy, s.log, s.state):
+                return found[0]
         except JournalUnavailable as error:
             raise ModelUnreadable(f"of {entry.model!r} {gap.detail}, and {error.detail}") from error
         why = f"the model {entry.model!r} is damaged: {gap.detail}, and no server has it"
@@ -240,8 +240,10 @@ class Loader:
         return found if is_whole else None
 
     async def _creation(self, entry: Entry, chain: Chains) -> list[Recorded]:
-        message = await read_creation(self._api, self._subjects, entry.model, entry.life)
-        opened = await self._bodies.open(message) if message is not None else None
+        s = self._subjects
+        message = await self._api.next_from_leader(s.log, s.lifecycle_of(entry.model), entry.life)
+        is_there = message is not None and message.seq == entry.life
+        opened = await self._bodies.open(message) if message is not None and is_there else None
         if message is None or opened is None:
             raise Gap("the event that made it cannot be read")
         chain.begin(entry.life, entry.life, first(entry.life, message.digest))

@@ -6,20 +6,19 @@ from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from service.errors import ClusterUnusable, JournalUnavailable
 from service.events import AnyEvent
-from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue
-from service.journal.jetstream.format import bring_up_to_date
+from service.journal.jetstream.catalogue import Catalogue
+from service.journal.jetstream.format import bring_up_to_date, make_or_check, wanted_streams
 from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.publishing import Publisher
-from service.journal.jetstream.link.streams import make_or_check, wanted_streams
 from service.journal.jetstream.link.syncing import check_synced, longest_copies
-from service.journal.jetstream.messages import decode_event, decode_summary, unwrap
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.messages import Bodies, decode_event, decode_summary, unwrap
+from service.journal.jetstream.streams import Options, Streams
 from service.journal.jetstream.subjects import Subjects
 
 ATTEMPTS = 5
@@ -32,26 +31,22 @@ def prepare(options: Options) -> None:
 
 
 async def _prepare(options: Options) -> None:
-    link = Link(options.access)
-    await link.open()
-    try:
+    async with Link(options.access) as link:
         if options.monitors:
             await check_synced(options.monitors)
         subjects = Subjects(options.prefix)
         wanted = wanted_streams(
             subjects, replicas=options.replicas, ids_kept_seconds=options.ids_kept_seconds
         )
-        api, publisher = Api(link), Publisher(link, seconds=options.seconds)
-        await publisher.start()
+        streams = Streams(Api(link), Publisher(link, seconds=options.seconds), subjects, options)
+        await streams.publisher.start()
         try:
             with as_start_error():
-                await make_or_check(api, subjects, wanted)
-                await _let_longest_lead(api, options.monitors, subjects)
-                await bring_up_to_date(api, publisher, subjects)
+                await make_or_check(streams.api, subjects, wanted)
+                await _let_longest_lead(streams.api, options.monitors, subjects)
+                await bring_up_to_date(streams)
         finally:
-            await publisher.stop()
-    finally:
-        await link.close()
+            await streams.publisher.stop()
 
 
 async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subjects) -> None:
@@ -60,9 +55,9 @@ async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subje
     A server that was killed or stopped may have cut off its copy at a damaged message, and lead all the same.
     """
 
-    async def is_longest(stream: str) -> bool:
+    async def is_longest(stream: str) -> bool | None:
         state = (await api.request(f"STREAM.INFO.{stream}"))["state"]
-        return (state["last_seq"], state["messages"]) >= longest[stream]
+        return (state["last_seq"], state["messages"]) >= longest[stream] or None
 
     for _ in range(ATTEMPTS):
         longest = await longest_copies(monitors, subjects.streams)
@@ -72,10 +67,7 @@ async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subje
     for stream in shorter:
         api.report_damage(f"the leader of {stream} has fewer messages than another server, which is to lead")
         with suppress(JournalUnavailable):
-            async with api.leaders(stream) as leaders:
-                async for _ in leaders:
-                    if await is_longest(stream):
-                        break
+            await api.from_each_leader(partial(is_longest, stream), stream)
 
 
 @contextmanager
@@ -104,14 +96,13 @@ def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
         raise failures[0]
 
 
-async def read_catalogue(
-    api: Api, subjects: Subjects, bodies: Bodies, catalogue: Catalogue
-) -> tuple[int, int]:
+async def read_catalogue(streams: Streams, bodies: Bodies, catalogue: Catalogue) -> tuple[int, int]:
     """Fill a catalogue from all creations and deletions of models and all summaries.
 
     Returns the last sequence numbers of the log and of the state stream, after which to follow them. Other events are
     not read, so that a start does not take longer with many of them.
     """
+    api, subjects = streams.api, streams.subjects
     end = await api.last_seq(subjects.log)
     for message in await _lifecycles(api, subjects):
         if message.seq > end:
@@ -136,49 +127,44 @@ async def check_reaches(api: Api, stream: str, seq: int) -> None:
     ClusterUnusable if none has: the number of the message would be given again.
     """
     for _ in range(ATTEMPTS):
-        if await api.last_seq(stream) >= seq:
+        if await api.reaches(stream, seq):
             return
         await asyncio.sleep(RETRY_SECONDS)  # who was just elected may not have come so far
     what = f"the stream {stream} ends before message {seq}, which was there"
     api.report_damage(f"{what}; every server is asked for its copy")
-    async with api.leaders(stream) as leaders:
-        async for _ in leaders:
-            if await api.last_seq(stream) >= seq:
-                return
-    raise ClusterUnusable(f"{what}: restore a backup")
+    if not await api.from_each_leader(partial(api.reaches, stream, seq), stream):
+        raise ClusterUnusable(f"{what}: restore a backup")
 
 
 async def _lifecycles(api: Api, subjects: Subjects) -> list[Message]:
     """All creations and deletions; ClusterUnusable if no server can read one of them."""
-    s, lifecycles = subjects, subjects.lifecycles
-    found = {message.seq: message async for message in api.scan(s.log, lifecycles, after=0)}
-    if lacking := await _lacking(api, subjects, found):
-        api.report_damage(f"of {s.log} {lacking[0]} does not come; every server is asked for its copy")
-        async with api.leaders(s.log) as leaders:
-            async for _ in leaders:
-                for subject in lacking:
-                    found |= {each.seq: each async for each in api.scan_leader(s.log, subject, after=0)}
-                if not (lacking := await _lacking(api, subjects, found)):
-                    break
-            else:
-                raise ClusterUnusable(f"no server can read all messages {lacking[0]} of the stream {s.log}")
+    s = subjects
+    found = {message.seq: message async for message in api.scan(s.log, s.lifecycles, after=0)}
+
+    async def lacking() -> list[str]:
+        """The subjects that have more messages by the leader's list, which knows also those that it cannot read."""
+        counts = Counter(message.subject for message in found.values())
+        listed = await api.subjects(s.log, s.lifecycles)
+        return [subject for subject, count in listed.items() if count > counts[subject]]
+
+    async def read_rest() -> bool | None:
+        for subject in await lacking():
+            found.update({each.seq: each async for each in api.scan_leader(s.log, subject, after=0)})
+        return not await lacking() or None
+
+    if lost := await lacking():
+        api.report_damage(f"of {s.log} {lost[0]} does not come; every server is asked for its copy")
+        if not await api.from_each_leader(read_rest, s.log):
+            raise ClusterUnusable(f"no server can read all messages {lost[0]} of the stream {s.log}")
     return [found[seq] for seq in sorted(found)]
 
 
-async def _lacking(api: Api, subjects: Subjects, found: dict[int, Message]) -> list[str]:
-    """The subjects that have more messages by the leader's list, which knows also those that it cannot read."""
-    counts = Counter(message.subject for message in found.values())
-    listed = await api.subjects(subjects.log, subjects.lifecycles)
-    return [subject for subject, count in listed.items() if count > counts[subject]]
-
-
-async def read_uncovered(
-    api: Api, subjects: Subjects, bodies: Bodies, catalogue: Catalogue, end: int
-) -> None:
+async def read_uncovered(streams: Streams, bodies: Bodies, catalogue: Catalogue, end: int) -> None:
     """Enter the events up to `end` that no stored summary covers into a catalogue, to find stale summaries.
 
     It runs in the background after a start, since only a replica that was killed leaves stale summaries.
     """
+    api, subjects = streams.api, streams.subjects
     mark = await api.last_from_leader(subjects.state, subjects.mark)
     async for message in api.scan(subjects.log, subjects.events, after=int(mark.data) if mark else 0):
         if message.seq > end:
@@ -188,8 +174,9 @@ async def read_uncovered(
             catalogue.take_event(subjects.life_in(message.subject), message.seq, opened.event)
 
 
-async def newest_time(api: Api, subjects: Subjects) -> int:
+async def newest_time(streams: Streams) -> int:
     """The time of the newest event, 0 if there is none."""
+    api, subjects = streams.api, streams.subjects
     state = (await api.request(f"STREAM.INFO.{subjects.log}"))["state"]
     if not state["last_seq"]:
         return 0
@@ -201,9 +188,3 @@ async def newest_time(api: Api, subjects: Subjects) -> int:
                 event: AnyEvent = decode_event(body)
                 return event.at
     return round(datetime.fromisoformat(state["last_ts"]).timestamp() * 1e6)
-
-
-async def read_creation(api: Api, subjects: Subjects, model: str, life: int) -> Message | None:
-    """The message with the event that made a model, as the leader has it."""
-    found = await api.next_from_leader(subjects.log, subjects.lifecycle_of(model), life)
-    return found if found is not None and found.seq == life else None

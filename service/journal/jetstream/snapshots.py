@@ -15,10 +15,8 @@ from msgspec.structs import replace
 
 from service.errors import JournalUnavailable, NovikoffError
 from service.journal import thinning
-from service.journal.jetstream.link.api import Api
-from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
-from service.journal.jetstream.parts import Parts
+from service.journal.jetstream.streams import Streams
 from service.journal.jetstream.subjects import Subjects
 from service.journal.pieces import Pieces
 from service.journal.protocol import Snapshot
@@ -35,23 +33,12 @@ BLOB_MARGIN_US = 600_000_000
 class Snapshots:
     """Saves and finds snapshots, and trims the log below them."""
 
-    def __init__(
-        self,
-        api: Api,
-        publisher: Publisher,
-        subjects: Subjects,
-        *,
-        events_kept_max: int,
-        events_kept_seconds: float,
-        history_bytes_max: int,
-    ) -> None:
-        self._api = api
-        self._publisher = publisher
-        self._subjects = subjects
-        self._parts = Parts(api, publisher, subjects.state)
-        self._events_kept_max = events_kept_max
-        self._history_bytes_max = history_bytes_max
-        self._events_kept_us = round(events_kept_seconds * 1e6)
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._api, self._publisher, self._subjects = streams.api, streams.publisher, streams.subjects
+        self._events_kept_max = streams.options.events_kept_max
+        self._history_bytes_max = streams.options.history_bytes_max
+        self._events_kept_us = round(streams.options.events_kept_seconds * 1e6)
         self._queues: dict[int, list[tuple[Snapshot, int, bytes | None]]] = {}
         self._tasks_by_life: dict[int, Task[None]] = {}
         self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
@@ -143,8 +130,8 @@ class Snapshots:
                     await self.clean(life, pointer, revision)
                 return  # another replica was first
             has_stored = True
-            parts, _ = await self._parts.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)
-            pages, state_seq = await self._parts.store(
+            parts, _ = await self._streams.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)
+            pages, state_seq = await self._streams.store(
                 partial(s.page, life, snapshot.seq, ""), outcomes, keep_first=True
             )
             now = time.time_ns() // 1000
@@ -249,7 +236,7 @@ class Snapshots:
         return (decode_pointer(found.data), found.seq) if found is not None else (Pointer(), 0)
 
     async def state(self, life: int, kept: KeptSnapshot) -> bytes | None:
-        return await self._parts.load(partial(self._subjects.snapshot, life, kept.seq), kept.parts)
+        return await self._streams.load(partial(self._subjects.snapshot, life, kept.seq), kept.parts)
 
     async def page(self, life: int, seq: int) -> bytes | None:
         """The outcomes that were saved with the first snapshot at or after `seq`."""
@@ -266,7 +253,7 @@ class Snapshots:
 
     async def outcomes(self, life: int, page: KeptPage) -> bytes | None:
         subject = partial(self._subjects.page, life, page.through, page.edition)
-        return await self._parts.load(subject, page.parts)
+        return await self._streams.load(subject, page.parts)
 
 
 def _named(s: Subjects, life: int, pointer: Pointer) -> Iterator[str]:

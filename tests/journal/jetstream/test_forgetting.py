@@ -10,7 +10,7 @@ from msgspec import structs
 
 from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, revealed
 from service.journal.jetstream.journal import JetStreamJournal
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import Options
 from service.journal.protocol import Erasure, Recorded, Snapshot
 from tests.journal.jetstream.test_jetstream_journal import created, opened
 from tests.journal.journals import LIFE, jetstream_options

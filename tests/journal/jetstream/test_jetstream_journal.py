@@ -26,7 +26,7 @@ from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.messages import Link as ChainLink
 from service.journal.jetstream.messages import StoredSummary, encode
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import Options
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Page, Recorded, Snapshot, WaitingPrediction
 from tests.journal.journals import LIFE, jetstream_options

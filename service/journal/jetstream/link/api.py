@@ -4,8 +4,7 @@ import asyncio
 import base64
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from itertools import islice
 from time import monotonic
@@ -221,15 +220,12 @@ class Api:
             yield found
             after = found.seq
 
-    def leaders(self, *streams: str) -> "aclosing[AsyncGenerator[str, None]]":
-        """Let each server that keeps the streams lead them in turn, and yield its name while it does.
+    async def from_each_leader(self, read: Callable[[], Awaitable[T | None]], *streams: str) -> T | None:
+        """Let each server that keeps the streams lead them in turn, until one has what is read; None if none has.
 
-        Only a leader can be asked for its own copy. Break when a copy has what was sought: that server goes on leading.
+        Only a leader can be asked for its own copy. The one whose copy has what was sought goes on leading.
         JournalUnavailable in the end if a server could not lead, or at once if all were asked in vain just now.
         """
-        return aclosing(self._leaders(streams))
-
-    async def _leaders(self, streams: tuple[str, ...]) -> AsyncGenerator[str, None]:
         async with self._leading:
             if monotonic() < self._ask_again_at.get(streams, 0.0):
                 raise JournalUnavailable(f"every server was asked for {streams[0]} a moment ago")
@@ -238,7 +234,8 @@ class Api:
             silent: list[str] = []
             for name in names:
                 if all([await self._let_lead(stream, name) for stream in streams]):
-                    yield name
+                    if found := await read():
+                        return found
                     if all([await self._leads(stream, name) for stream in streams]):
                         continue
                 silent.append(name)  # it is away, or another replica has let another one lead meanwhile
@@ -248,6 +245,11 @@ class Api:
                 raise JournalUnavailable(
                     f"the server {silent[0]} cannot be asked for its copy of {streams[0]}"
                 )
+        return None
+
+    async def reaches(self, stream: str, seq: int) -> bool | None:
+        """Whether the copy of the server that leads a stream goes up to a message; None if not."""
+        return await self.last_seq(stream) >= seq or None
 
     async def _leads(self, stream: str, name: str) -> bool:
         """Whether a server leads a stream. One that is kept once has no other."""
@@ -292,13 +294,10 @@ class Api:
         if found is not None or not await self.subjects(stream, subject):
             return found
         self.report_damage(f"{subject} of {stream} does not come; every server is asked for its copy")
-        async with self.leaders(stream) as leaders:
-            async for _ in leaders:
-                if (found := await self.last_from_leader(stream, subject)) is not None:
-                    return found
-        if await self.subjects(stream, subject):
+        found = await self.from_each_leader(lambda: self.last_from_leader(stream, subject), stream)
+        if found is None and await self.subjects(stream, subject):
             raise JournalUnavailable(f"no server can read the message {subject} of the stream {stream}")
-        return None
+        return found
 
     async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> int:
         """Purge messages, with `below` only those with smaller sequence numbers; how many there were."""

@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 from nats.aio.client import Client
 
@@ -83,6 +83,13 @@ class Link:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._down_since: float | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def open(self) -> None:
         self.client = Client()
