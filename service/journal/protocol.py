@@ -37,7 +37,7 @@ Distrust = Callable[[str], None]
 
 
 Answer = Callable[[bytes], Awaitable[bytes]]
-"""The answer to a question of another replica; see `Journal.ask`."""
+"""The answer to a question of another replica; see `Peers.ask`."""
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -287,6 +287,31 @@ class Eraser(Protocol):
 
     async def erase(self, erasure: Erasure) -> None:
         """Replace and remove; JournalUnavailable if that cannot be done just now. It may be done again."""
+        ...
+
+
+class Peers(Protocol):
+    """The other replicas that share the journal, which answer questions. Nothing of these is kept."""
+
+    @property
+    def replica(self) -> str:
+        """The name that others `ask` this replica by, another one after each start; empty if there are no others."""
+        ...
+
+    async def answer(self, answer: Answer) -> None:
+        """From now on answer the questions of other replicas with this. Called once, after `open`."""
+        ...
+
+    async def ask(self, replica: str, question: bytes) -> bytes | None:
+        """The answer of another replica; None if there is none of this name, JournalUnavailable if it is silent."""
+        ...
+
+    async def answer_all(self, answer: Answer) -> None:
+        """The same for questions to all replicas. Called once, after `open`."""
+        ...
+
+    async def ask_all(self, question: bytes) -> list[bytes]:
+        """What the other replicas answer within a moment; those that take longer are not waited for."""
         ...
 
 
@@ -570,24 +595,8 @@ class Journal(Protocol):
         ...
 
     @property
-    def replica(self) -> str:
-        """The name that others `ask` this replica by, another one after each start; empty if there are no others."""
-        ...
-
-    async def answer(self, answer: Answer) -> None:
-        """From now on answer the questions of other replicas with this. Called once, after `open`."""
-        ...
-
-    async def ask(self, replica: str, question: bytes) -> bytes | None:
-        """The answer of another replica; None if there is none of this name, JournalUnavailable if it is silent."""
-        ...
-
-    async def answer_all(self, answer: Answer) -> None:
-        """The same for questions to all replicas. Called once, after `open`."""
-        ...
-
-    async def ask_all(self, question: bytes) -> list[bytes]:
-        """What the other replicas answer within a moment; those that take longer are not waited for."""
+    def peers(self) -> Peers:
+        """The other replicas. Known after `open`, and never changes."""
         ...
 
     async def refresh(self) -> None:

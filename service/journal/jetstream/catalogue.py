@@ -193,8 +193,8 @@ class Catalogue:
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
         self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
-        self._deletions: dict[str, Deletion] = {}  # the newest of each name that is not in use now
-        self._older_deletions: dict[int, Deletion] = {}  # of names that are in use again, by sequence number
+        self._deletions: dict[str, list[Deletion]] = {}
+        """Those of each name whose messages may still be in the log, oldest first."""
         # Events that no summary in memory covers, and those that no summary stored in the cluster covers.
         self._unsummarised = Uncovered()
         self._unstored = Uncovered()
@@ -210,18 +210,17 @@ class Catalogue:
         entry = self._by_name.get(model)
         if entry is not None:
             return entry.life
-        deletion = self._deletions.get(model)
-        return deletion.seq if deletion is not None else 0
+        deletions = self._deletions.get(model)
+        return deletions[-1].seq if deletions else 0
 
     def deletions_before(self, at: int) -> list[Deletion]:
         """Deletions before a time, whose messages may be purged."""
-        known = (*self._older_deletions.values(), *self._deletions.values())
-        return [deletion for deletion in known if deletion.at < at]
+        return [each for known in self._deletions.values() for each in known if each.at < at]
 
     def forget_deletion(self, deletion: Deletion) -> None:
-        self._older_deletions.pop(deletion.seq, None)
-        if self._deletions.get(deletion.model) is deletion:
-            del self._deletions[deletion.model]
+        rest = [each for each in self._deletions.pop(deletion.model, ()) if each is not deletion]
+        if rest:
+            self._deletions[deletion.model] = rest
 
     def take_lifecycle_event(self, seq: int, event: AnyEvent, blob: Blob | None = None) -> bool:
         """Enter a creation or a deletion. False if it changes nothing: the name exists already, or does not."""
@@ -234,9 +233,8 @@ class Catalogue:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
             self._sums.remove(entry.summary)
-            self._deletions[event.model] = Deletion(
-                event.model, seq, event.at, entry.life, entry.creation_blob
-            )
+            deletion = Deletion(event.model, seq, event.at, entry.life, entry.creation_blob)
+            self._deletions.setdefault(event.model, []).append(deletion)
             self._unsummarised.drop(entry.life)
             self._unstored.drop(entry.life)
             self._names = None
@@ -249,9 +247,6 @@ class Catalogue:
         entry = Entry(seq, event.model, event.at, settings, blob, summary, seq)
         self._by_name[event.model] = self._by_life[seq] = entry
         self._sums.add(entry.summary)
-        deletion = self._deletions.pop(event.model, None)
-        if deletion is not None:
-            self._older_deletions[deletion.seq] = deletion
         self._unsummarised.add(seq, seq, event.at)
         self._unstored.add(seq, seq, event.at)
         self._names = None
@@ -259,9 +254,9 @@ class Catalogue:
 
     def _take_repeated_deletion(self, seq: int, event: ModelDeleted) -> None:
         """A deletion without a model: a second one, or the creation was in a blob that is purged already."""
-        first = self._deletions.get(event.model)
-        life, blob = (first.life, first.creation_blob) if first is not None else (seq, None)
-        self._deletions[event.model] = Deletion(event.model, seq, event.at, life, blob)
+        known = self._deletions.setdefault(event.model, [])
+        life, blob = (known.pop()[-2:]) if known else (seq, None)
+        known.append(Deletion(event.model, seq, event.at, life, blob))
 
     def take_event(self, life: int, seq: int, event: AnyEvent) -> bool:
         """Enter any other event; False if its model was deleted before it."""

@@ -166,8 +166,7 @@ class Forgetting:
             listed[seq] = codec.encode(event) + (digests[seq] if seq > unsealed else b"")
         edition, first, last = s.edition(revision), min(listed), max(listed)
         parts, _ = await self._streams.store(partial(s.erased, life, first, last, edition), encode(listed))
-        until = max(erasure.snapshots[1], pointer.erased.until if pointer.erased is not None else 0)
-        return KeptErased(edition, first, last, parts, until)
+        return KeptErased(edition, first, last, parts)
 
     async def _pages_without(
         self, life: int, revision: int, pointer: Pointer, erasure: Erasure

@@ -16,8 +16,7 @@ from service.journal.jetstream.chains import Chains
 from service.journal.jetstream.forgetting import Forgetting
 from service.journal.jetstream.format import read_unsealed
 from service.journal.jetstream.link.api import Api
-from service.journal.jetstream.link.asking import Asking
-from service.journal.jetstream.link.connecting import Link
+from service.journal.jetstream.link.connecting import Asking, Link
 from service.journal.jetstream.link.following import Contact, Follower
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.loading import Loader
@@ -38,7 +37,6 @@ from service.journal.jetstream.subjects import Subjects
 from service.journal.jetstream.upkeep import Upkeep
 from service.journal.protocol import (
     NEW_LIFE,
-    Answer,
     Appended,
     Apply,
     Before,
@@ -55,7 +53,6 @@ from service.journal.protocol import (
     Summary,
     Totals,
     WaitingPrediction,
-    own_ttl_us,
 )
 from service.runtime.cooperative import end, keep_running
 from service.runtime.timings import Timings
@@ -117,7 +114,7 @@ class JetStreamJournal:
         bodies, reserved = Bodies(streams), ReservedSpace(streams)
         self._snapshots = snapshots = Snapshots(streams)
         self._ids = Ids(streams, catalogue, bodies, self._reach)
-        self._waiting = waiting = Waiting(streams, self._ids, self._outstanding, self._has_own_time)
+        self._waiting = waiting = Waiting(streams, self._ids, self._outstanding, catalogue)
         forgetting = Forgetting(streams, snapshots, bodies, waiting)
         self._forgetting = forgetting if can_forget else None
         self._appender = Appender(streams, catalogue, chains, self._ids, bodies, self._outstanding, reserved)
@@ -125,7 +122,7 @@ class JetStreamJournal:
             streams, catalogue, chains, bodies, snapshots, forgetting, waiting, self._position
         )
         self._upkeep = Upkeep(streams, catalogue, chains, reserved, self._position)
-        self._asking = Asking(link, subjects)
+        self.peers = Asking(link, subjects)
         self._contact = Contact(options.seconds)
         self._log = Log(
             streams, catalogue, chains, bodies, snapshots, waiting, self._forgetting, self._appender, self._upkeep,
@@ -193,13 +190,7 @@ class JetStreamJournal:
         if time.monotonic() > self._took_over_at + TAKE_OVER_SECONDS:
             self._took_over_at = time.monotonic()
             await self._waiting.take_over(None)
-        found: list[Overdue] = []
-        for life, count, newest in self._waiting.overdue(through, limit, own=own):
-            entry = self._catalogue.get_life(life)
-            if entry is None:
-                self._waiting.forget(life)
-            else:
-                found.append(Overdue(entry.model, life, count, newest))
+        found = self._waiting.overdue(through, limit, own=own)
         return found, max((one.through for one in found), default=after)
 
     @property
@@ -208,21 +199,10 @@ class JetStreamJournal:
         return self._options.ids_kept_seconds
 
     async def overdue_of(self, life: int, through: int) -> tuple[Overdue | None, int | None]:
-        entry = self._catalogue.get_life(life)
-        if entry is None:
-            return None, None
-        times = self._waiting.times_of(life)
-        due = [at for at in times if at <= through]
-        one = Overdue(entry.model, life, len(due), max(due)) if due else None
-        return one, min((at for at in times if at > through), default=None)
+        return self._waiting.overdue_of(life, through)
 
     async def own_times(self) -> list[OwnTime]:
-        entries = (self._catalogue.get_life(life) for life in self._waiting.lives_with_own_time())
-        return [
-            OwnTime(entry.model, entry.life, ttl_us, min(self._waiting.times_of(entry.life)))
-            for entry in entries
-            if entry is not None and (ttl_us := own_ttl_us(entry.settings)) is not None
-        ]
+        return self._waiting.own_times()
 
     async def forget_expired(self, through: int) -> None:
         """The streams have an age that messages come to at most: see `Options.ids_kept_seconds`."""
@@ -250,10 +230,6 @@ class JetStreamJournal:
         await self._snapshots.settle()
 
     # Following
-
-    def _has_own_time(self, life: int) -> bool:
-        entry = self._catalogue.get_life(life)
-        return entry is not None and own_ttl_us(entry.settings) is not None
 
     def _position(self) -> int:
         return self._follower.position
@@ -390,22 +366,6 @@ class JetStreamJournal:
     @property
     def why_out_of_touch(self) -> str | None:
         return self._contact.why_lost()
-
-    @property
-    def replica(self) -> str:
-        return self._asking.replica
-
-    async def answer(self, answer: Answer) -> None:
-        await self._asking.answer(answer)
-
-    async def ask(self, replica: str, question: bytes) -> bytes | None:
-        return await self._asking.ask(replica, question)
-
-    async def answer_all(self, answer: Answer) -> None:
-        await self._asking.answer_all(answer)
-
-    async def ask_all(self, question: bytes) -> list[bytes]:
-        return await self._asking.ask_all(question)
 
     async def refresh(self) -> None:
         await self._follower.check_end(PROBE_SECONDS)

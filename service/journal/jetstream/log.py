@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -37,117 +38,106 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Log:
     """What becomes of the events of the log, and of the summaries that other replicas store."""
 
-    def __init__(
-        self,
-        streams: Streams,
-        catalogue: Catalogue,
-        chains: Chains,
-        bodies: Bodies,
-        snapshots: Snapshots,
-        waiting: Waiting,
-        forgetting: Forgetting | None,
-        appender: Appender,
-        upkeep: Upkeep,
-        apply: Apply,
-        before: Before | None,
-        distrust: Distrust | None,
-    ) -> None:
-        self._api, self._subjects = streams.api, streams.subjects
-        self._catalogue = catalogue
-        self._chains = chains
-        self._bodies = bodies
-        self._snapshots = snapshots
-        self._waiting = waiting
-        self._forgetting = forgetting
-        self._appender = appender
-        self._upkeep = upkeep
-        self._apply = apply
-        self._before = before
-        self._distrust = distrust
+    streams: Streams
+    catalogue: Catalogue
+    chains: Chains
+    bodies: Bodies
+    snapshots: Snapshots
+    waiting: Waiting
+    forgetting: Forgetting | None
+    appender: Appender
+    upkeep: Upkeep
+    apply: Apply
+    before: Before | None
+    distrust: Distrust | None
+    applied: int = 0
+    """The last event that was applied."""
+    trouble: str | None = None
+    """What is missing for good, in words for people."""
+
+    def __post_init__(self) -> None:
+        self._api, self._subjects = self.streams.api, self.streams.subjects
         self._log_limit = LogLimiter(LOG_EVERY_SECONDS)
-        self.applied = 0
-        """The last event that was applied."""
-        self.trouble: str | None = None
-        """What is missing for good, in words for people."""
 
     async def take_event(self, message: Message) -> None:
         """Handle the next event: of this replica or another, of a loaded model or not."""
-        opened = await self._until_answered(partial(self._bodies.open, message))
+        opened = await self._until_answered(partial(self.bodies.open, message))
         is_lifecycle = self._subjects.is_lifecycle(message.subject)
         if opened is None:
             if not is_lifecycle:
                 life = self._subjects.life_in(message.subject)
                 self._lack(life, Gap(f"the body of event {message.seq} cannot be read"))
             return
-        while self._before is not None and (busy := self._before(opened.event.model)) is not None:
+        while self.before is not None and (busy := self.before(opened.event.model)) is not None:
             await busy
         try:
             counts = self._enter_lifecycle(message, opened) if is_lifecycle else self._enter(message, opened)
             if not counts:
-                self._appender.rejected(opened.token)
+                self.appender.rejected(opened.token)
                 return
             self.applied = message.seq
-            self._appender.applied(opened.token, message.seq, self._apply(message.seq, opened.event))
+            self.appender.applied(opened.token, message.seq, self.apply(message.seq, opened.event))
         except Gap as gap:
             self.applied = message.seq
             self._lack(self._subjects.life_in(message.subject), gap)
             why = ModelUnreadable(f"the event is recorded, but {gap.detail}")
-            self._appender.failed(opened.token, why)
+            self.appender.failed(opened.token, why)
         except ModelDamaged as error:
-            self._appender.failed(opened.token, error)
+            self.appender.failed(opened.token, error)
 
     def _enter_lifecycle(self, message: Message, opened: Opened) -> bool:
         """Enter a creation or a deletion; False if it changes nothing."""
         seq, event = message.seq, opened.event
-        before = self._catalogue.get(event.model)
-        counts = self._catalogue.take_lifecycle_event(seq, event, opened.blob)
+        before = self.catalogue.get(event.model)
+        counts = self.catalogue.take_lifecycle_event(seq, event, opened.blob)
         if counts and before is None:
-            self._chains.begin(seq, seq, first(seq, message.digest))
+            self.chains.begin(seq, seq, first(seq, message.digest))
         elif counts and before is not None:
-            self._chains.drop(before.life)
-            self._waiting.forget(before.life)
-            self._snapshots.forget(before.life)
-            if self._appender.awaits(opened.token):  # one replica is enough
-                self._upkeep.purge(Deletion(event.model, seq, event.at, before.life, before.creation_blob))
+            self.chains.drop(before.life)
+            self.waiting.forget(before.life)
+            self.snapshots.forget(before.life)
+            if self.appender.awaits(opened.token):  # one replica is enough
+                self.upkeep.purge(Deletion(event.model, seq, event.at, before.life, before.creation_blob))
         return counts
 
     def _enter(self, message: Message, opened: Opened) -> bool:
         """Enter any other event; False if its model was deleted before it, Gap if it shows that one is missing."""
         life = self._subjects.life_in(message.subject)
         event: AnyEvent = opened.event
-        counts = self._catalogue.take_event(life, message.seq, event)
-        self._waiting.take_event(life, event)
+        counts = self.catalogue.take_event(life, message.seq, event)
+        self.waiting.take_event(life, event)
         if isinstance(event, TagForgotten):
-            self._snapshots.forget(life)
+            self.snapshots.forget(life)
         if counts:
-            self._chains.follow(life, message.seq, message.digest, opened.link)
+            self.chains.follow(life, message.seq, message.digest, opened.link)
         return counts
 
     async def take_summary(self, message: Message) -> None:
         life = self._subjects.life_in(message.subject)
         summary = decode_summary(message.data)
-        self._catalogue.take_stored_summary(life, message.seq, summary)
-        if summary.link.seq <= self._chains.newest(life).seq:
+        self.catalogue.take_stored_summary(life, message.seq, summary)
+        if summary.link.seq <= self.chains.newest(life).seq:
             try:
-                self._chains.check(life, summary.link)
+                self.chains.check(life, summary.link)
             except Gap as gap:
                 self._lack(life, Gap(f"another replica has come to other events: {gap.detail}"))
 
     def _lack(self, life: int, gap: Gap) -> None:
         """Events of a model did not come: it is loaded anew."""
-        entry = self._catalogue.get_life(life)
+        entry = self.catalogue.get_life(life)
         if entry is not None:
             self._api.report_damage(f"{entry.model}: {gap.detail}; it is loaded anew")
             self._load_anew(entry)
 
     def _load_anew(self, entry: Entry) -> None:
-        self._chains.drop(entry.life)
-        self._snapshots.forget(entry.life)
-        if self._distrust is not None:
-            self._distrust(entry.model)
+        self.chains.drop(entry.life)
+        self.snapshots.forget(entry.life)
+        if self.distrust is not None:
+            self.distrust(entry.model)
 
     async def missing(self, after: int, before: int) -> list[Message]:
         """What other servers have in the places of events between these two that did not come."""
@@ -164,9 +154,9 @@ class Log:
 
     async def _take_forgotten(self, after: int, before: int) -> None:
         """Load models anew of which events between these two were forgotten before they came."""
-        for life in await self._forgetting.lives_between(after, before) if self._forgetting else ():
-            await self._waiting.drop_forgotten(life)
-            if (entry := self._catalogue.get_life(life)) is not None:
+        for life in await self.forgetting.lives_between(after, before) if self.forgetting else ():
+            await self.waiting.drop_forgotten(life)
+            if (entry := self.catalogue.get_life(life)) is not None:
                 self._load_anew(entry)
 
     async def _from_other_servers(self, numbers: list[int]) -> dict[int, Message]:

@@ -134,7 +134,7 @@ class KeptErased(msgspec.Struct, frozen=True, array_like=True):
     parts: int
     """How many messages it takes."""
     until: int = 0
-    """Snapshots of before this event may know of what was forgotten."""
+    """Not used; older versions have written it."""
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):

@@ -27,9 +27,12 @@ from service.journal.protocol import (
     PENDING_LOADED_BYTES_MAX,
     PENDING_LOADED_MAX,
     Appended,
+    Overdue,
+    OwnTime,
     Recorded,
     Resting,
     WaitingPrediction,
+    own_ttl_us,
 )
 
 ID_CHARS_MAX = 512
@@ -148,14 +151,11 @@ class Waiting:
     expired in the end. A replica that stops stores lists of its waiting predictions, which another replica takes over.
     """
 
-    def __init__(
-        self, streams: Streams, ids: Ids, outstanding: Outstanding, has_own_time: Callable[[int], bool]
-    ) -> None:
-        """`has_own_time`: whether the model of a life has `pending_ttl_seconds` of its own."""
+    def __init__(self, streams: Streams, ids: Ids, outstanding: Outstanding, catalogue: Catalogue) -> None:
         self._api, self._publisher, self._subjects = streams.api, streams.publisher, streams.subjects
         self._ids = ids
         self._outstanding = outstanding
-        self._has_own_time = has_own_time
+        self._catalogue = catalogue
         self._served: dict[int, dict[str, int]] = {}
         """For each life, the ids and when each was served."""
         self._by_age: list[tuple[int, int, str]] = []
@@ -215,15 +215,29 @@ class Waiting:
     def _waits(self, one: tuple[int, int, str]) -> bool:
         return one[2] in self._served.get(one[1], ())
 
-    def lives_with_own_time(self) -> list[int]:
-        return [life for life, served in self._served.items() if served and self._has_own_time(life)]
+    def _has_own_time(self, life: int) -> bool:
+        entry = self._catalogue.get_life(life)
+        return entry is not None and own_ttl_us(entry.settings) is not None
 
-    def times_of(self, life: int) -> list[int]:
-        """When the waiting predictions of a model were served."""
-        return list(self._served.get(life, {}).values())
+    def own_times(self) -> list[OwnTime]:
+        entries = [self._catalogue.get_life(life) for life, served in self._served.items() if served]
+        return [
+            OwnTime(entry.model, entry.life, ttl_us, min(self._served[entry.life].values()))
+            for entry in entries
+            if entry is not None and (ttl_us := own_ttl_us(entry.settings)) is not None
+        ]
 
-    def overdue(self, through: int, limit: int, *, own: bool) -> list[tuple[int, int, int]]:
-        """The `limit` oldest that were served up to a time: life, how many, and when the newest of these was served.
+    def overdue_of(self, life: int, through: int) -> tuple[Overdue | None, int | None]:
+        entry = self._catalogue.get_life(life)
+        if entry is None:
+            return None, None
+        times = self._served.get(life, {}).values()
+        due = [at for at in times if at <= through]
+        one = Overdue(entry.model, life, len(due), max(due)) if due else None
+        return one, min((at for at in times if at > through), default=None)
+
+    def overdue(self, through: int, limit: int, *, own: bool) -> list[Overdue]:
+        """The `limit` oldest that were served up to a time, by model.
 
         `own`: also of models with `pending_ttl_seconds` of their own.
         """
@@ -236,12 +250,18 @@ class Waiting:
         for one in oldest:
             heappush(by_age, one)  # it counts as waiting until its expiry is recorded
         if own:
-            others = ((at, life, "") for life in self.lives_with_own_time() for at in self.times_of(life))
+            lives = [life for life in self._served if self._has_own_time(life)]
+            others = ((at, life, "") for life in lives for at in self._served[life].values())
             oldest = nsmallest(limit, chain(oldest, (one for one in others if one[0] <= through)))
-        found: dict[int, tuple[int, int, int]] = {}
+        found: dict[int, list[int]] = {}
         for at, life, _ in oldest:
-            found[life] = (life, found[life][1] + 1 if life in found else 1, at)
-        return list(found.values())
+            found.setdefault(life, []).append(at)
+        for life in [life for life in found if self._catalogue.get_life(life) is None]:
+            self.forget(life)
+        entries = [(self._catalogue.get_life(life), times) for life, times in found.items()]
+        return [
+            Overdue(one.model, one.life, len(times), times[-1]) for one, times in entries if one is not None
+        ]
 
     def drop(self, life: int, prediction_id: str) -> None:
         self._served.get(life, {}).pop(prediction_id, None)

@@ -39,7 +39,6 @@ class Snapshots:
         self._events_kept_max = streams.options.events_kept_max
         self._history_bytes_max = streams.options.history_bytes_max
         self._events_kept_us = round(streams.options.events_kept_seconds * 1e6)
-        self._queues: dict[int, list[tuple[Snapshot, int, bytes | None]]] = {}
         self._tasks_by_life: dict[int, Task[None]] = {}
         self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
         self._unsaved_outcomes: dict[int, bytes] = {}
@@ -67,12 +66,9 @@ class Snapshots:
             self._incomplete.add(life)
         if has_tags:
             self._with_tags.add(life)
-        queue = self._queues.get(life)
-        if queue is not None:
-            queue.append((snapshot, voided_through, digest))
-            return
-        self._queues[life] = [(snapshot, voided_through, digest)]
-        task = self._tasks_by_life[life] = run_once("saving snapshots", self._save_all_of(life))
+        before = self._tasks_by_life.get(life)
+        work = self._save_after(before, life, snapshot, voided_through, digest)
+        task = self._tasks_by_life[life] = run_once("saving a snapshot", work)
         task.add_done_callback(partial(self._saved, life))
 
     def _saved(self, life: int, task: Task[None]) -> None:
@@ -92,14 +88,18 @@ class Snapshots:
         """Let go of outcomes that could not be saved."""
         self._unsaved_outcomes.pop(life, None)
 
-    async def _save_all_of(self, life: int) -> None:
-        queue = self._queues[life]
-        try:
-            async with self._turn:
-                while queue:
-                    await self._save_or_log(life, *queue.pop(0))
-        finally:
-            del self._queues[life]
+    async def _save_after(
+        self,
+        before: Task[None] | None,
+        life: int,
+        snapshot: Snapshot,
+        voided_through: int,
+        digest: bytes | None,
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        async with self._turn:
+            await self._save_or_log(life, snapshot, voided_through, digest)
 
     async def _save_or_log(
         self, life: int, snapshot: Snapshot, voided_through: int, digest: bytes | None

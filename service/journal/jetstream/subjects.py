@@ -181,7 +181,7 @@ class Subjects:
         return f"{self._prefix}.blob.{life}.{name}.*"
 
     def replica(self, name: str) -> str:
-        """Where a replica is asked; see `Journal.ask`."""
+        """Where a replica is asked; see `Peers.ask`."""
         return f"{self._prefix}.ask.{token(name)}"
 
     def summary(self, life: int) -> str:
