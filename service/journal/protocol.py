@@ -290,6 +290,26 @@ class Eraser(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How a journal fares."""
+
+    queued: int
+    """How many records wait to become durable."""
+    commits: Timings
+    """How long it took until events were durable."""
+    failures: int
+    """How often writing failed."""
+    damage_found: int
+    """How often something was found that is not what was written, by a read or by looking for it."""
+    is_connected: bool
+    """Whether the journal can be reached, as far as is known."""
+    checkpoint_failures: int = 0
+    """How often SQLite's log could not be folded into its file."""
+    file_bytes: dict[str, int] = field(default_factory=dict)
+    """How large the `file` and its write-ahead log, the `wal`, are; nothing of a journal that is no file."""
+
+
 class Peers(Protocol):
     """The other replicas that share the journal, which answer questions. Nothing of these is kept."""
 
@@ -525,8 +545,8 @@ class Journal(Protocol):
     # Figures, for /metrics and to decide what may be unloaded
 
     @property
-    def queued(self) -> int:
-        """How many records wait to become durable."""
+    def figures(self) -> Figures:
+        """What `/metrics` tells of the journal."""
         ...
 
     @property
@@ -540,36 +560,11 @@ class Journal(Protocol):
         ...
 
     @property
-    def commits(self) -> Timings:
-        """How long it took until events were durable."""
-        ...
-
-    @property
-    def failures(self) -> int:
-        """How often writing failed."""
-        ...
-
-    @property
-    def checkpoint_failures(self) -> int:
-        """How often SQLite's log could not be folded into its file; 0 for other journals."""
-        ...
-
-    @property
-    def file_bytes(self) -> dict[str, int]:
-        """How large the `file` and its write-ahead log, the `wal`, are; nothing of a journal that is no file."""
-        ...
-
-    @property
     def trouble(self) -> str | None:
         """What is wrong, in words for people, though events may still be taken; None if nothing is known to be.
 
         It is cleared by itself once the journal works again.
         """
-        ...
-
-    @property
-    def damage_found(self) -> int:
-        """How often something was found that is not what was written, by a read or by looking for it."""
         ...
 
     # Other replicas; without any, `sqlite/unshared.py` answers these
@@ -582,11 +577,6 @@ class Journal(Protocol):
     @property
     def lag_events(self) -> int:
         """How many events are known to be in the journal and are not yet applied here."""
-        ...
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether the journal can be reached, as far as is known."""
         ...
 
     @property

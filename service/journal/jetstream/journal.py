@@ -6,7 +6,6 @@ import os
 import time
 from asyncio import Future
 from contextlib import suppress
-from typing import ClassVar
 
 from service.errors import NovikoffError
 from service.events import AnyEvent, Prediction
@@ -42,6 +41,7 @@ from service.journal.protocol import (
     Before,
     Distrust,
     Eraser,
+    Figures,
     Listed,
     Milestone,
     Overdue,
@@ -55,7 +55,6 @@ from service.journal.protocol import (
     WaitingPrediction,
 )
 from service.runtime.cooperative import end, keep_running
-from service.runtime.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +78,6 @@ class JetStreamJournal:
     """See `Journal` for what it promises."""
 
     is_shared = True
-    checkpoint_failures = 0
-    file_bytes: ClassVar[dict[str, int]] = {}
     keeps_order = False  # publishing is tried again, by each event on its own
 
     def __init__(self, options: Options) -> None:
@@ -89,6 +86,7 @@ class JetStreamJournal:
         self._options = options
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
         self._took_over_at = -TAKE_OVER_SECONDS
+        self._outstanding = Outstanding(options.queue_events_max)
 
     async def open(self, apply: Apply, before: Before | None = None, distrust: Distrust | None = None) -> int:
         options = self._options
@@ -107,7 +105,6 @@ class JetStreamJournal:
         await publisher.start()
 
         streams = Streams(api, publisher, subjects, options)
-        self._outstanding = Outstanding(options.queue_events_max)
         self._finds = OrderedWork()
         self._catalogue = catalogue = Catalogue()
         self._chains = chains = Chains()
@@ -321,8 +318,14 @@ class JetStreamJournal:
     # Figures
 
     @property
-    def queued(self) -> int:
-        return len(self._outstanding)
+    def figures(self) -> Figures:
+        return Figures(
+            queued=len(self._outstanding),
+            commits=self._appender.commits,
+            failures=self._publisher.failures,
+            damage_found=self.api.damage_found,
+            is_connected=self._link.is_up and self.why_out_of_touch is None,
+        )
 
     @property
     def submitted(self) -> int:
@@ -333,10 +336,6 @@ class JetStreamJournal:
         return self._outstanding.finished
 
     @property
-    def commits(self) -> Timings:
-        return self._appender.commits
-
-    @property
     def trouble(self) -> str | None:
         return self._log.trouble or self._upkeep.trouble
 
@@ -345,23 +344,11 @@ class JetStreamJournal:
         return [*self._subjects.streams]
 
     @property
-    def damage_found(self) -> int:
-        return self.api.damage_found
-
-    @property
-    def failures(self) -> int:
-        return self._publisher.failures
-
-    @property
     def lag_events(self) -> int:
         return self._follower.lag
 
     def time_us(self) -> int:
         return self._contact.corrected_us(time.time_ns() // 1000)
-
-    @property
-    def is_connected(self) -> bool:
-        return self._link.is_up and self.why_out_of_touch is None
 
     @property
     def why_out_of_touch(self) -> str | None:

@@ -36,10 +36,6 @@ class Unshared:
     why_out_of_touch: str | None = None
     _files: list[OpenedFile]
 
-    @property
-    def is_connected(self) -> bool:
-        return self.why_out_of_touch is None
-
     async def refresh(self) -> None:
         """See whether the files are still those that were opened."""
         self.why_out_of_touch = await asyncio.to_thread(why_lost, self._files)

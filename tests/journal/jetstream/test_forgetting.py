@@ -106,7 +106,7 @@ async def test_empty_events_stand_in_their_places_and_a_replica_that_was_behind_
             assert plain(read) == right
         await b._follower.start(b._follower.position)
         await eventually_async(lambda: of_b[-1] == right[-1])
-        assert set(loaded_anew) == {"m"} and b.damage_found == 0
+        assert set(loaded_anew) == {"m"} and b.figures.damage_found == 0
         stored = await b.load("m")
         assert stored is not None and plain(stored.tail) == right
         assert await b.find(f"id-12-{secret}") is None and await b.find("id-11") is not None
