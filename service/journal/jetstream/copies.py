@@ -135,7 +135,7 @@ async def _restore(link: Link, api: Api, name: str, archive: tarfile.TarFile) ->
     done = msgspec.json.decode(await _send(link, told["deliver_subject"], b""))
     if "error" in done:
         raise NoCopy(f"the servers do not take the stream {name}: {done['error'].get('description')}")
-    found = (await api.request(f"STREAM.INFO.{name}"))["state"]
+    found = await api.state(name)
     if any(found[what] != kept["state"][what] for what in ("messages", "first_seq", "last_seq")):
         raise NoCopy(f"the stream {name} has not become what was copied: {found} instead of {kept['state']}")
     return int(found["messages"])

@@ -6,7 +6,7 @@ nothing is; if none has it, the model is damaged.
 
 import asyncio
 import math
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable
+from service.events import AnyEvent
 from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.chains import Chains, Gap, first, one_chain
 from service.journal.jetstream.forgetting import Forgetting, Replaced
@@ -24,6 +25,7 @@ from service.journal.jetstream.messages import (
     UNKNOWN,
     Bodies,
     KeptSnapshot,
+    Link,
     Pointer,
     decode_event,
 )
@@ -253,32 +255,26 @@ class Loader:
         limit: int = -1,
     ) -> list[Recorded]:
         """The events after one; in the places of those that were forgotten, what stands there."""
-        life = entry.life
-        erased = await self.forgetting.of(entry.life, pointer)
-        places = deque(sorted(seq for seq in erased if seq > max(after, pointer.trimmed_through)))
-        found: list[Recorded] = []
-
-        def take_erased(before: float) -> None:
-            while places and places[0] < before:
-                seq = places.popleft()
-                body, message_digest = self.forgetting.parts_of(seq, erased[seq])
-                chain.follow(life, seq, message_digest, UNKNOWN)
-                found.append(Recorded(seq, decode_event(body)))
-
-        read = 0
+        life, last, read = entry.life, after, 0
+        erased = await self.forgetting.of(life, pointer)
+        found: dict[int, tuple[AnyEvent, bytes, Link]] = {}
         async for message in self._messages(entry, after, limit, copies):
-            read += 1
-            take_erased(message.seq + 1)
+            last, read = message.seq, read + 1
             if message.seq in erased:
                 continue  # it is yet to be deleted
             opened = await self.bodies.open(message)
             if opened is None:
                 raise Gap(f"the body of event {message.seq} cannot be read")
-            chain.follow(life, message.seq, message.digest, opened.link)
-            found.append(Recorded(message.seq, opened.event))
-        if read < limit or limit < 0:
-            take_erased(math.inf)
-        return found[:limit] if limit >= 0 else found
+            found[message.seq] = (opened.event, message.digest, opened.link)
+        end = last if 0 <= limit <= read else math.inf
+        for seq, listed in erased.items():
+            if max(after, pointer.trimmed_through) < seq <= end:
+                body, message_digest = self.forgetting.parts_of(seq, listed)
+                found[seq] = (decode_event(body), message_digest, UNKNOWN)
+        numbers = sorted(found)[: limit if limit >= 0 else None]
+        for seq in numbers:
+            chain.follow(life, seq, *found[seq][1:])
+        return [Recorded(seq, found[seq][0]) for seq in numbers]
 
     async def _messages(
         self, entry: Entry, after: int, limit: int, copies: Copies | None

@@ -6,9 +6,9 @@ clients, but the monitoring address of each server (`http_port`) has it, and how
 
 import asyncio
 import logging
-import threading
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -46,7 +46,8 @@ log = logging.getLogger(__name__)
 
 def prepare(options: Options) -> None:
     """Create the streams that are missing and migrate old ones; StartError if the cluster cannot be used."""
-    _run_in_thread(_prepare(options))
+    with ThreadPoolExecutor(1) as thread:  # of its own, since the caller may run in an event loop
+        thread.submit(asyncio.run, _prepare(options)).result()
 
 
 async def _prepare(options: Options) -> None:
@@ -136,7 +137,7 @@ async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subje
     """
 
     async def is_longest(stream: str) -> bool | None:
-        state = (await api.request(f"STREAM.INFO.{stream}"))["state"]
+        state = await api.state(stream)
         return (state["last_seq"], state["messages"]) >= longest[stream] or None
 
     for _ in range(ATTEMPTS):
@@ -157,23 +158,6 @@ def as_start_error() -> Iterator[None]:
         yield
     except JournalUnavailable as error:
         raise ClusterUnusable(error.detail) from error
-
-
-def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end in a thread of its own, since the caller may run in an event loop."""
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(work)
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
 
 
 async def read_catalogue(streams: Streams, bodies: Bodies, catalogue: Catalogue) -> tuple[int, int]:
@@ -257,7 +241,7 @@ async def read_uncovered(streams: Streams, bodies: Bodies, catalogue: Catalogue,
 async def newest_time(streams: Streams) -> int:
     """The time of the newest event, 0 if there is none."""
     api, subjects = streams.api, streams.subjects
-    state = (await api.request(f"STREAM.INFO.{subjects.log}"))["state"]
+    state = await api.state(subjects.log)
     if not state["last_seq"]:
         return 0
     for kind in (subjects.lifecycles, subjects.events):

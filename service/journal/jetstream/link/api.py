@@ -229,8 +229,8 @@ class Api:
         async with self._leading:
             if monotonic() < self._ask_again_at.get(streams, 0.0):
                 raise JournalUnavailable(f"every server was asked for {streams[0]} a moment ago")
-            info = (await self.request(f"STREAM.INFO.{streams[0]}")).get("cluster") or {}
-            names = [info.get("leader", ""), *(each["name"] for each in info.get("replicas") or [])]
+            leader, others = await self._servers(streams[0])
+            names = [leader, *(each["name"] for each in others)]
             silent: list[str] = []
             for name in names:
                 if all([await self._let_lead(stream, name) for stream in streams]):
@@ -251,10 +251,15 @@ class Api:
         """Whether the copy of the server that leads a stream goes up to a message; None if not."""
         return await self.last_seq(stream) >= seq or None
 
+    async def _servers(self, stream: str) -> tuple[str, list[dict[str, Any]]]:
+        """The server that leads a stream, and what is known of the others that keep it."""
+        cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
+        return cluster.get("leader", ""), cluster.get("replicas") or []
+
     async def _leads(self, stream: str, name: str) -> bool:
         """Whether a server leads a stream. One that is kept once has no other."""
-        cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
-        return not cluster.get("replicas") or cluster.get("leader") == name
+        leader, others = await self._servers(stream)
+        return not others or leader == name
 
     async def _let_lead(self, stream: str, name: str) -> bool:
         """Whether a server leads a stream now."""
@@ -277,8 +282,7 @@ class Api:
 
     async def unexplained(self, stream: str, after: int, before: int) -> list[int]:
         """The numbers between two messages that the stream should have, since they were not deleted."""
-        state = (await self.request(f"STREAM.INFO.{stream}"))["state"]
-        if state.get("num_deleted", 0) > DELETED_MAX:
+        if (await self.state(stream)).get("num_deleted", 0) > DELETED_MAX:
             return []
         state = (await self.request(f"STREAM.INFO.{stream}", {"deleted_details": True}))["state"]
         deleted = set(state.get("deleted") or [])
@@ -339,13 +343,9 @@ class Api:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _servers_behind(self, stream: str) -> list[str]:
-        cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
-        others: list[dict[str, Any]] = cluster.get("replicas") or []
-        return [
-            each["name"]
-            for each in others
-            if not each.get("current") or each.get("offline") or each.get("lag")
-        ]
+        _, others = await self._servers(stream)
+        behind = [one for one in others if not one.get("current") or one.get("offline") or one.get("lag")]
+        return [one["name"] for one in behind]
 
     async def subjects(self, stream: str, filtered: str) -> dict[str, int]:
         """The subjects that match and have messages, and how many."""
@@ -362,8 +362,12 @@ class Api:
         config: dict[str, Any] = (await self.request(f"STREAM.INFO.{stream}"))["config"]
         return config
 
+    async def state(self, stream: str) -> dict[str, Any]:
+        state: dict[str, Any] = (await self.request(f"STREAM.INFO.{stream}"))["state"]
+        return state
+
     async def last_seq(self, stream: str) -> int:
-        return int((await self.request(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
+        return int((await self.state(stream))["last_seq"])
 
     async def end_of(self, stream: str) -> tuple[int, int]:
         """A stream's last sequence number, and the time by its leader's clock. Not repeated."""
