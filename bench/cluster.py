@@ -17,7 +17,7 @@ from pathlib import Path
 from service.events import ModelCreated, Prediction, RoundRevealed
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.link.connecting import Access
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import Options
 from service.journal.protocol import Summary
 from tests.support.nats_servers import NatsCluster, NatsServer
 

@@ -134,7 +134,7 @@ class AsyncClient:
         return await self._send(Call("DELETE", path_of("predictions", prediction_id), schemas.Correction))
 
     async def forget(self, model: str, tag: str) -> schemas.Forgotten:
-        """Forget all that carries a tag: the model becomes as if it had never been, and it goes from the files."""
+        """Forget all that carries a tag: the model becomes as if it had never been. See docs/api.md."""
         return await self._post(schemas.Forgotten, {"tag": tag}, "models", model, "forget", repeatable=True)
 
     # Many rounds in one request

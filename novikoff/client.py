@@ -131,7 +131,7 @@ class Client:
         return self._send(Call("DELETE", path_of("predictions", prediction_id), schemas.Correction))
 
     def forget(self, model: str, tag: str) -> schemas.Forgotten:
-        """Forget all that carries a tag: the model becomes as if it had never been, and it goes from the files."""
+        """Forget all that carries a tag: the model becomes as if it had never been. See docs/api.md."""
         return self._post(schemas.Forgotten, {"tag": tag}, "models", model, "forget", repeatable=True)
 
     # Many rounds in one request

@@ -309,7 +309,7 @@ class TagForgotten(Event, frozen=True, tag="forgotten"):
 
 
 class TagErased(Event, frozen=True, tag="purged"):
-    """What was forgotten is no longer anywhere in the journal."""
+    """What was forgotten is erased from the journal; see docs/api.md."""
 
     through: int
     """How many times something was forgotten until then."""

@@ -38,8 +38,8 @@ def make_journal(settings: Settings) -> Journal:
 def _on_cluster(settings: Settings) -> Journal:
     access = access_of(settings)
     from service.journal.jetstream.journal import JetStreamJournal
-    from service.journal.jetstream.link.syncing import monitors_of
-    from service.journal.jetstream.options import Options
+    from service.journal.jetstream.opening import monitors_of
+    from service.journal.jetstream.streams import Options
 
     asked = tuple(filter(None, settings.nats_monitor.split(","))) or monitors_of(access.servers)
     # Within this time a prediction may be revealed, and a reveal sent again.

@@ -37,7 +37,7 @@ Distrust = Callable[[str], None]
 
 
 Answer = Callable[[bytes], Awaitable[bytes]]
-"""The answer to a question of another replica; see `Journal.ask`."""
+"""The answer to a question of another replica; see `Peers.ask`."""
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -173,7 +173,7 @@ class Milestone:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What is to be nowhere in the journal any more."""
+    """What is to be erased from the journal; see `Eraser` for how far that reaches."""
 
     life: int
     events: list[tuple[int, AnyEvent]]
@@ -185,7 +185,7 @@ class Erasure:
     predictions: list[str]
     """Ids of predictions that do not wait any more, and of which nothing is to be known."""
     is_whole: bool
-    """Whether nothing of what it replaces may be left in the files, either."""
+    """Whether nothing of what it replaces may be left in the files of a file journal, either."""
     waiting: Sequence[Prediction] = ()
     """Predictions that wait, and take the places of those with their ids."""
 
@@ -267,7 +267,11 @@ class Tagged:
 
 
 class Eraser(Protocol):
-    """Takes out of a journal what is to be forgotten."""
+    """Takes out of a journal what is to be forgotten.
+
+    Of a file, no byte is left. On a cluster it cannot be read through the servers any more and is overwritten in the
+    files of the streams; the logs by which servers replicate may keep the bytes until they are compacted.
+    """
 
     async def tagged(self, life: int, tag: str, after: int = 0) -> Tagged:
         """The predictions of a model with this tag that are kept, also those that have expired.
@@ -283,6 +287,51 @@ class Eraser(Protocol):
 
     async def erase(self, erasure: Erasure) -> None:
         """Replace and remove; JournalUnavailable if that cannot be done just now. It may be done again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How a journal fares."""
+
+    queued: int
+    """How many records wait to become durable."""
+    commits: Timings
+    """How long it took until events were durable."""
+    failures: int
+    """How often writing failed."""
+    damage_found: int
+    """How often something was found that is not what was written, by a read or by looking for it."""
+    is_connected: bool
+    """Whether the journal can be reached, as far as is known."""
+    checkpoint_failures: int = 0
+    """How often SQLite's log could not be folded into its file."""
+    file_bytes: dict[str, int] = field(default_factory=dict)
+    """How large the `file` and its write-ahead log, the `wal`, are; nothing of a journal that is no file."""
+
+
+class Peers(Protocol):
+    """The other replicas that share the journal, which answer questions. Nothing of these is kept."""
+
+    @property
+    def replica(self) -> str:
+        """The name that others `ask` this replica by, another one after each start; empty if there are no others."""
+        ...
+
+    async def answer(self, answer: Answer) -> None:
+        """From now on answer the questions of other replicas with this. Called once, after `open`."""
+        ...
+
+    async def ask(self, replica: str, question: bytes) -> bytes | None:
+        """The answer of another replica; None if there is none of this name, JournalUnavailable if it is silent."""
+        ...
+
+    async def answer_all(self, answer: Answer) -> None:
+        """The same for questions to all replicas. Called once, after `open`."""
+        ...
+
+    async def ask_all(self, question: bytes) -> list[bytes]:
+        """What the other replicas answer within a moment; those that take longer are not waited for."""
         ...
 
 
@@ -496,8 +545,8 @@ class Journal(Protocol):
     # Figures, for /metrics and to decide what may be unloaded
 
     @property
-    def queued(self) -> int:
-        """How many records wait to become durable."""
+    def figures(self) -> Figures:
+        """What `/metrics` tells of the journal."""
         ...
 
     @property
@@ -511,36 +560,11 @@ class Journal(Protocol):
         ...
 
     @property
-    def commits(self) -> Timings:
-        """How long it took until events were durable."""
-        ...
-
-    @property
-    def failures(self) -> int:
-        """How often writing failed."""
-        ...
-
-    @property
-    def checkpoint_failures(self) -> int:
-        """How often SQLite's log could not be folded into its file; 0 for other journals."""
-        ...
-
-    @property
-    def file_bytes(self) -> dict[str, int]:
-        """How large the `file` and its write-ahead log, the `wal`, are; nothing of a journal that is no file."""
-        ...
-
-    @property
     def trouble(self) -> str | None:
         """What is wrong, in words for people, though events may still be taken; None if nothing is known to be.
 
         It is cleared by itself once the journal works again.
         """
-        ...
-
-    @property
-    def damage_found(self) -> int:
-        """How often something was found that is not what was written, by a read or by looking for it."""
         ...
 
     # Other replicas; without any, `sqlite/unshared.py` answers these
@@ -556,34 +580,13 @@ class Journal(Protocol):
         ...
 
     @property
-    def is_connected(self) -> bool:
-        """Whether the journal can be reached, as far as is known."""
-        ...
-
-    @property
     def why_out_of_touch(self) -> str | None:
         """Why this replica does not know what others append just now, in words for people; None if it does."""
         ...
 
     @property
-    def replica(self) -> str:
-        """The name that others `ask` this replica by, another one after each start; empty if there are no others."""
-        ...
-
-    async def answer(self, answer: Answer) -> None:
-        """From now on answer the questions of other replicas with this. Called once, after `open`."""
-        ...
-
-    async def ask(self, replica: str, question: bytes) -> bytes | None:
-        """The answer of another replica; None if there is none of this name, JournalUnavailable if it is silent."""
-        ...
-
-    async def answer_all(self, answer: Answer) -> None:
-        """The same for questions to all replicas. Called once, after `open`."""
-        ...
-
-    async def ask_all(self, question: bytes) -> list[bytes]:
-        """What the other replicas answer within a moment; those that take longer are not waited for."""
+    def peers(self) -> Peers:
+        """The other replicas. Known after `open`, and never changes."""
         ...
 
     async def refresh(self) -> None:

@@ -1,5 +1,6 @@
-"""Forgetting on servers that share the streams: what they write for each other has to go, too. And streams that an
-older version has made, which cannot forget: what docs/scaling.md tells to do there."""
+"""Forgetting on servers that share the streams: nothing can be read through them, and the files of the streams have
+nothing. The logs by which the servers replicate may keep the bytes. And streams that an older version has made, which
+cannot forget: what docs/scaling.md tells to do there."""
 
 import asyncio
 import os
@@ -10,9 +11,9 @@ from pathlib import Path
 import nats
 import pytest
 
+from service.journal.jetstream.format import wanted_streams
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
-from service.journal.jetstream.link.streams import wanted_streams
 from service.journal.jetstream.subjects import Subjects
 from tests.support.file_search import files_with
 from tests.support.nats_servers import NatsCluster, NatsServer
@@ -65,17 +66,45 @@ def lived(services: list[Service], person: str) -> list[str]:
     return ids
 
 
-def test_no_server_has_anything_and_every_replica_is_as_if_it_had_never_been(
+def in_streams(cluster: NatsCluster, person: str) -> list[str]:
+    """The files of streams that have something of a person, of all servers."""
+    account = "store/jetstream/$G"
+    return [
+        one for server in cluster.servers for one in files_with(server.directory / account, person.encode())
+    ]
+
+
+def readable(server: NatsServer, prefix: object, person: str) -> list[tuple[str, int]]:
+    """The messages with something of a person that the servers give out."""
+
+    async def read() -> list[tuple[str, int]]:
+        link = Link(Access((server.url,)))
+        await link.open()
+        try:
+            api, found = Api(link), list[tuple[str, int]]()
+            for stream in Subjects(str(prefix)).streams:
+                async for message in api.scan(stream, ">", after=0):
+                    if person.encode() in message.data or person in message.subject:
+                        found.append((stream, message.seq))
+            return found
+        finally:
+            await link.close()
+
+    return asyncio.run(read())
+
+
+def test_no_stream_has_anything_and_every_replica_is_as_if_it_had_never_been(
     replica: Replicas, nats_cluster: NatsCluster, person: str
 ) -> None:
     one, other = replica("one"), replica("other")
     ids = lived([one, other], person)
-    stores = [server.directory / "store" for server in nats_cluster.servers]
-    eventually(lambda: all(files_with(store, person.encode()) for store in stores))
+    server, prefix = nats_cluster.servers[0], one.settings["nats_prefix"]
+    assert in_streams(nats_cluster, person) and readable(server, prefix, person)
     told = one.post("/models/m/forget", {"tag": f"tag-{person}"})
     assert (told["rounds"], told["predictions"]) == (len(ids), 1)
     rebuilt(one, "m")
-    eventually(lambda: not any(files_with(store, person.encode()) for store in stores))
+    assert readable(server, prefix, person) == []
+    eventually(lambda: in_streams(nats_cluster, person) == [])
     eventually(lambda: other.stats("m")["version"] == one.stats("m")["version"])
     for service in (one, other):
         assert substance(service, "m") == substance(one, "twin")
@@ -88,7 +117,7 @@ def test_no_server_has_anything_and_every_replica_is_as_if_it_had_never_been(
     one.restart()
     assert substance(one, "m") == substance(one, "twin")
     one.assert_replay_equals_live("m")
-    assert not any(files_with(store, person.encode()) for store in stores)
+    assert in_streams(nats_cluster, person) == []
 
 
 def test_a_replica_that_dies_amid_it_and_a_server_that_is_away_only_put_it_off(
@@ -107,11 +136,10 @@ def test_a_replica_that_dies_amid_it_and_a_server_that_is_away_only_put_it_off(
     one.process.send_signal(signal.SIGKILL)  # at whichever step it is
     one.kill()
     other.stats("m")
-    stores = [server.directory / "store" for server in nats_cluster.servers]
     # Who asks again need not wait until the other replica finds out by itself.
     eventually(lambda: other.client.post("/models/m/forget", json=forget).status_code == 202)
     rebuilt(other, "m")
-    eventually(lambda: not any(files_with(store, person.encode()) for store in stores))
+    eventually(lambda: in_streams(nats_cluster, person) == [])
     assert substance(other, "m") == substance(other, "twin")
     other.assert_replay_equals_live("m")
 

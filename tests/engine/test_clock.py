@@ -3,7 +3,7 @@
 import pytest
 
 from service.engine.clock import AHEAD_MAX_US, Clock
-from service.journal.jetstream.link.contact import APART_MAX_US, Contact, seconds_up
+from service.journal.jetstream.link.following import APART_MAX_US, Contact, seconds_up
 from tests.engine.test_time import HOUR_US, SECOND_US, YEAR_US, Machine
 
 

@@ -60,7 +60,7 @@ async def test_arrays_after_one_that_is_lost_are_not_learned(tmp_path: Path) -> 
             await eventually_async(lambda: engine.fleet.loaded["m"].model.revealed == ROUNDS)
             with full_disk(engine):
                 yield block(1)
-                await eventually_async(lambda: engine._journal.failures > 0)
+                await eventually_async(lambda: engine._journal.figures.failures > 0)
             yield block(2)  # for which there is room again
 
         learned = 0

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from service.errors import ClusterUnusable
-from service.journal.jetstream.format import FORMAT_VERSION
+from service.journal.jetstream.format import FORMAT_VERSION, compare
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access, Link
-from service.journal.jetstream.link.streams import compare
 from service.journal.jetstream.subjects import Subjects
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH

@@ -8,7 +8,7 @@ import pytest
 
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.link.connecting import Access
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import Options
 from service.journal.protocol import Journal
 from service.journal.sqlite.journal import SqliteJournal
 from tests.support.nats_servers import NatsServer

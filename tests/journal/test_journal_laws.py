@@ -12,7 +12,7 @@ from service.events import (
     ModelDeleted,
     PredictionsExpired,
 )
-from service.journal.jetstream.predictions import waiting as predictions_waiting
+from service.journal.jetstream import predictions as predictions_waiting
 from service.journal.protocol import (
     Journal,
     Overdue,

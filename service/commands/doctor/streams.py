@@ -65,7 +65,7 @@ async def _examine_stream(api: Api, stream: str) -> list[Finding]:
     lacking = damaged = 0
     state = {}
     for _ in range(READINGS):
-        state = (await api.request(f"STREAM.INFO.{stream}"))["state"]
+        state = await api.state(stream)
         before, count = api.damage_found, 0
         async for message in api.scan(stream, ">", after=0):
             if message.seq > state["last_seq"]:

@@ -78,7 +78,7 @@ class Jobs:
 
     async def open(self) -> None:
         """From now on tell other replicas of the jobs here."""
-        await self._journal.answer(self._answer)
+        await self._journal.peers.answer(self._answer)
 
     @property
     def running(self) -> int:
@@ -95,7 +95,7 @@ class Jobs:
 
     async def _ask(self, question: Question) -> Job:
         _, _, replica = question.job_id.partition(REPLICA_SEPARATOR)
-        answer = await self._journal.ask(replica, msgspec.msgpack.encode(question))
+        answer = await self._journal.peers.ask(replica, msgspec.msgpack.encode(question))
         job = msgspec.msgpack.decode(answer, type=Job | None) if answer is not None else None
         if job is None:
             raise UnknownJob(f"there is no job {question.job_id!r}")
@@ -125,7 +125,7 @@ class Jobs:
     def start(self, live: Live, kind: str, options: dict[str, Any], work: Work) -> Running:
         """Start a job for which there is room. The caller, or the work, says when the request is `accepted`."""
         now = self._clock.now()
-        job_id = REPLICA_SEPARATOR.join(filter(None, (make_job_id(now), self._journal.replica)))
+        job_id = REPLICA_SEPARATOR.join(filter(None, (make_job_id(now), self._journal.peers.replica)))
         job = self._jobs[job_id] = Job(job_id, kind, live.model.name, options, now)
         running = Running(
             job, live.tenant, live.life, live.model.forgettings, get_running_loop().create_future()

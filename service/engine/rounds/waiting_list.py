@@ -92,7 +92,7 @@ class WaitingList:
 
     async def open(self) -> None:
         """From now on tell other replicas of the predictions that wait here."""
-        await self._journal.answer_all(self._answer)
+        await self._journal.peers.answer_all(self._answer)
 
     async def page(self, name: str, order: Order, after: Place | None, limit: int) -> WaitingPage:
         """At most `limit` of the predictions of a model that wait, those after a place."""
@@ -100,7 +100,7 @@ class WaitingList:
         found, is_all = await self._here(live, order, after, limit, PAGE_BYTES_MAX)
         if self._journal.is_shared:
             question = msgspec.msgpack.encode(Question(name, order, after, limit))
-            answers = await self._journal.ask_all(question)
+            answers = await self._journal.peers.ask_all(question)
             told = [msgspec.msgpack.decode(each, type=Told | None) for each in answers]
             others = [each for each in told if each is not None]
             found, is_all = self._merged(live, order, (found, is_all), others, limit)

@@ -6,30 +6,55 @@ to the event that was there before.
 """
 
 import asyncio
-from asyncio import Future, Task
-from collections.abc import Coroutine
+from asyncio import Future
 from functools import partial
 from heapq import heappop, heappush
 from time import monotonic
 from typing import Any
 
-from service.errors import JournalFull, ModelUnreadable, OutcomeUnknown, UnknownModel
+from service.errors import JournalFull, OutcomeUnknown, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported, RoundLearned
 from service.journal.codec import encode
-from service.journal.jetstream.ballast import Ballast
-from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.chains import Chains
-from service.journal.jetstream.link.publishing import Ack, Publisher
-from service.journal.jetstream.messages import Blob, wrap
-from service.journal.jetstream.ordered_work import OrderedWork
-from service.journal.jetstream.predictions.ids import Ids
-from service.journal.jetstream.subjects import Subjects
-from service.journal.protocol import NEW_LIFE, Appended
+from service.journal.jetstream.link.publishing import Ack
+from service.journal.jetstream.messages import Blob, Bodies, wrap
+from service.journal.jetstream.outstanding import OrderedWork, Outstanding, fail
+from service.journal.jetstream.predictions import Ids
+from service.journal.jetstream.streams import Streams
+from service.journal.protocol import Appended
 from service.runtime.timings import Timings
 
 LifecycleEvent = ModelCreated | ModelImported | ModelDeleted
 MODEL_DELETED = "the model was deleted"
+
+RESERVED_BYTES = 65_536
+
+
+class ReservedSpace:
+    """Space reserved in the cluster, so that models can be deleted when its store is full.
+
+    A deletion is an event, and a full store takes none. So the store has one large message without meaning. It is
+    purged to make room for a deletion, which then frees space itself, and stored again later.
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._is_there = False
+
+    async def put(self) -> None:
+        """Store the message, unless this replica knows that it is there."""
+        if not self._is_there:
+            publisher = self._streams.publisher
+            size = min(RESERVED_BYTES, publisher.payload_bytes_max)
+            await publisher.publish(self._streams.subjects.ballast, bytes(size), expected=0)
+            self._is_there = True
+
+    async def release(self) -> bool:
+        """Purge the message to make room; False if it was not there."""
+        self._is_there = False
+        subjects = self._streams.subjects
+        return await self._streams.api.purge(subjects.state, subjects.ballast) > 0
 
 
 class Appender:
@@ -37,44 +62,42 @@ class Appender:
 
     def __init__(
         self,
-        publisher: Publisher,
-        subjects: Subjects,
+        streams: Streams,
         catalogue: Catalogue,
         chains: Chains,
         ids: Ids,
         bodies: Bodies,
-        ballast: Ballast,
-        *,
-        seconds: float,
+        outstanding: Outstanding,
+        reserved: ReservedSpace,
     ) -> None:
-        self._publisher = publisher
-        self._chains = chains
-        self._subjects = subjects
+        self._publisher, self._subjects = streams.publisher, streams.subjects
         self._catalogue = catalogue
+        self._chains = chains
         self._ids = ids
         self._bodies = bodies
-        self._ballast = ballast
-        self._seconds = seconds
+        self._outstanding = outstanding
+        self._reserved = reserved
+        self._seconds = streams.options.seconds
         self._position = 0
         self._awaited: dict[bytes, tuple[Future[Appended], float]] = {}
         """By token: the future to answer, and when the event was sent."""
         self._ahead: list[tuple[int, bytes, bool]] = []
         """A heap of acknowledged events that the follower has not come to yet: sequence number, token, whether new."""
-        self._creating: dict[str, Future[Appended]] = {}
-        self._tasks: set[Task[None]] = set()
         self._slow: dict[int, tuple[OrderedWork, int]] = {}
         """By life, the events that need more than one message, and how many of them are under way."""
         self.commits = Timings()
 
-    def append(self, event: AnyEvent, life: int, future: Future[Appended]) -> None:
+    def append(self, event: AnyEvent, life: int) -> Future[Appended]:
         """Append an event; the future is done when this replica has applied it, or knows why not."""
+        future: Future[Appended] = self._outstanding.add(asyncio.get_running_loop().create_future())
         entry = self._catalogue.get_life(life)
-        if isinstance(event, ModelCreated | ModelImported):
-            self._append_creation(event, future)
+        if isinstance(event, LifecycleEvent):
+            body, attempt = encode(event), None
+            if self._bodies.fits(body) and self._is_due(event, life):  # sent at once, so that the order stays
+                attempt = self._send_lifecycle_event(event, body, None)
+            self._outstanding.spawn(self._append_lifecycle_event(event, life, body, attempt), future)
         elif entry is None:
             future.set_exception(UnknownModel(MODEL_DELETED))
-        elif isinstance(event, ModelDeleted):
-            self._try_lifecycle_event(event, life, encode(event), future, None)
         else:
             body = encode(event)
             event_id: str | None = getattr(event, "prediction_id", None) or None
@@ -83,13 +106,10 @@ class Appender:
             if claims or entry.life in self._slow or not self._bodies.fits(body):
                 turns, under_way = self._slow.get(entry.life, (OrderedWork(), 0))
                 self._slow[entry.life] = (turns, under_way + 1)
-                self._spawn(self._append_slowly(entry, event_id, body, claims, future), future)
+                self._outstanding.spawn(self._append_slowly(entry, event_id, body, claims), future)
             else:
                 self._send(entry, event_id, body, future)
-
-    async def settle(self) -> None:
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        return future
 
     def _send(self, entry: Entry, event_id: str | None, body: bytes | Blob, future: Future[Appended]) -> None:
         token = self._bodies.new_token()
@@ -106,9 +126,7 @@ class Appender:
         if not ack.cancelled() and ack.exception() is None and not ack.result().stored:
             self._ids.remember(event_id, life)
 
-    async def _append_slowly(
-        self, entry: Entry, event_id: str | None, body: bytes, claims: bool, future: Future[Appended]
-    ) -> None:
+    async def _append_slowly(self, entry: Entry, event_id: str | None, body: bytes, claims: bool) -> Appended:
         """An event whose id has to be claimed first, or whose body needs more than one message."""
         turns = self._slow[entry.life][0]
         try:
@@ -117,7 +135,9 @@ class Appender:
             turns, under_way = self._slow.pop(entry.life)
             if under_way > 1:
                 self._slow[entry.life] = (turns, under_way - 1)
+        future: Future[Appended] = asyncio.get_running_loop().create_future()
         self._send(entry, event_id, whole, future)
+        return await future
 
     async def _prepare(self, entry: Entry, to_claim: str | None, body: bytes) -> bytes | Blob:
         if to_claim is not None:
@@ -126,92 +146,49 @@ class Appender:
 
     # Creations and deletions of models. The log takes one only directly after the last one of the same name.
 
-    def _append_creation(self, event: ModelCreated | ModelImported, future: Future[Appended]) -> None:
-        """Append the first event of a model; a second creation under the same name waits for the first."""
-        first = self._creating.get(event.model)
-        if first is not None:
-            self._spawn(self._append_after(first, event, future), future)
-            return
-        self._creating[event.model] = future
-        future.add_done_callback(lambda _: self._creating.pop(event.model, None))
-        self._try_lifecycle_event(event, NEW_LIFE, encode(event), future, None)
-
-    async def _append_after(
-        self, first: Future[Appended], event: ModelCreated | ModelImported, future: Future[Appended]
-    ) -> None:
-        await asyncio.wait([first])
-        self._append_creation(event, future)
-
-    def _try_lifecycle_event(
-        self, event: LifecycleEvent, life: int, body: bytes, future: Future[Appended], expected: int | None
-    ) -> None:
-        """Append a creation unless the model exists, or a deletion if this life of it does.
-
-        `expected` is the sequence number that the last creation or deletion of the name must have.
-        """
+    def _is_due(self, event: LifecycleEvent, life: int) -> bool:
+        """Whether there is no such model yet, or this life of it to delete."""
         entry = self._catalogue.get(event.model)
-        if isinstance(event, ModelDeleted):
-            if entry is None or entry.life != life:
-                future.set_exception(UnknownModel(MODEL_DELETED))
-                return
-        elif entry is not None:
-            future.set_result(Appended(entry.life, False))
-            return
-        if expected is None or entry is not None:
-            expected = self._catalogue.last_lifecycle_seq(event.model)
-        if self._bodies.fits(body):
-            self._send_lifecycle_event(event, life, body, body, future, expected)
-        else:
-            self._spawn(self._send_large_creation(event, life, body, future, expected), future)
-
-    async def _send_large_creation(
-        self, event: LifecycleEvent, life: int, body: bytes, future: Future[Appended], expected: int
-    ) -> None:
-        whole = await self._bodies.store_blob(0, body)
-        self._send_lifecycle_event(event, life, body, whole, future, expected)
+        return (
+            entry is None if not isinstance(event, ModelDeleted) else entry is not None and entry.life == life
+        )
 
     def _send_lifecycle_event(
-        self,
-        event: LifecycleEvent,
-        life: int,
-        body: bytes,
-        whole: bytes | Blob,
-        future: Future[Appended],
-        expected: int,
-    ) -> None:
-        token = self._bodies.new_token()
-        subject = self._subjects.lifecycle_of(event.model)
-        ack = self._publisher.publish(subject, wrap(token, whole), expected=expected)
-        attempt: Future[Appended] = asyncio.get_running_loop().create_future()
-        attempt.add_done_callback(partial(self._lifecycle_event_answered, event, life, body, future))
-        self._await(token, attempt, ack)
+        self, event: LifecycleEvent, whole: bytes | Blob, expected: int | None
+    ) -> Future[Appended]:
+        """`expected`: the number of the last creation or deletion of the name; None: as the catalogue knows it."""
+        if expected is None or isinstance(event, ModelDeleted):
+            expected = self._catalogue.last_lifecycle_seq(event.model)
+        token, subject = self._bodies.new_token(), self._subjects.lifecycle_of(event.model)
+        future: Future[Appended] = asyncio.get_running_loop().create_future()
+        self._await(token, future, self._publisher.publish(subject, wrap(token, whole), expected=expected))
+        return future
 
-    def _lifecycle_event_answered(
-        self,
-        event: LifecycleEvent,
-        life: int,
-        body: bytes,
-        future: Future[Appended],
-        attempt: Future[Appended],
-    ) -> None:
-        if future.done():
-            return
-        error = attempt.exception()
-        if isinstance(error, JournalFull) and isinstance(event, ModelDeleted):
-            self._spawn(self._delete_when_full(event, life, body, future, error), future)
-        elif error is not None:
-            future.set_exception(error)
-        elif attempt.result().is_new:
-            future.set_result(attempt.result())
-        else:  # another replica was first, and the catalogue knows of its event by now: decide again
-            self._try_lifecycle_event(event, life, body, future, attempt.result().seq)
-
-    async def _delete_when_full(
-        self, event: LifecycleEvent, life: int, body: bytes, future: Future[Appended], error: JournalFull
-    ) -> None:
-        if not await self._ballast.release():
-            raise error
-        self._try_lifecycle_event(event, life, body, future, None)
+    async def _append_lifecycle_event(
+        self, event: LifecycleEvent, life: int, body: bytes, attempt: Future[Appended] | None
+    ) -> Appended:
+        """Append a creation unless the model exists, or a deletion if this life of it does."""
+        whole: bytes | Blob | None = body if self._bodies.fits(body) else None
+        expected: int | None = None
+        while True:
+            if attempt is None:
+                if not self._is_due(event, life):
+                    entry = self._catalogue.get(event.model)
+                    if entry is None or isinstance(event, ModelDeleted):
+                        raise UnknownModel(MODEL_DELETED)
+                    return Appended(entry.life, False)
+                if whole is None:
+                    whole = await self._bodies.store_blob(0, body)
+                attempt = self._send_lifecycle_event(event, whole, expected)
+            try:
+                appended = await attempt
+                if appended.is_new:
+                    return appended
+                expected = appended.seq  # another replica was first, and the catalogue knows of its event
+            except JournalFull:
+                if not isinstance(event, ModelDeleted) or not await self._reserved.release():
+                    raise
+            attempt = None
 
     # Answers
 
@@ -224,7 +201,7 @@ class Appender:
             return  # the follower has brought it before its acknowledgement came
         error = ack.exception()
         if error is not None:
-            self._fail(token, error)
+            self.failed(token, error)
             return
         seq, stored = ack.result()
         if seq <= self._position:
@@ -247,13 +224,13 @@ class Appender:
 
     def rejected(self, token: bytes) -> None:
         """The follower has found that the event of this token came after its model was deleted."""
-        if token in self._awaited:
-            self._fail(token, UnknownModel(MODEL_DELETED))
+        self.failed(token, UnknownModel(MODEL_DELETED))
 
-    def failed(self, token: bytes, error: ModelUnreadable) -> None:
-        """The event of this token is in the log, but cannot be applied."""
-        if token in self._awaited:
-            self._fail(token, error)
+    def failed(self, token: bytes, error: BaseException) -> None:
+        """The event of this token was not stored or cannot be applied."""
+        awaited = self._awaited.pop(token, None)
+        if awaited is not None:
+            fail(awaited[0], error)
 
     def position_reached(self, seq: int) -> None:
         """The follower has come to this sequence number."""
@@ -262,38 +239,14 @@ class Appender:
             self._resolve(*heappop(self._ahead))
 
     def _resolve(self, seq: int, token: bytes, stored: bool) -> None:
-        awaited = self._awaited.get(token)
-        if awaited is None:
-            return
         if stored:  # and yet the follower did not bring it: it was purged with its model
-            self._fail(token, UnknownModel(MODEL_DELETED))
-        else:
-            del self._awaited[token]
-            if not awaited[0].done():
-                awaited[0].set_result(Appended(seq, False))
+            self.rejected(token)
+        elif (awaited := self._awaited.pop(token, None)) is not None and not awaited[0].done():
+            awaited[0].set_result(Appended(seq, False))
 
     def fail_overdue(self) -> None:
         """Fail appends whose events are in the log but were not brought by the follower in time."""
         latest = monotonic() - 2 * self._seconds
         for _, token, _ in self._ahead:
             if token in self._awaited and self._awaited[token][1] < latest:
-                self._fail(token, OutcomeUnknown("the event is recorded, but this replica lags behind"))
-
-    def _fail(self, token: bytes, error: BaseException) -> None:
-        future, _ = self._awaited.pop(token)
-        if not future.done():
-            future.set_exception(error)
-            future.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
-
-    def _spawn(self, work: Coroutine[Any, Any, None], future: Future[Appended]) -> None:
-        async def run() -> None:
-            try:
-                await work
-            except Exception as error:  # of whatever kind: somebody waits for the future
-                if not future.done():
-                    future.set_exception(error)
-                    future.exception()
-
-        task = asyncio.create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+                self.failed(token, OutcomeUnknown("the event is recorded, but this replica lags behind"))

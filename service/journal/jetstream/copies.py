@@ -7,8 +7,7 @@ The file is a tar with two members a stream: what it is like (`NAME.json`) and t
 import asyncio
 import io
 import tarfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import monotonic
@@ -34,19 +33,8 @@ class NoCopy(JournalUnavailable):
     """A file that cannot be used, or streams that are in the way; in words."""
 
 
-@asynccontextmanager
-async def _connected(access: Access) -> AsyncIterator[tuple[Link, Api]]:
-    link = Link(access)
-    await link.open()
-    try:
-        yield link, Api(link)
-    finally:
-        await link.close()
-
-
 def _names(prefix: str) -> list[str]:
-    subjects = Subjects(prefix)
-    return [subjects.state, subjects.ids, subjects.log]
+    return [*reversed(Subjects(prefix).streams)]
 
 
 async def copy_streams(access: Access, prefix: str, file: Path) -> int:
@@ -54,7 +42,8 @@ async def copy_streams(access: Access, prefix: str, file: Path) -> int:
     events = 0
     with tarfile.open(file, "x") as archive:
         file.chmod(0o600)
-        async with _connected(access) as (link, api):
+        async with Link(access) as link:
+            api = Api(link)
             for stream in _names(prefix):
                 with TemporaryFile(dir=file.parent) as content:
                     told = await _snapshot(link, api, stream, content)
@@ -115,7 +104,8 @@ async def restore_streams(access: Access, prefix: str, file: Path) -> int:
             raise NoCopy(
                 f"{file} has no copies of the streams {', '.join(names)}: is NOVIKOFF_NATS_PREFIX right?"
             )
-        async with _connected(access) as (link, api):
+        async with Link(access) as link:
+            api = Api(link)
             await _check_absent(api, names)
             for name in names:
                 messages = await _restore(link, api, name, archive)
@@ -145,7 +135,7 @@ async def _restore(link: Link, api: Api, name: str, archive: tarfile.TarFile) ->
     done = msgspec.json.decode(await _send(link, told["deliver_subject"], b""))
     if "error" in done:
         raise NoCopy(f"the servers do not take the stream {name}: {done['error'].get('description')}")
-    found = (await api.request(f"STREAM.INFO.{name}"))["state"]
+    found = await api.state(name)
     if any(found[what] != kept["state"][what] for what in ("messages", "first_seq", "last_seq")):
         raise NoCopy(f"the stream {name} has not become what was copied: {found} instead of {kept['state']}")
     return int(found["messages"])

@@ -6,28 +6,21 @@ import os
 import time
 from asyncio import Future
 from contextlib import suppress
-from typing import ClassVar
 
-from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable, NovikoffError
-from service.events import AnyEvent, Prediction, TagForgotten
-from service.journal.jetstream.appending import Appender
-from service.journal.jetstream.ballast import Ballast
-from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
-from service.journal.jetstream.chains import Chains, Gap, first
-from service.journal.jetstream.cleaning import Cleaner
-from service.journal.jetstream.erasing import JetStreamEraser
-from service.journal.jetstream.files import Files
-from service.journal.jetstream.forgotten import Forgotten
+from service.errors import NovikoffError
+from service.events import AnyEvent, Prediction
+from service.journal.jetstream.appending import Appender, ReservedSpace
+from service.journal.jetstream.catalogue import Catalogue
+from service.journal.jetstream.chains import Chains
+from service.journal.jetstream.forgetting import Forgetting
 from service.journal.jetstream.format import read_unsealed
-from service.journal.jetstream.link.api import Api, Message
-from service.journal.jetstream.link.asking import Asking
-from service.journal.jetstream.link.connecting import Link
-from service.journal.jetstream.link.contact import Contact
-from service.journal.jetstream.link.following import Follower
+from service.journal.jetstream.link.api import Api
+from service.journal.jetstream.link.connecting import Asking, Link
+from service.journal.jetstream.link.following import Contact, Follower
 from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.loading import Loader
-from service.journal.jetstream.messages import decode_summary
+from service.journal.jetstream.log import Log
+from service.journal.jetstream.messages import Bodies
 from service.journal.jetstream.opening import (
     as_start_error,
     newest_time,
@@ -35,24 +28,20 @@ from service.journal.jetstream.opening import (
     read_catalogue,
     read_uncovered,
 )
-from service.journal.jetstream.options import Options
-from service.journal.jetstream.ordered_work import OrderedWork
-from service.journal.jetstream.outstanding import Outstanding
-from service.journal.jetstream.parts import Parts
-from service.journal.jetstream.predictions.ids import Ids
-from service.journal.jetstream.predictions.keeping import Keeper
-from service.journal.jetstream.predictions.waiting import Waiting
+from service.journal.jetstream.outstanding import OrderedWork, Outstanding
+from service.journal.jetstream.predictions import Ids, Waiting
 from service.journal.jetstream.snapshots import Snapshots
+from service.journal.jetstream.streams import Options, Streams
 from service.journal.jetstream.subjects import Subjects
 from service.journal.jetstream.upkeep import Upkeep
 from service.journal.protocol import (
     NEW_LIFE,
-    Answer,
     Appended,
     Apply,
     Before,
     Distrust,
     Eraser,
+    Figures,
     Listed,
     Milestone,
     Overdue,
@@ -64,10 +53,8 @@ from service.journal.protocol import (
     Summary,
     Totals,
     WaitingPrediction,
-    own_ttl_us,
 )
 from service.runtime.cooperative import end, keep_running
-from service.runtime.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -83,9 +70,6 @@ TICK_SECONDS = 0.5
 PROBE_SECONDS = 0.5
 """How long `refresh` waits for the end of the log."""
 
-TOLD_MAX = 20
-"""So many numbers of messages are named at most."""
-
 LATE_SECONDS_MIN = 60.0
 """A replica that is less behind the log than this goes on."""
 
@@ -94,8 +78,6 @@ class JetStreamJournal:
     """See `Journal` for what it promises."""
 
     is_shared = True
-    checkpoint_failures = 0
-    file_bytes: ClassVar[dict[str, int]] = {}
     keeps_order = False  # publishing is tried again, by each event on its own
 
     def __init__(self, options: Options) -> None:
@@ -103,16 +85,10 @@ class JetStreamJournal:
         prepare(options)
         self._options = options
         self._late_seconds = max(options.events_kept_seconds / 2, LATE_SECONDS_MIN)
-        self._outstanding = Outstanding(options.queue_events_max)
-        self._eraser: Eraser | None = None
-        self._applied = 0
-        self._lost: str | None = None
         self._took_over_at = -TAKE_OVER_SECONDS
+        self._outstanding = Outstanding(options.queue_events_max)
 
     async def open(self, apply: Apply, before: Before | None = None, distrust: Distrust | None = None) -> int:
-        self._apply = apply
-        self._before = before
-        self._distrust = distrust
         options = self._options
         link = self._link = Link(options.access)
         await link.open()
@@ -124,83 +100,54 @@ class JetStreamJournal:
             subjects = Subjects(options.prefix, has_plain_ids=not can_forget, has_buckets=has_buckets)
             self._subjects = subjects
             api.unsealed_through = await read_unsealed(api, subjects)
-        self._publisher = publisher = Publisher(link, seconds=options.seconds)
+        publisher = self._publisher = Publisher(link, seconds=options.seconds)
         publisher.seals = True
         await publisher.start()
-        self._bodies = bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
+
+        streams = Streams(api, publisher, subjects, options)
+        self._finds = OrderedWork()
         self._catalogue = catalogue = Catalogue()
         self._chains = chains = Chains()
-        cleaner, files = Cleaner(api, subjects), Files(api, publisher, subjects)
-        self._snapshots = snapshots = Snapshots(
-            api,
-            publisher,
-            subjects,
-            cleaner,
-            files,
-            events_kept_max=options.events_kept_max,
-            events_kept_seconds=options.events_kept_seconds,
-            history_bytes_max=options.history_bytes_max,
-        )
-        self._waiting = waiting = Waiting(api, publisher, subjects, self._has_own_time)
-        forgotten = Forgotten(api, publisher, subjects, waiting, snapshots.pointer)
-        if can_forget:
-            self._eraser = JetStreamEraser(
-                api, publisher, subjects, snapshots, forgotten, cleaner, bodies, waiting, files
-            )
-        self._ids = Ids(api, publisher, subjects, catalogue, bodies, self._reach)
-        self._keeper = Keeper(publisher, subjects, self._ids, self._waiting, self._outstanding)
-        self._finds = OrderedWork()
-        ballast = Ballast(api, publisher, subjects)
-        self._appender = Appender(
-            publisher, subjects, catalogue, chains, self._ids, bodies, ballast, seconds=options.seconds
-        )
-        self._forgotten = forgotten
+        bodies, reserved = Bodies(streams), ReservedSpace(streams)
+        self._snapshots = snapshots = Snapshots(streams)
+        self._ids = Ids(streams, catalogue, bodies, self._reach)
+        self._waiting = waiting = Waiting(streams, self._ids, self._outstanding, catalogue)
+        forgetting = Forgetting(streams, snapshots, bodies, waiting)
+        self._forgetting = forgetting if can_forget else None
+        self._appender = Appender(streams, catalogue, chains, self._ids, bodies, self._outstanding, reserved)
         self._loader = Loader(
-            api,
-            subjects,
-            catalogue,
-            chains,
-            bodies,
-            snapshots,
-            forgotten,
-            self._waiting,
-            self._position,
-            seconds=options.seconds,
+            streams, catalogue, chains, bodies, snapshots, forgetting, waiting, self._position
         )
-        self._upkeep = Upkeep(
-            api,
-            publisher,
-            subjects,
-            catalogue,
-            chains,
-            ballast,
-            self._position,
-            deletions_kept_seconds=options.ids_kept_seconds,
-        )
-        self._asking = Asking(link, subjects)
+        self._upkeep = Upkeep(streams, catalogue, chains, reserved, self._position)
+        self.peers = Asking(link, subjects)
         self._contact = Contact(options.seconds)
+        self._log = Log(
+            streams, catalogue, chains, bodies, snapshots, waiting, self._forgetting, self._appender, self._upkeep,
+            apply, before, distrust,
+        )  # fmt: skip
         self._follower = Follower(
             link,
             api,
             subjects.log,
             [subjects.lifecycles, subjects.events],
-            self._take_event,
+            self._log.take_event,
             self._appender.position_reached,
             self._contact,
             all_of_stream=True,
-            missing=self._missing,
+            missing=self._log.missing,
         )
-        self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._take_summary)
+        self._summaries = Follower(link, api, subjects.state, [subjects.summaries], self._log.take_summary)
+
         with as_start_error():
-            end_of_log, state_end = await read_catalogue(api, subjects, bodies, catalogue)
-            newest = await newest_time(api, subjects)
-            self._applied = end_of_log
+            end_of_log, state_end = await read_catalogue(streams, bodies, catalogue)
+            newest = await newest_time(streams)
+            self._log.applied = end_of_log
             self._appender.position_reached(end_of_log)
             await self._follower.start(end_of_log)
             await self._summaries.start(state_end)
             await self._follower.check_end()
         api.limit_retries(options.seconds)
-        self._upkeep.start(lambda: read_uncovered(api, subjects, bodies, catalogue, end_of_log))
+        self._upkeep.start(lambda: read_uncovered(streams, bodies, catalogue, end_of_log))
         self._ticking = keep_running("watching what is under way", self._tick())
         return newest
 
@@ -225,16 +172,13 @@ class JetStreamJournal:
 
     def append(self, event: AnyEvent, life: int = NEW_LIFE) -> Future[Appended]:
         self._outstanding.check_room()
-        future: Future[Appended] = asyncio.get_running_loop().create_future()
-        self._outstanding.add(future)
-        self._appender.append(event, life, future)
-        return future
+        return self._appender.append(event, life)
 
     def put_pending(self, prediction: Prediction, life: int, *, wait: bool) -> Future[Appended] | None:
         self._outstanding.check_room()
         if self._catalogue.get_life(life) is None:
             return None  # its model was deleted a moment ago, and the prediction with it
-        return self._keeper.keep(life, prediction, wait=wait)
+        return self._waiting.keep(life, prediction, wait=wait)
 
     async def overdue(
         self, after: int, through: int, limit: int, *, own: bool = False
@@ -243,13 +187,7 @@ class JetStreamJournal:
         if time.monotonic() > self._took_over_at + TAKE_OVER_SECONDS:
             self._took_over_at = time.monotonic()
             await self._waiting.take_over(None)
-        found: list[Overdue] = []
-        for life, count, newest in self._waiting.overdue(through, limit, own=own):
-            entry = self._catalogue.get_life(life)
-            if entry is None:
-                self._waiting.forget(life)
-            else:
-                found.append(Overdue(entry.model, life, count, newest))
+        found = self._waiting.overdue(through, limit, own=own)
         return found, max((one.through for one in found), default=after)
 
     @property
@@ -258,21 +196,10 @@ class JetStreamJournal:
         return self._options.ids_kept_seconds
 
     async def overdue_of(self, life: int, through: int) -> tuple[Overdue | None, int | None]:
-        entry = self._catalogue.get_life(life)
-        if entry is None:
-            return None, None
-        times = self._waiting.times_of(life)
-        due = [at for at in times if at <= through]
-        one = Overdue(entry.model, life, len(due), max(due)) if due else None
-        return one, min((at for at in times if at > through), default=None)
+        return self._waiting.overdue_of(life, through)
 
     async def own_times(self) -> list[OwnTime]:
-        entries = (self._catalogue.get_life(life) for life in self._waiting.lives_with_own_time())
-        return [
-            OwnTime(entry.model, entry.life, ttl_us, min(self._waiting.times_of(entry.life)))
-            for entry in entries
-            if entry is not None and (ttl_us := own_ttl_us(entry.settings)) is not None
-        ]
+        return self._waiting.own_times()
 
     async def forget_expired(self, through: int) -> None:
         """The streams have an age that messages come to at most: see `Options.ids_kept_seconds`."""
@@ -281,7 +208,7 @@ class JetStreamJournal:
         """`is_whole`: the log has all events of the model. `novikoff migrate` moves models with trimmed events too."""
         entry = self._catalogue.get_life(snapshot.life)
         if entry is not None:
-            has_tags = entry.has_tags and self._eraser is not None
+            has_tags = entry.has_tags and self._forgetting is not None
             digest = self._chains.digest_at(entry.life, snapshot.seq)
             self._snapshots.save(
                 entry.life, snapshot, entry.voided_through, digest, is_whole=is_whole, has_tags=has_tags
@@ -290,7 +217,7 @@ class JetStreamJournal:
     def save_summaries(self, summaries: list[Summary], through: int | None = None) -> Future[Appended]:
         """They count here at once, and `Upkeep` stores them in the cluster a little later."""
         for summary in summaries:
-            self._catalogue.take_summary(summary, self._applied)
+            self._catalogue.take_summary(summary, self._log.applied)
         done: Future[Appended] = asyncio.get_running_loop().create_future()
         done.set_result(Appended(0, True))
         return done
@@ -300,119 +227,6 @@ class JetStreamJournal:
         await self._snapshots.settle()
 
     # Following
-
-    async def _take_event(self, message: Message) -> None:
-        """Handle the next event of the log: of this replica or another, of a loaded model or not."""
-        opened = await self._bodies.open_with_retries(message)
-        if opened is None:
-            if not self._subjects.is_lifecycle(message.subject):
-                life = self._subjects.life_in(message.subject)
-                self._lack(life, Gap(f"the body of event {message.seq} cannot be read"))
-            return
-        token, event, blob, link = opened
-        while self._before is not None and (busy := self._before(event.model)) is not None:
-            await busy
-        seq = message.seq
-        if self._subjects.is_lifecycle(message.subject):
-            before = self._catalogue.get(event.model)
-            counts = self._catalogue.take_lifecycle_event(seq, event, blob)
-            if counts and before is None:
-                self._chains.begin(seq, seq, first(seq, message.digest))
-            elif counts and before is not None:
-                self._clean_up(Deletion(event.model, seq, event.at, before.life, before.creation_blob), token)
-        else:
-            life = self._subjects.life_in(message.subject)
-            counts = self._catalogue.take_event(life, seq, event)
-            self._waiting.take_event(life, event)
-            if isinstance(event, TagForgotten):
-                self._snapshots.forget(life)
-            try:
-                if counts:
-                    self._chains.follow(life, seq, message.digest, link)
-            except Gap as gap:
-                self._applied = seq
-                self._lack(life, gap)
-                self._appender.failed(token, ModelUnreadable(f"the event is recorded, but {gap.detail}"))
-                return
-        if not counts:
-            self._appender.rejected(token)
-            return
-        self._applied = seq
-        try:
-            self._appender.applied(token, seq, self._apply(seq, event))
-        except ModelDamaged as error:
-            self._appender.failed(token, error)
-
-    def _lack(self, life: int, gap: Gap) -> None:
-        """Events of a model did not come: whoever has it in memory has to load it anew."""
-        entry = self._catalogue.get_life(life)
-        if entry is None:
-            return
-        self.api.report_damage(f"{entry.model}: {gap.detail}; it is loaded anew")
-        self._chains.drop(life)
-        self._snapshots.forget(life)
-        if self._distrust is not None:
-            self._distrust(entry.model)
-
-    async def _missing(self, after: int, before: int) -> list[Message]:
-        """What stands in the places of events between these two that did not come, or what other servers have there."""
-        found = (
-            {each.seq: each for each in await self._forgotten.between(after, before)} if self._eraser else {}
-        )
-        lost = [seq for seq in await self._unexplained(after, before) if seq not in found]
-        if lost:
-            found |= await self._from_other_servers(lost)
-            lost = [seq for seq in await self._unexplained(after, before) if seq not in found]
-        if lost:
-            self._lost = f"no server has message {lost[0]} of the stream {self._subjects.log}"
-            self.api.report_damage(self._lost)
-        return [found[seq] for seq in sorted(found)]
-
-    async def _unexplained(self, after: int, before: int) -> list[int]:
-        while True:
-            try:
-                return await self.api.unexplained(self._subjects.log, after, before)
-            except JournalUnavailable as error:
-                log.debug("nats: which messages are missing is asked for again: %s", error)
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-
-    async def _from_other_servers(self, numbers: list[int]) -> dict[int, Message]:
-        log_stream, found = self._subjects.log, dict[int, Message]()
-        numbers_told = ", ".join(map(str, numbers[:TOLD_MAX]))
-        self.api.report_damage(f"of {log_stream} messages do not come, every server is asked: {numbers_told}")
-        with suppress(JournalUnavailable):
-            async with self.api.leaders(log_stream) as leaders:
-                async for _ in leaders:
-                    for seq in numbers:
-                        if (
-                            seq not in found
-                            and (message := await self.api.numbered(log_stream, seq)) is not None
-                        ):
-                            found[seq] = message
-                    if len(found) == len(numbers):
-                        break
-        return found
-
-    def _clean_up(self, deletion: Deletion, token: bytes) -> None:
-        self._chains.drop(deletion.life)
-        self._waiting.forget(deletion.life)
-        self._snapshots.forget(deletion.life)
-        if self._appender.awaits(token):  # one replica is enough
-            self._upkeep.purge(deletion)
-
-    async def _take_summary(self, message: Message) -> None:
-        life = self._subjects.life_in(message.subject)
-        summary = decode_summary(message.data)
-        self._catalogue.take_stored_summary(life, message.seq, summary)
-        if summary.link.seq <= self._chains.newest(life).seq:
-            try:
-                self._chains.check(life, summary.link)
-            except Gap as gap:
-                self._lack(life, Gap(f"another replica has come to other events: {gap.detail}"))
-
-    def _has_own_time(self, life: int) -> bool:
-        entry = self._catalogue.get_life(life)
-        return entry is not None and own_ttl_us(entry.settings) is not None
 
     def _position(self) -> int:
         return self._follower.position
@@ -485,7 +299,7 @@ class JetStreamJournal:
     @property
     def eraser(self) -> Eraser | None:
         """None if an older version has made the log: it refuses for good that events are deleted by their numbers."""
-        return self._eraser
+        return self._forgetting
 
     async def unsummarised(self, *, before: int | None = None) -> list[str]:
         await self._upkeep.know_uncovered(self._options.seconds)
@@ -504,8 +318,14 @@ class JetStreamJournal:
     # Figures
 
     @property
-    def queued(self) -> int:
-        return len(self._outstanding)
+    def figures(self) -> Figures:
+        return Figures(
+            queued=len(self._outstanding),
+            commits=self._appender.commits,
+            failures=self._publisher.failures,
+            damage_found=self.api.damage_found,
+            is_connected=self._link.is_up and self.why_out_of_touch is None,
+        )
 
     @property
     def submitted(self) -> int:
@@ -516,24 +336,12 @@ class JetStreamJournal:
         return self._outstanding.finished
 
     @property
-    def commits(self) -> Timings:
-        return self._appender.commits
-
-    @property
     def trouble(self) -> str | None:
-        return self._lost or self._upkeep.trouble
+        return self._log.trouble or self._upkeep.trouble
 
     @property
     def streams(self) -> list[str]:
-        return [*self._subjects.filling]
-
-    @property
-    def damage_found(self) -> int:
-        return self.api.damage_found
-
-    @property
-    def failures(self) -> int:
-        return self._publisher.failures
+        return [*self._subjects.streams]
 
     @property
     def lag_events(self) -> int:
@@ -543,28 +351,8 @@ class JetStreamJournal:
         return self._contact.corrected_us(time.time_ns() // 1000)
 
     @property
-    def is_connected(self) -> bool:
-        return self._link.is_up and self.why_out_of_touch is None
-
-    @property
     def why_out_of_touch(self) -> str | None:
         return self._contact.why_lost()
-
-    @property
-    def replica(self) -> str:
-        return self._asking.replica
-
-    async def answer(self, answer: Answer) -> None:
-        await self._asking.answer(answer)
-
-    async def ask(self, replica: str, question: bytes) -> bytes | None:
-        return await self._asking.ask(replica, question)
-
-    async def answer_all(self, answer: Answer) -> None:
-        await self._asking.answer_all(answer)
-
-    async def ask_all(self, question: bytes) -> list[bytes]:
-        return await self._asking.ask_all(question)
 
     async def refresh(self) -> None:
         await self._follower.check_end(PROBE_SECONDS)

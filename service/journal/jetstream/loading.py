@@ -6,30 +6,32 @@ nothing is; if none has it, the model is damaged.
 
 import asyncio
 import math
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 
 import msgspec
 
 from service.errors import JournalUnavailable, ModelDamaged, ModelUnreadable
-from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Entry
+from service.events import AnyEvent
+from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.chains import Chains, Gap, first, one_chain
-from service.journal.jetstream.forgotten import Forgotten, Replaced
-from service.journal.jetstream.link.api import Api, Message
+from service.journal.jetstream.forgetting import Forgetting, Replaced
+from service.journal.jetstream.link.api import Message
 from service.journal.jetstream.messages import (
     DIGEST_BYTES,
     UNKNOWN,
+    Bodies,
     KeptSnapshot,
+    Link,
     Pointer,
     decode_event,
 )
-from service.journal.jetstream.opening import read_creation
-from service.journal.jetstream.predictions.waiting import Waiting
+from service.journal.jetstream.predictions import Waiting
 from service.journal.jetstream.snapshots import Snapshots
-from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.streams import Streams
 from service.journal.protocol import Milestone, Recorded, StoredModel
 
 RETRY_SECONDS = 0.05
@@ -44,44 +46,33 @@ Copies = dict[int, Message]
 """Messages of a model by number, from all servers that were asked so far."""
 
 
+@dataclass(eq=False)
 class Loader:
-    def __init__(
-        self,
-        api: Api,
-        subjects: Subjects,
-        catalogue: Catalogue,
-        chains: Chains,
-        bodies: Bodies,
-        snapshots: Snapshots,
-        forgotten: Forgotten,
-        waiting: Waiting,
-        position: Callable[[], int],
-        *,
-        seconds: float,
-    ) -> None:
-        self._api = api
-        self._subjects = subjects
-        self._catalogue = catalogue
-        self._chains = chains
-        self._bodies = bodies
-        self._snapshots = snapshots
-        self._forgotten = forgotten
-        self._waiting = waiting
-        self._position = position
-        self._seconds = seconds
+    streams: Streams
+    catalogue: Catalogue
+    chains: Chains
+    bodies: Bodies
+    snapshots: Snapshots
+    forgetting: Forgetting
+    waiting: Waiting
+    position: Callable[[], int]
+
+    def __post_init__(self) -> None:
+        self._api, self._subjects = self.streams.api, self.streams.subjects
+        self._seconds = self.streams.options.seconds
         self._readings: OrderedDict[tuple[int, int], Chains] = OrderedDict()
         """The chains of histories that are read in portions, by life and the last event that was read."""
 
     async def load(self, entry: Entry) -> StoredModel | None:
         """The model with all events that the follower has brought, and possibly newer ones; None if it was deleted."""
-        self._chains.watch(entry.life)
+        self.chains.watch(entry.life)
         try:
             stored = await self._from_any_copy(entry, lambda copies: self._load(entry, copies))
         except (msgspec.MsgspecError, ValueError, LookupError) as error:
             raise ModelDamaged(f"the history of {entry.model!r} is damaged: {error}") from error
         finally:
-            self._chains.stop_watching(entry.life)
-        return stored if self._catalogue.get_life(entry.life) else None
+            self.chains.stop_watching(entry.life)
+        return stored if self.catalogue.get_life(entry.life) else None
 
     async def _from_any_copy(self, entry: Entry, read: Callable[[Copies | None], Awaitable[T]]) -> T:
         """Read something of a model as it comes and, if events are missing in that, as each server has it."""
@@ -91,15 +82,20 @@ class Loader:
             gap = error
         s, copies = self._subjects, Copies()
         self._api.report_damage(f"{entry.model}: {gap.detail}; every server is asked for its copy")
+
+        async def read_copy() -> tuple[T] | None:
+            nonlocal gap
+            if self.catalogue.get_life(entry.life) is None:
+                raise ModelUnreadable(f"the model {entry.model!r} was deleted meanwhile")
+            try:
+                return (await read(copies),)
+            except Gap as error:
+                gap = error
+                return None
+
         try:
-            async with self._api.leaders(s.log, s.state) as leaders:
-                async for _ in leaders:
-                    if self._catalogue.get_life(entry.life) is None:
-                        raise ModelUnreadable(f"the model {entry.model!r} was deleted meanwhile")
-                    try:
-                        return await read(copies)
-                    except Gap as error:
-                        gap = error
+            if found := await self._api.from_each_leader(read_copy, s.log, s.state):
+                return found[0]
         except JournalUnavailable as error:
             raise ModelUnreadable(f"of {entry.model!r} {gap.detail}, and {error.detail}") from error
         why = f"the model {entry.model!r} is damaged: {gap.detail}, and no server has it"
@@ -110,7 +106,7 @@ class Loader:
         # Later events reach the engine through the follower.
         seen = max(entry.last_seq, entry.link.seq)
         deadline = monotonic() + min(LAG_SECONDS, self._seconds)
-        while (stored := await self._read(entry, seen, copies)) is None and self._catalogue.get_life(
+        while (stored := await self._read(entry, seen, copies)) is None and self.catalogue.get_life(
             entry.life
         ):
             if monotonic() > deadline:
@@ -121,7 +117,7 @@ class Loader:
     async def _read(self, entry: Entry, seen: int, copies: Copies | None) -> StoredModel | None:
         """One attempt; None if a server lagged behind or no longer leads, or if events were trimmed or forgotten
         meanwhile. With `copies`, older snapshots are tried if the newest does not do."""
-        pointer, _ = await self._snapshots.pointer(entry.life)
+        pointer, _ = await self.snapshots.pointer(entry.life)
         beginnings: list[KeptSnapshot | None] = [*reversed(pointer.snapshots)]
         if not pointer.trimmed_through or not beginnings:
             beginnings.append(None)
@@ -141,16 +137,16 @@ class Loader:
         state, seq, tail, chain, link = None, life, list[Recorded](), one_chain(), entry.link
         if kept is not None:
             seq = kept.seq
-            state = await self._snapshots.state(life, kept)
+            state = await self.snapshots.state(life, kept)
             if state is None:
-                again, _ = await self._snapshots.pointer(life)
+                again, _ = await self.snapshots.pointer(life)
                 if kept in again.snapshots:
                     raise Gap(f"its snapshot after event {seq} cannot be read")
                 return None
             chain.begin(life, seq, kept.digest or (None if seq > self._unsealed else bytes(DIGEST_BYTES)))
         else:
             tail = await self._creation(entry, chain)
-        position = self._position()
+        position = self.position()
         try:
             tail += await self._tail(entry, pointer, seq, chain, copies)
         except Replaced:
@@ -158,7 +154,7 @@ class Loader:
         last = tail[-1].seq if tail else seq
         if last < seen or await self._api.last_seq(log) < position:
             return None
-        again, _ = await self._snapshots.pointer(life)
+        again, _ = await self.snapshots.pointer(life)
         if again.trimmed_through > seq or again.erased != pointer.erased:
             return None
         chain.check(life, link)
@@ -167,22 +163,22 @@ class Loader:
             entry.voided_through = max(entry.voided_through, kept.voided_through)
         for recorded in tail:
             entry.note(recorded.event)
-        pending, resting = await self._waiting.of(life, entry.voided_through)
+        pending, resting = await self.waiting.of(life, entry.voided_through)
         seq = seq if state is not None else 0
         return StoredModel(state, seq, tail, pending, entry.voided_through, life, resting)
 
     def _join(self, life: int, read: Chains, last: int) -> None:
         """Begin the chain of the model where it was read to; Gap if what the follower has brought does not fit."""
         try:
-            if (known := self._chains.newest(life)) == UNKNOWN:
-                self._chains.begin(life, last, read.digest_at(life, last))
+            if (known := self.chains.newest(life)) == UNKNOWN:
+                self.chains.begin(life, last, read.digest_at(life, last))
             elif known.seq <= last:
                 read.check(life, known)
             else:
-                self._chains.check(life, read.newest(life))
+                self.chains.check(life, read.newest(life))
         except Gap:
-            self._chains.drop(life)
-            self._chains.watch(life)
+            self.chains.drop(life)
+            self.chains.watch(life)
             raise
 
     @property
@@ -195,7 +191,7 @@ class Loader:
     async def _events(self, entry: Entry, after: int, limit: int, copies: Copies | None) -> list[Recorded]:
         deadline = monotonic() + self._seconds
         while True:
-            pointer, _ = await self._snapshots.pointer(entry.life)
+            pointer, _ = await self.snapshots.pointer(entry.life)
             chain = self._readings.pop((entry.life, after), None) or one_chain()
             try:
                 found: list[Recorded] = []
@@ -212,7 +208,7 @@ class Loader:
                     raise
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            again, _ = await self._snapshots.pointer(entry.life)
+            again, _ = await self.snapshots.pointer(entry.life)
             if again.erased == pointer.erased:  # else some were forgotten while they were read
                 if found:
                     self._readings[entry.life, found[-1].seq] = chain
@@ -222,26 +218,28 @@ class Loader:
 
     async def milestone(self, entry: Entry, version: int | None) -> Milestone | None:
         life = entry.life
-        pointer, _ = await self._snapshots.pointer(life)
+        pointer, _ = await self.snapshots.pointer(life)
         usable = [kept for kept in pointer.snapshots if kept.seq >= pointer.trimmed_through]
         if version is None:
             usable = usable[:1] if pointer.trimmed_through else []
         for kept in reversed(usable):
             if version is None or kept.version <= version:
-                state = await self._snapshots.state(life, kept)
+                state = await self.snapshots.state(life, kept)
                 if state is not None:
                     return Milestone(life, kept.seq, state)
         return None if pointer.trimmed_through else Milestone(life, 0, None)
 
     async def history(self, entry: Entry, *, after: int, limit: int) -> list[Recorded] | None:
         found = await self.events(entry, after=after, limit=limit)
-        pointer, _ = await self._snapshots.pointer(entry.life)  # after it: what is trimmed now was read
-        is_whole = pointer.trimmed_through <= after and self._catalogue.get_life(entry.life) is not None
+        pointer, _ = await self.snapshots.pointer(entry.life)  # after it: what is trimmed now was read
+        is_whole = pointer.trimmed_through <= after and self.catalogue.get_life(entry.life) is not None
         return found if is_whole else None
 
     async def _creation(self, entry: Entry, chain: Chains) -> list[Recorded]:
-        message = await read_creation(self._api, self._subjects, entry.model, entry.life)
-        opened = await self._bodies.open(message) if message is not None else None
+        s = self._subjects
+        message = await self._api.next_from_leader(s.log, s.lifecycle_of(entry.model), entry.life)
+        is_there = message is not None and message.seq == entry.life
+        opened = await self.bodies.open(message) if message is not None and is_there else None
         if message is None or opened is None:
             raise Gap("the event that made it cannot be read")
         chain.begin(entry.life, entry.life, first(entry.life, message.digest))
@@ -257,32 +255,26 @@ class Loader:
         limit: int = -1,
     ) -> list[Recorded]:
         """The events after one; in the places of those that were forgotten, what stands there."""
-        life = entry.life
-        erased = await self._forgotten.of(entry.life, pointer)
-        places = deque(sorted(seq for seq in erased if seq > max(after, pointer.trimmed_through)))
-        found: list[Recorded] = []
-
-        def take_erased(before: float) -> None:
-            while places and places[0] < before:
-                seq = places.popleft()
-                body, message_digest = self._forgotten.parts_of(seq, erased[seq])
-                chain.follow(life, seq, message_digest, UNKNOWN)
-                found.append(Recorded(seq, decode_event(body)))
-
-        read = 0
+        life, last, read = entry.life, after, 0
+        erased = await self.forgetting.of(life, pointer)
+        found: dict[int, tuple[AnyEvent, bytes, Link]] = {}
         async for message in self._messages(entry, after, limit, copies):
-            read += 1
-            take_erased(message.seq + 1)
+            last, read = message.seq, read + 1
             if message.seq in erased:
                 continue  # it is yet to be deleted
-            opened = await self._bodies.open(message)
+            opened = await self.bodies.open(message)
             if opened is None:
                 raise Gap(f"the body of event {message.seq} cannot be read")
-            chain.follow(life, message.seq, message.digest, opened.link)
-            found.append(Recorded(message.seq, opened.event))
-        if read < limit or limit < 0:
-            take_erased(math.inf)
-        return found[:limit] if limit >= 0 else found
+            found[message.seq] = (opened.event, message.digest, opened.link)
+        end = last if 0 <= limit <= read else math.inf
+        for seq, listed in erased.items():
+            if max(after, pointer.trimmed_through) < seq <= end:
+                body, message_digest = self.forgetting.parts_of(seq, listed)
+                found[seq] = (decode_event(body), message_digest, UNKNOWN)
+        numbers = sorted(found)[: limit if limit >= 0 else None]
+        for seq in numbers:
+            chain.follow(life, seq, *found[seq][1:])
+        return [Recorded(seq, found[seq][0]) for seq in numbers]
 
     async def _messages(
         self, entry: Entry, after: int, limit: int, copies: Copies | None

@@ -3,7 +3,10 @@
 All are arrays in MessagePack: the order of the fields is the format, their names are not.
 """
 
+import itertools
+import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -11,6 +14,8 @@ import msgspec
 from service.errors import JournalUnavailable
 from service.events import AnyEvent, Prediction
 from service.journal import codec
+from service.journal.jetstream.link.api import Message
+from service.journal.jetstream.streams import Streams
 
 T = TypeVar("T")
 
@@ -21,6 +26,8 @@ LINKED = 2
 
 DIGEST_BYTES = 8
 LINK_BYTES = 8 + DIGEST_BYTES
+
+COUNT_BYTES = 6
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -118,7 +125,7 @@ class KeptPage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptErased(msgspec.Struct, frozen=True, array_like=True):
-    """A stored list of what stands in the places of events that were forgotten; see `forgotten.py`."""
+    """A stored list of what stands in the places of events that were forgotten; see `forgetting.py`."""
 
     edition: str
     first: int
@@ -127,7 +134,7 @@ class KeptErased(msgspec.Struct, frozen=True, array_like=True):
     parts: int
     """How many messages it takes."""
     until: int = 0
-    """Snapshots of before this event may know of what was forgotten."""
+    """Not used; older versions have written it."""
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):
@@ -196,3 +203,44 @@ _decode_blob = _readable(msgspec.msgpack.Decoder(Blob).decode, "an event")
 
 def encode(content: Any) -> bytes:
     return _encode(content)
+
+
+class Opened(NamedTuple):
+    """A message of the log, decoded."""
+
+    token: bytes
+    """By which the replica that appended the event recognises it."""
+    event: AnyEvent
+    blob: Blob | None
+    """Where its body was, if not in the message."""
+    link: Link
+    """What the replica that appended it had applied of its model."""
+
+
+class Bodies:
+    """Bodies of events: in their message of the log or, if they are too large for it, as a blob in the state stream."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._subjects = streams.subjects
+        self._writer = os.urandom(TOKEN_BYTES - COUNT_BYTES)
+        self._numbers = itertools.count()
+
+    def new_token(self) -> bytes:
+        return self._writer + next(self._numbers).to_bytes(COUNT_BYTES, "big")
+
+    def fits(self, body: bytes) -> bool:
+        return len(body) <= self._streams.publisher.payload_bytes_max
+
+    async def store_blob(self, life: int, body: bytes) -> Blob:
+        name = os.urandom(12).hex()
+        parts, _ = await self._streams.store(partial(self._subjects.blob, life, name), body)
+        return Blob(life, name, parts)
+
+    async def open(self, message: Message) -> Opened | None:
+        """The event of a message; None if its blob was purged with its model."""
+        token, body, link = unwrap(message.data)
+        if isinstance(body, bytes):
+            return Opened(token, decode_event(body), None, link)
+        found = await self._streams.load(partial(self._subjects.blob, body.life, body.name), body.parts)
+        return Opened(token, decode_event(found), body, link) if found is not None else None

@@ -8,18 +8,15 @@ import asyncio
 import logging
 import time
 from asyncio import Task
+from collections.abc import Iterator
 from functools import partial
 
 from msgspec.structs import replace
 
 from service.errors import JournalUnavailable, NovikoffError
 from service.journal import thinning
-from service.journal.jetstream.cleaning import Cleaner
-from service.journal.jetstream.files import Files
-from service.journal.jetstream.link.api import Api
-from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
-from service.journal.jetstream.parts import Parts
+from service.journal.jetstream.streams import Streams
 from service.journal.jetstream.subjects import Subjects
 from service.journal.pieces import Pieces
 from service.journal.protocol import Snapshot
@@ -36,28 +33,12 @@ BLOB_MARGIN_US = 600_000_000
 class Snapshots:
     """Saves and finds snapshots, and trims the log below them."""
 
-    def __init__(
-        self,
-        api: Api,
-        publisher: Publisher,
-        subjects: Subjects,
-        cleaner: Cleaner,
-        files: Files,
-        *,
-        events_kept_max: int,
-        events_kept_seconds: float,
-        history_bytes_max: int,
-    ) -> None:
-        self._api = api
-        self._publisher = publisher
-        self._subjects = subjects
-        self._cleaner = cleaner
-        self._files = files
-        self._parts = Parts(api, publisher, subjects.state)
-        self._events_kept_max = events_kept_max
-        self._history_bytes_max = history_bytes_max
-        self._events_kept_us = round(events_kept_seconds * 1e6)
-        self._queues: dict[int, list[tuple[Snapshot, int, bytes | None]]] = {}
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._api, self._publisher, self._subjects = streams.api, streams.publisher, streams.subjects
+        self._events_kept_max = streams.options.events_kept_max
+        self._history_bytes_max = streams.options.history_bytes_max
+        self._events_kept_us = round(streams.options.events_kept_seconds * 1e6)
         self._tasks_by_life: dict[int, Task[None]] = {}
         self._turn = asyncio.Semaphore(SAVED_AT_ONCE)
         self._unsaved_outcomes: dict[int, bytes] = {}
@@ -85,12 +66,9 @@ class Snapshots:
             self._incomplete.add(life)
         if has_tags:
             self._with_tags.add(life)
-        queue = self._queues.get(life)
-        if queue is not None:
-            queue.append((snapshot, voided_through, digest))
-            return
-        self._queues[life] = [(snapshot, voided_through, digest)]
-        task = self._tasks_by_life[life] = run_once("saving snapshots", self._save_all_of(life))
+        before = self._tasks_by_life.get(life)
+        work = self._save_after(before, life, snapshot, voided_through, digest)
+        task = self._tasks_by_life[life] = run_once("saving a snapshot", work)
         task.add_done_callback(partial(self._saved, life))
 
     def _saved(self, life: int, task: Task[None]) -> None:
@@ -110,14 +88,18 @@ class Snapshots:
         """Let go of outcomes that could not be saved."""
         self._unsaved_outcomes.pop(life, None)
 
-    async def _save_all_of(self, life: int) -> None:
-        queue = self._queues[life]
-        try:
-            async with self._turn:
-                while queue:
-                    await self._save_or_log(life, *queue.pop(0))
-        finally:
-            del self._queues[life]
+    async def _save_after(
+        self,
+        before: Task[None] | None,
+        life: int,
+        snapshot: Snapshot,
+        voided_through: int,
+        digest: bytes | None,
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        async with self._turn:
+            await self._save_or_log(life, snapshot, voided_through, digest)
 
     async def _save_or_log(
         self, life: int, snapshot: Snapshot, voided_through: int, digest: bytes | None
@@ -145,13 +127,11 @@ class Snapshots:
             pointer, revision = await self.pointer(life, in_any_copy=True)
             if pointer.snapshots and pointer.snapshots[-1].seq >= snapshot.seq:
                 if has_stored and pointer.has_tags:
-                    await self._cleaner.clean(life, pointer, revision)
-                    if pointer.erased is not None and snapshot.seq < pointer.erased.until:
-                        await self._files.let_go(s.state)
+                    await self.clean(life, pointer, revision)
                 return  # another replica was first
             has_stored = True
-            parts, _ = await self._parts.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)
-            pages, state_seq = await self._parts.store(
+            parts, _ = await self._streams.store(partial(s.snapshot, life, snapshot.seq), snapshot.state)
+            pages, state_seq = await self._streams.store(
                 partial(s.page, life, snapshot.seq, ""), outcomes, keep_first=True
             )
             now = time.time_ns() // 1000
@@ -218,7 +198,7 @@ class Snapshots:
         """
         s = self._subjects
         if new.has_tags:
-            await self._cleaner.clean(life, new, revision)
+            await self.clean(life, new, revision)
         else:
             for kept in old.snapshots:
                 if kept not in new.snapshots:
@@ -231,6 +211,24 @@ class Snapshots:
         if new.blobs_below > old.blobs_below > 0:
             await self._api.purge(s.state, s.blobs_of(life), below=old.blobs_below)
 
+    async def clean(self, life: int, pointer: Pointer, revision: int) -> None:
+        """Overwrite what this revision of a model's pointer does not name and no later one will.
+
+        What is purged stays in the servers' files for long, and cannot be overwritten any more. To delete a message
+        by its number takes a server some milliseconds, so it is done for models with tags only.
+        """
+        if not pointer.snapshots:
+            return
+        s, newest, unnamed = self._subjects, pointer.snapshots[-1].seq, list[str]()
+        named = set(_named(s, life, pointer))
+        for kind in [*s.snapshots_and_pages_of(life), s.erased_of(life)]:
+            for subject in await self._api.subjects(s.state, kind):
+                written_for = s.revision_in(subject)
+                is_over = s.number_in(subject) <= newest if written_for is None else written_for < revision
+                if is_over and subject not in named:
+                    unnamed.append(subject)
+        await self._api.overwrite_last(s.state, unnamed)
+
     async def pointer(self, life: int, *, in_any_copy: bool = False) -> tuple[Pointer, int]:
         """The pointer of a model, and its own sequence number for a compare-and-set; an empty one and 0 if none."""
         read = self._api.last_of_any_copy if in_any_copy else self._api.last_from_leader
@@ -238,7 +236,7 @@ class Snapshots:
         return (decode_pointer(found.data), found.seq) if found is not None else (Pointer(), 0)
 
     async def state(self, life: int, kept: KeptSnapshot) -> bytes | None:
-        return await self._parts.load(partial(self._subjects.snapshot, life, kept.seq), kept.parts)
+        return await self._streams.load(partial(self._subjects.snapshot, life, kept.seq), kept.parts)
 
     async def page(self, life: int, seq: int) -> bytes | None:
         """The outcomes that were saved with the first snapshot at or after `seq`."""
@@ -255,4 +253,14 @@ class Snapshots:
 
     async def outcomes(self, life: int, page: KeptPage) -> bytes | None:
         subject = partial(self._subjects.page, life, page.through, page.edition)
-        return await self._parts.load(subject, page.parts)
+        return await self._streams.load(subject, page.parts)
+
+
+def _named(s: Subjects, life: int, pointer: Pointer) -> Iterator[str]:
+    for kept in pointer.snapshots:
+        yield from (s.snapshot(life, kept.seq, part) for part in range(kept.parts))
+    for page in pointer.pages:
+        yield from (s.page(life, page.through, page.edition, part) for part in range(page.parts))
+    if (erased := pointer.erased) is not None:
+        first, last, edition = erased.first, erased.last, erased.edition
+        yield from (s.erased(life, first, last, edition, part) for part in range(erased.parts))

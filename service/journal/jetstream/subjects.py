@@ -83,12 +83,7 @@ class Subjects:
         """The version of the streams' format; see `format.py`."""
         self.unsealed = f"{prefix}.seal.after"
         """The last messages without a digest; see `format.py`."""
-        self.filling = {
-            self.log: self.event(0, "", None),
-            self.ids: f"{prefix}.id.{NO_ID}",
-            self.state: f"{prefix}.mark.filling",
-        }
-        """By stream, the subject of messages without meaning; see `files.py`."""
+        self.streams = (self.log, self.ids, self.state)
 
     def lifecycle_of(self, model: str) -> str:
         return f"{self._prefix}.life.{token(model)}"
@@ -186,7 +181,7 @@ class Subjects:
         return f"{self._prefix}.blob.{life}.{name}.*"
 
     def replica(self, name: str) -> str:
-        """Where a replica is asked; see `Journal.ask`."""
+        """Where a replica is asked; see `Peers.ask`."""
         return f"{self._prefix}.ask.{token(name)}"
 
     def summary(self, life: int) -> str:

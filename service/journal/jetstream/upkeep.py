@@ -6,15 +6,14 @@ import random
 import time
 from asyncio import Task
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from service.errors import JournalUnavailable, NovikoffError
-from service.journal.jetstream.ballast import Ballast
-from service.journal.jetstream.catalogue.catalogue import Catalogue, Deletion
+from service.journal.jetstream.appending import ReservedSpace
+from service.journal.jetstream.catalogue import Catalogue, Deletion
 from service.journal.jetstream.chains import Chains
-from service.journal.jetstream.link.api import Api
-from service.journal.jetstream.link.publishing import Publisher
 from service.journal.jetstream.messages import encode
-from service.journal.jetstream.subjects import Subjects
+from service.journal.jetstream.streams import Streams
 from service.runtime.cooperative import end, keep_running, run_once
 
 log = logging.getLogger(__name__)
@@ -29,24 +28,18 @@ class Upkeep:
 
     def __init__(
         self,
-        api: Api,
-        publisher: Publisher,
-        subjects: Subjects,
+        streams: Streams,
         catalogue: Catalogue,
         chains: Chains,
-        ballast: Ballast,
+        reserved: ReservedSpace,
         position: Callable[[], int],
-        *,
-        deletions_kept_seconds: float,
     ) -> None:
-        self._api = api
-        self._publisher = publisher
-        self._subjects = subjects
+        self._api, self._publisher, self._subjects = streams.api, streams.publisher, streams.subjects
         self._catalogue = catalogue
         self._chains = chains
-        self._ballast = ballast
+        self._reserved = reserved
         self._position = position
-        self._deletions_kept_us = round(deletions_kept_seconds * 1e6)
+        self._deletions_kept_us = round(streams.options.ids_kept_seconds * 1e6)
         self._marked = 0
         self._shortened: set[str] = set()
         self.trouble: str | None = None
@@ -80,7 +73,7 @@ class Upkeep:
                 # A random pause, so that of replicas that started together one finds the work of the other done.
                 await asyncio.sleep(EVERY_SECONDS * random.uniform(0.7, 1.3))
                 await self.store_summaries()
-                await self._ballast.put()
+                await self._reserved.put()
                 await self.check_ends()
             except NovikoffError as error:
                 log.warning("housekeeping is done later: %s", error)
@@ -90,7 +83,7 @@ class Upkeep:
         known = self._publisher.acknowledged
         log_stream = self._subjects.log
         for stream, seq in {**known, log_stream: max(known.get(log_stream, 0), self._position())}.items():
-            if await self._api.last_seq(stream) >= seq:
+            if await self._api.reaches(stream, seq):
                 self._shortened.discard(stream)
             elif stream not in self._shortened:
                 self._shortened.add(stream)  # who has just been elected may not have come so far
@@ -98,11 +91,8 @@ class Upkeep:
                 what = f"the stream {stream} ends before message {seq}, which was acknowledged"
                 self._api.report_damage(f"{what}; every server is asked for its copy")
                 self.trouble = what
-                async with self._api.leaders(stream) as leaders:
-                    async for _ in leaders:
-                        if await self._api.last_seq(stream) >= seq:
-                            self._shortened.discard(stream)
-                            break
+                if await self._api.from_each_leader(partial(self._api.reaches, stream, seq), stream):
+                    self._shortened.discard(stream)
         if not self._shortened:
             self.trouble = None
 
@@ -110,14 +100,9 @@ class Upkeep:
         to_store = self._catalogue.to_store(self._chains.newest)
         for start in range(0, len(to_store), STORED_AT_ONCE):
             some = to_store[start : start + STORED_AT_ONCE]
-            acks = await asyncio.gather(
-                *(
-                    self._publisher.publish(
-                        self._subjects.summary(entry.life), encode(stored), expected=entry.stored_seq
-                    )
-                    for entry, stored in some
-                )
-            )
+            publish, subject = self._publisher.publish, self._subjects.summary
+            sent = [publish(subject(e.life), encode(each), expected=e.stored_seq) for e, each in some]
+            acks = await asyncio.gather(*sent)
             for (entry, stored), ack in zip(some, acks, strict=True):
                 if ack.stored:  # else another replica was first, and the follower brings its summary
                     self._catalogue.take_stored_summary(entry.life, ack.seq, stored)
@@ -130,13 +115,14 @@ class Upkeep:
 
     def purge(self, deletion: Deletion) -> None:
         """Purge all data of a deleted model but the two messages of its creation and deletion."""
-        self._add(run_once("purging a deleted model", self._purge(deletion)))
 
-    async def _purge(self, deletion: Deletion) -> None:
-        try:
-            await self._purge_all_of(deletion)
-        except NovikoffError as error:
-            log.warning("what %s has left is forgotten later: %s", deletion.model, error)
+        async def purge() -> None:
+            try:
+                await self._purge_all_of(deletion)
+            except NovikoffError as error:
+                log.warning("what %s has left is forgotten later: %s", deletion.model, error)
+
+        self._add(run_once("purging a deleted model", purge()))
 
     async def _purge_all_of(self, deletion: Deletion) -> None:
         s = self._subjects

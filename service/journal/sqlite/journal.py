@@ -31,6 +31,7 @@ from service.journal.protocol import (
     Distrust,
     Eraser,
     Erasure,
+    Figures,
     Listed,
     Milestone,
     Overdue,
@@ -71,7 +72,6 @@ from service.journal.sqlite.sealing import seal_outcomes, seal_pending
 from service.journal.sqlite.unshared import Unshared
 from service.runtime.cooperative import Turns
 from service.runtime.logs import LogLimiter
-from service.runtime.timings import Timings
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -194,10 +194,6 @@ class SqliteJournal(Unshared):
         return future
 
     @property
-    def queued(self) -> int:
-        return self._writer.waiting
-
-    @property
     def keeps_order(self) -> bool:
         # So few are in the group under way or in the next, which is not written if that one fails.
         return self._writer.waiting < GROUP_MAX
@@ -211,24 +207,20 @@ class SqliteJournal(Unshared):
         return self._writer.finished
 
     @property
-    def commits(self) -> Timings:
-        return self._writer.commits
-
-    @property
-    def failures(self) -> int:
-        return self._writer.failures
-
-    @property
-    def checkpoint_failures(self) -> int:
-        return self._writer.checkpoint_failures
-
-    @property
-    def file_bytes(self) -> dict[str, int]:
-        found = {}
+    def figures(self) -> Figures:
+        sizes = {}
         for name, path in (("file", self._path), ("wal", Path(f"{self._path}-wal"))):
             with suppress(OSError):  # it was taken away
-                found[name] = path.stat().st_size
-        return found
+                sizes[name] = path.stat().st_size
+        return Figures(
+            queued=self._writer.waiting,
+            commits=self._writer.commits,
+            failures=self._writer.failures,
+            damage_found=self.damage_found,
+            is_connected=self.why_out_of_touch is None,
+            checkpoint_failures=self._writer.checkpoint_failures,
+            file_bytes=sizes,
+        )
 
     @property
     def trouble(self) -> str | None:
@@ -350,7 +342,7 @@ class SqliteJournal(Unshared):
         if model is not None:
             await self._large_snapshots.settle_of(model)
         if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
-            raise Overloaded(f"{self.queued} events wait for the journal; try again later")
+            raise Overloaded(f"{self._writer.waiting} events wait for the journal; try again later")
         await self._writer.settle()
 
     async def _read(

@@ -68,9 +68,12 @@ def router(corrections: TenantCorrections) -> APIRouter:
     )
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
     async def forget(model: ModelName, sent: Tagged) -> Response:
-        """Forget all that carries a tag: the model becomes as if it had never been, and it goes from the files.
+        """Forget all that carries a tag: the model becomes as if it had never been.
 
-        That is done in the background; `/stats/{model}` says `rebuilding` until it is.
+        With the embedded journal, its bytes are in no file of the data directory any more. On a NATS cluster it cannot
+        be read through the servers any more and is overwritten in the files of the streams; the servers' replication
+        logs may keep bytes until they are compacted. That is done in the background; `/stats/{model}` says
+        `rebuilding` until it is.
         """
         done = await corrections.forget(model, sent.tag)
         told = {

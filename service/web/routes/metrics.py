@@ -132,41 +132,40 @@ class Collector:
         yield GaugeMetricFamily("novikoff_streams_open", "Streams that are open.", self._streams_open())
 
     def _of_journal(self) -> Iterator[Metric]:
+        figures = self._journal.figures
         sizes = GaugeMetricFamily(
             "novikoff_journal_bytes", "How large the journal is on disk, and its write-ahead log.", labels=["of"]
         )  # fmt: skip
-        for name, size in self._journal.file_bytes.items():
+        for name, size in figures.file_bytes.items():
             sizes.add_metric([name], size)
         yield sizes
         yield GaugeMetricFamily(
-            "novikoff_journal_queue_events", "Events that wait for the disk.", self._journal.queued
+            "novikoff_journal_queue_events", "Events that wait for the disk.", figures.queued
         )
         yield GaugeMetricFamily(
             "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
             self._queue_events_max,
         )  # fmt: skip
-        yield CounterMetricFamily(
-            "novikoff_journal_failures", "Group commits that failed.", self._journal.failures
-        )
+        yield CounterMetricFamily("novikoff_journal_failures", "Group commits that failed.", figures.failures)
         yield CounterMetricFamily(
             "novikoff_journal_checkpoint_failures", "Failures to fold SQLite's log into its file.",
-            self._journal.checkpoint_failures,
+            figures.checkpoint_failures,
         )  # fmt: skip
         yield CounterMetricFamily(
             "novikoff_journal_damage_found", "How often something in the journal was not what was written.",
-            self._journal.damage_found,
+            figures.damage_found,
         )  # fmt: skip
         yield GaugeMetricFamily(
             "novikoff_journal_lag_events", "Events known to be in the journal and not yet applied here.",
             self._journal.lag_events,
         )  # fmt: skip
         yield GaugeMetricFamily(
-            "novikoff_journal_connected", "1 if the journal is within reach.", self._journal.is_connected
+            "novikoff_journal_connected", "1 if the journal is within reach.", figures.is_connected
         )
         commits = HistogramMetricFamily(
             "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
         )
-        _add(commits, [], self._journal.commits)
+        _add(commits, [], figures.commits)
         yield commits
 
     def _of_requests(self) -> Iterator[Metric]:

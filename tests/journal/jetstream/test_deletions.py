@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from service.events import ModelDeleted
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import Options
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Page
 from tests.journal.jetstream.test_jetstream_journal import asking, created, learned, opened

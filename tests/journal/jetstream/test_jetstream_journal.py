@@ -26,7 +26,7 @@ from service.journal.jetstream.link.api import Api, Message
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.messages import Link as ChainLink
 from service.journal.jetstream.messages import StoredSummary, encode
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import Options
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Page, Recorded, Snapshot, WaitingPrediction
 from tests.journal.journals import LIFE, jetstream_options
@@ -249,11 +249,11 @@ async def test_a_replica_that_has_come_to_other_events_than_another_says_so(opti
     await journal.open(lambda seq, event: None, distrust=distrusted.append)
     await journal.append(created())
     seq = (await journal.append(learned(2), LIFE)).seq
-    before = journal.damage_found
+    before = journal.figures.damage_found
     told = StoredSummary(seq, 0, 2, 1, 0, 0, 0, 0, None, ChainLink(seq, b"another!"))
     await journal._publisher.publish(Subjects(options.prefix).summary(LIFE), encode(told))
     await eventually_async(lambda: distrusted == ["m"])
-    assert journal.damage_found == before + 1
+    assert journal.figures.damage_found == before + 1
     with pytest.raises(ModelDamaged, match=r"'m' is damaged.*one is missing or is another"):
         await journal.load("m")
     journal.save_snapshot(Snapshot("m", LIFE, seq, 1, b"state", b""))

@@ -9,16 +9,15 @@ import pytest
 
 from service.engine.engine import Rules
 from service.events import DimensionFixed, ModelCreated, ModelReset, RoundLearned
-from service.journal.jetstream.bodies import Bodies
-from service.journal.jetstream.catalogue.catalogue import Catalogue
+from service.journal.jetstream.catalogue import Catalogue
 from service.journal.jetstream.format import read_unsealed
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Link
 from service.journal.jetstream.link.publishing import Publisher
+from service.journal.jetstream.messages import Bodies
 from service.journal.jetstream.opening import read_catalogue
-from service.journal.jetstream.options import Options
-from service.journal.jetstream.parts import Parts
+from service.journal.jetstream.streams import Options, Streams
 from service.journal.jetstream.subjects import Subjects
 from service.journal.protocol import Snapshot, Summary
 from service.journal.seals import SEAL_BYTES
@@ -63,18 +62,12 @@ async def load_steadily(journal: JetStreamJournal, events: int) -> None:
 async def messages_read_at_start(options: Options, server: NatsServer) -> int:
     """How many messages the server sends to one who reads the catalogue."""
     subjects = Subjects(options.prefix)
-    link = Link(options.access)
-    await link.open()
-    try:
-        publisher = Publisher(link, seconds=60)
-        api = Api(link)
-        api.unsealed_through = await read_unsealed(api, subjects)
-        bodies = Bodies(publisher, Parts(api, publisher, subjects.state), subjects)
-        await read_catalogue(api, subjects, bodies, Catalogue())
+    async with Link(options.access) as link:
+        streams = Streams(Api(link), Publisher(link, seconds=60), subjects, options)
+        streams.api.unsealed_through = await read_unsealed(streams.api, subjects)
+        await read_catalogue(streams, Bodies(streams), Catalogue())
         told = server.ask(f"connz?cid={link.client.client_id}")["connections"]
         return int(told[0]["out_msgs"])
-    finally:
-        await link.close()
 
 
 async def test_a_start_under_load_reads_no_more_after_many_events_than_after_few(

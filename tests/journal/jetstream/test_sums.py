@@ -5,7 +5,7 @@ from dataclasses import astuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.journal.jetstream.catalogue.sums import PREFIXES_MAX, Sums
+from service.journal.jetstream.catalogue import PREFIXES_MAX, Sums
 from service.journal.protocol import Summary, Totals
 
 NAMES = st.text("ab", min_size=1, max_size=3)

@@ -4,9 +4,9 @@ import asyncio
 import base64
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
+from itertools import islice
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -43,6 +43,11 @@ ASK_AGAIN_SECONDS = 30.0
 
 DELETED_MAX = 100_000
 """Of a stream with more deleted messages inside, the server is not asked which they are."""
+
+AWAY_SECONDS = 10.0
+"""How long a server may lag behind until it counts as away."""
+
+AT_ONCE = 64
 
 _json = msgspec.json.Encoder().encode
 
@@ -215,24 +220,22 @@ class Api:
             yield found
             after = found.seq
 
-    def leaders(self, *streams: str) -> "aclosing[AsyncGenerator[str, None]]":
-        """Let each server that keeps the streams lead them in turn, and yield its name while it does.
+    async def from_each_leader(self, read: Callable[[], Awaitable[T | None]], *streams: str) -> T | None:
+        """Let each server that keeps the streams lead them in turn, until one has what is read; None if none has.
 
-        Only a leader can be asked for its own copy. Break when a copy has what was sought: that server goes on leading.
+        Only a leader can be asked for its own copy. The one whose copy has what was sought goes on leading.
         JournalUnavailable in the end if a server could not lead, or at once if all were asked in vain just now.
         """
-        return aclosing(self._leaders(streams))
-
-    async def _leaders(self, streams: tuple[str, ...]) -> AsyncGenerator[str, None]:
         async with self._leading:
             if monotonic() < self._ask_again_at.get(streams, 0.0):
                 raise JournalUnavailable(f"every server was asked for {streams[0]} a moment ago")
-            info = (await self.request(f"STREAM.INFO.{streams[0]}")).get("cluster") or {}
-            names = [info.get("leader", ""), *(each["name"] for each in info.get("replicas") or [])]
+            leader, others = await self._servers(streams[0])
+            names = [leader, *(each["name"] for each in others)]
             silent: list[str] = []
             for name in names:
                 if all([await self._let_lead(stream, name) for stream in streams]):
-                    yield name
+                    if found := await read():
+                        return found
                     if all([await self._leads(stream, name) for stream in streams]):
                         continue
                 silent.append(name)  # it is away, or another replica has let another one lead meanwhile
@@ -242,11 +245,21 @@ class Api:
                 raise JournalUnavailable(
                     f"the server {silent[0]} cannot be asked for its copy of {streams[0]}"
                 )
+        return None
+
+    async def reaches(self, stream: str, seq: int) -> bool | None:
+        """Whether the copy of the server that leads a stream goes up to a message; None if not."""
+        return await self.last_seq(stream) >= seq or None
+
+    async def _servers(self, stream: str) -> tuple[str, list[dict[str, Any]]]:
+        """The server that leads a stream, and what is known of the others that keep it."""
+        cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
+        return cluster.get("leader", ""), cluster.get("replicas") or []
 
     async def _leads(self, stream: str, name: str) -> bool:
         """Whether a server leads a stream. One that is kept once has no other."""
-        cluster = (await self.request(f"STREAM.INFO.{stream}")).get("cluster") or {}
-        return not cluster.get("replicas") or cluster.get("leader") == name
+        leader, others = await self._servers(stream)
+        return not others or leader == name
 
     async def _let_lead(self, stream: str, name: str) -> bool:
         """Whether a server leads a stream now."""
@@ -269,8 +282,7 @@ class Api:
 
     async def unexplained(self, stream: str, after: int, before: int) -> list[int]:
         """The numbers between two messages that the stream should have, since they were not deleted."""
-        state = (await self.request(f"STREAM.INFO.{stream}"))["state"]
-        if state.get("num_deleted", 0) > DELETED_MAX:
+        if (await self.state(stream)).get("num_deleted", 0) > DELETED_MAX:
             return []
         state = (await self.request(f"STREAM.INFO.{stream}", {"deleted_details": True}))["state"]
         deleted = set(state.get("deleted") or [])
@@ -286,13 +298,10 @@ class Api:
         if found is not None or not await self.subjects(stream, subject):
             return found
         self.report_damage(f"{subject} of {stream} does not come; every server is asked for its copy")
-        async with self.leaders(stream) as leaders:
-            async for _ in leaders:
-                if (found := await self.last_from_leader(stream, subject)) is not None:
-                    return found
-        if await self.subjects(stream, subject):
+        found = await self.from_each_leader(lambda: self.last_from_leader(stream, subject), stream)
+        if found is None and await self.subjects(stream, subject):
             raise JournalUnavailable(f"no server can read the message {subject} of the stream {stream}")
-        return None
+        return found
 
     async def purge(self, stream: str, subjects: str, *, below: int | None = None) -> int:
         """Purge messages, with `below` only those with smaller sequence numbers; how many there were."""
@@ -311,11 +320,32 @@ class Api:
             return False
         return True
 
-    async def overwrite_last(self, stream: str, subject: str) -> None:
-        """The same with the newest message of a subject, if it has one."""
-        found = await self.last_from_leader(stream, subject)
-        if found is not None:
-            await self.overwrite(stream, found.seq)
+    async def overwrite_last(self, stream: str, subjects: Iterable[str]) -> None:
+        """The same with the newest message of each subject that has one."""
+
+        async def overwrite(subject: str) -> None:
+            found = await self.last_from_leader(stream, subject)
+            if found is not None:
+                await self.overwrite(stream, found.seq)
+
+        await in_batches(overwrite, subjects)
+
+    async def check_copies(self, *streams: str) -> None:
+        """JournalUnavailable if a server that keeps one of the streams is away or lags behind: it would not overwrite
+        what is deleted meanwhile."""
+        deadline = monotonic() + AWAY_SECONDS
+        for stream in streams:
+            while behind := await self._servers_behind(stream):
+                if monotonic() > deadline:
+                    raise JournalUnavailable(
+                        f"the NATS server {behind[0]} is away, so nothing can be erased there"
+                    )
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _servers_behind(self, stream: str) -> list[str]:
+        _, others = await self._servers(stream)
+        behind = [one for one in others if not one.get("current") or one.get("offline") or one.get("lag")]
+        return [one["name"] for one in behind]
 
     async def subjects(self, stream: str, filtered: str) -> dict[str, int]:
         """The subjects that match and have messages, and how many."""
@@ -332,8 +362,12 @@ class Api:
         config: dict[str, Any] = (await self.request(f"STREAM.INFO.{stream}"))["config"]
         return config
 
+    async def state(self, stream: str) -> dict[str, Any]:
+        state: dict[str, Any] = (await self.request(f"STREAM.INFO.{stream}"))["state"]
+        return state
+
     async def last_seq(self, stream: str) -> int:
-        return int((await self.request(f"STREAM.INFO.{stream}"))["state"]["last_seq"])
+        return int((await self.state(stream))["last_seq"])
 
     async def end_of(self, stream: str) -> tuple[int, int]:
         """A stream's last sequence number, and the time by its leader's clock. Not repeated."""
@@ -352,6 +386,13 @@ class Api:
                     why = str(error) or type(error).__name__
                     raise JournalUnavailable(f"the journal's cluster does not answer: {why}") from error
             await asyncio.sleep(RETRY_SECONDS)
+
+
+async def in_batches(do: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
+    """Do something with each of them, with AT_ONCE at a time."""
+    rest = iter(items)
+    while some := list(islice(rest, AT_ONCE)):
+        await asyncio.gather(*map(do, some))
 
 
 class _Busy(Exception):

@@ -1,16 +1,23 @@
-"""The connection to the cluster, which reconnects by itself, and the credentials for it."""
+"""The connection to the cluster, which reconnects by itself, the credentials for it, and questions between replicas."""
 
 import asyncio
 import logging
+import secrets
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
+from nats.errors import TimeoutError as NatsTimeoutError
 
 from service.errors import ClusterUnusable, InvalidSettings, JournalUnavailable
+from service.journal.jetstream.subjects import Subjects
+from service.journal.protocol import Answer
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +28,23 @@ PING_SECONDS = 2
 
 DOWN_SECONDS = 2.0
 """A connection that is lost for longer than this fails requests at once."""
+
+ANSWER_SECONDS = 2.0
+GONE_SECONDS = DOWN_SECONDS
+"""How long a replica has to be missing until it counts as gone: one that just connects again is there soon."""
+
+RETRY_SECONDS = 0.1
+ALL_SECONDS = 0.3
+"""How long the answers to a question to all are waited for: nobody knows how many will come."""
+
+EVERYONE = "everyone"
+"""Stands for all replicas; the name of one is made of hexadecimal digits."""
+
+FROM = "Novikoff-From"
+"""The header of a question to all with the name of the replica that asks, which need not answer itself."""
+
+WAITING_MAX = 1_000
+"""Questions that may wait for an answer here; more are dropped, and whoever asked asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +107,13 @@ class Link:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._down_since: float | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def open(self) -> None:
         self.client = Client()
@@ -167,3 +198,62 @@ class Link:
             seconds = round(monotonic() - self._down_since, 3)
             log.info("connected to the journal's cluster again", extra={"seconds": seconds})
         self._down_since = None
+
+
+class Asking:
+    """The questions of this replica to others, and theirs to it: outside of the streams, nothing of them is kept."""
+
+    def __init__(self, link: Link, subjects: Subjects) -> None:
+        self._link = link
+        self._subjects = subjects
+        self.replica = secrets.token_hex(4)
+
+    async def answer(self, answer: Answer) -> None:
+        await self._answer(self.replica, answer)
+
+    async def answer_all(self, answer: Answer) -> None:
+        await self._answer(EVERYONE, answer)
+
+    async def _answer(self, name: str, answer: Answer) -> None:
+        async def respond(message: Msg) -> None:
+            if message.headers is None or message.headers.get(FROM) != self.replica:
+                await message.respond(await answer(message.data))
+
+        where = self._subjects.replica(name)
+        await self._link.client.subscribe(where, cb=respond, pending_msgs_limit=WAITING_MAX)
+        await self._link.client.flush()
+
+    async def ask_all(self, question: bytes) -> list[bytes]:
+        self._link.check()
+        client, until = self._link.client, monotonic() + ALL_SECONDS
+        inbox, found = client.new_inbox(), []
+        try:
+            answers = await client.subscribe(inbox)
+            try:
+                where = self._subjects.replica(EVERYONE)
+                await client.publish(where, question, reply=inbox, headers={FROM: self.replica})
+                while (left := until - monotonic()) > 0:
+                    found.append((await answers.next_msg(timeout=left)).data)
+            finally:
+                await answers.unsubscribe()
+        except NatsTimeoutError:
+            pass  # nobody else has answered in time
+        except NatsError as error:
+            raise JournalUnavailable("the other replicas cannot be asked") from error
+        return found
+
+    async def ask(self, replica: str, question: bytes) -> bytes | None:
+        if replica in ("", self.replica):
+            return None
+        gone_at = monotonic() + GONE_SECONDS
+        while True:
+            self._link.check()
+            try:
+                where = self._subjects.replica(replica)
+                return (await self._link.client.request(where, question, timeout=ANSWER_SECONDS)).data
+            except NoRespondersError:
+                if monotonic() > gone_at:
+                    return None
+            except NatsError as error:
+                raise JournalUnavailable("the replica that has to be asked does not answer") from error
+            await asyncio.sleep(RETRY_SECONDS)

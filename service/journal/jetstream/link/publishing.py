@@ -9,6 +9,7 @@ import logging
 import re
 from asyncio import Future
 from collections import OrderedDict, deque
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -63,18 +64,16 @@ class Ack(NamedTuple):
     """False if the last message of its subject is not the expected one."""
 
 
+@dataclass(slots=True, eq=False)
 class _Outgoing:
-    __slots__ = ("deadline", "due", "future", "headers", "number", "payload", "sent_at", "subject")
-
-    def __init__(self, number: int, subject: str, payload: bytes, headers: dict[str, str]) -> None:
-        self.number = number
-        self.subject = subject
-        self.payload = payload
-        self.headers = headers
-        self.future: Future[Ack] = asyncio.get_running_loop().create_future()
-        self.deadline: float | None = None
-        self.sent_at = 0.0
-        self.due = 0.0
+    number: int
+    subject: str
+    payload: bytes
+    headers: dict[str, str]
+    future: Future[Ack]
+    deadline: float | None = None
+    sent_at: float = 0.0
+    due: float = 0.0
 
 
 class Publisher:
@@ -86,9 +85,8 @@ class Publisher:
         self._numbers = 0
         self._queue: deque[_Outgoing] = deque()
         self._queued = asyncio.Event()
-        self._under_way: OrderedDict[int, _Outgoing] = (
-            OrderedDict()
-        )  # by number, the one sent longest ago first
+        self._under_way: OrderedDict[int, _Outgoing] = OrderedDict()
+        """By number, the one sent longest ago first."""
         self._later: list[_Outgoing] = []
         self._log_limit = LogLimiter()
         self._is_failing = False
@@ -139,7 +137,8 @@ class Publisher:
         self._numbers += 1
         if self.seals:
             payload = seal(payload, subject)
-        outgoing = _Outgoing(self._numbers, subject, payload, headers)
+        future: Future[Ack] = asyncio.get_running_loop().create_future()
+        outgoing = _Outgoing(self._numbers, subject, payload, headers, future)
         if not persistent:
             outgoing.deadline = monotonic() + self._seconds
             if self._link.is_down_for_long:

@@ -1,6 +1,8 @@
-"""What was forgotten, in the streams: others stand in its places, and its bytes are in no file of the server."""
+"""Forgotten events: empty ones stand in their places, and their bytes are not in the files of the streams."""
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -8,7 +10,7 @@ from msgspec import structs
 
 from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, revealed
 from service.journal.jetstream.journal import JetStreamJournal
-from service.journal.jetstream.options import Options
+from service.journal.jetstream.streams import Options
 from service.journal.protocol import Erasure, Recorded, Snapshot
 from tests.journal.jetstream.test_jetstream_journal import created, opened
 from tests.journal.journals import LIFE, jetstream_options
@@ -64,16 +66,32 @@ async def erase(journal: JetStreamJournal, wanted: Erasure) -> None:
     await journal.eraser.erase(wanted)
 
 
-async def test_others_stand_in_their_places_for_whoever_reads_loads_or_follows(
+@asynccontextmanager
+async def behind(
+    options: Options,
+) -> AsyncIterator[tuple[JetStreamJournal, list[tuple[int, AnyEvent]], list[str]]]:
+    """A replica of which the test stops the follower, what it has applied, and the models that it loads anew."""
+    journal = JetStreamJournal(options)
+    applied: list[tuple[int, AnyEvent]] = []
+    loaded_anew: list[str] = []
+    await journal.open(lambda seq, event: applied.append((seq, event)), distrust=loaded_anew.append)
+    try:
+        yield journal, applied, loaded_anew
+    finally:
+        await journal.close()
+
+
+async def test_empty_events_stand_in_their_places_and_a_replica_that_was_behind_loads_the_model_anew(
     options: Options, nats_server: NatsServer, secret: str
 ) -> None:
-    async with opened(options) as (a, of_a), opened(options) as (b, of_b):
+    async with opened(options) as (a, of_a), behind(options) as (b, of_b, loaded_anew):
         await a.append(created())
         await write(a, secret, 10, 9)
         await eventually_async(lambda: of_b == of_a)
+        await b.load("m")
         await b._follower.stop()  # what comes now it will ask for later
         await write(a, secret, 30, 7)
-        was, seen_by_b = list(of_a), len(of_b)
+        was = list(of_a)
         assert files_with(nats_server, secret)
         await erase(a, erasure(was, secret))
         assert files_with(nats_server, secret) == []
@@ -87,8 +105,10 @@ async def test_others_stand_in_their_places_for_whoever_reads_loads_or_follows(
                 read += page
             assert plain(read) == right
         await b._follower.start(b._follower.position)
-        await eventually_async(lambda: len(of_b) == len(right))
-        assert of_b[seen_by_b:] == right[seen_by_b:]
+        await eventually_async(lambda: of_b[-1] == right[-1])
+        assert set(loaded_anew) == {"m"} and b.figures.damage_found == 0
+        stored = await b.load("m")
+        assert stored is not None and plain(stored.tail) == right
         assert await b.find(f"id-12-{secret}") is None and await b.find("id-11") is not None
         again = await b.append(learned(60, secret), LIFE)
         assert again.is_new  # it is new to everybody
@@ -112,7 +132,7 @@ async def test_what_one_has_begun_another_ends(
     async with opened(options) as (b, _):
         assert plain(await b.events("m", after=0, limit=-1)) == right
         assert b.eraser is not None
-        await b.eraser._overwrite_events(LIFE, [wanted.events[1][0]])  # type: ignore[attr-defined]
+        await b.eraser._delete_events(LIFE, [wanted.events[1][0]])  # type: ignore[attr-defined]
         assert plain(await b.events("m", after=0, limit=-1)) == right and files_with(nats_server, secret)
     async with opened(options) as (c, _), opened(options) as (d, _):
         await erase(c, wanted)
@@ -177,11 +197,11 @@ async def test_a_snapshot_that_comes_too_late_is_not_kept(
         assert loaded is not None and loaded.state == b"without"
 
 
-async def test_a_prediction_that_waits_where_nobody_has_heard_of_it_is_forgotten_there_too(
+async def test_a_prediction_that_waits_at_a_replica_that_was_behind_is_forgotten_there_too(
     options: Options, nats_server: NatsServer, secret: str
 ) -> None:
     async with opened(options) as (a, of_a):
-        async with opened(options) as (b, of_b):
+        async with behind(options) as (b, of_b, loaded_anew):
             await a.append(created())
             await eventually_async(lambda: of_b == of_a)
             for name in (f"of-{secret}", "of-another"):
@@ -195,6 +215,6 @@ async def test_a_prediction_that_waits_where_nobody_has_heard_of_it_is_forgotten
             await a.append(learned(50), LIFE)
             await b._follower.start(b._follower.position)
             await eventually_async(lambda: of_b[-1] == of_a[-1])
-            assert of_b[-2] == (of_a[-2][0], RoundErased("m", 7, 1, f"of-{secret}"))
-            assert list(b._waiting._served[LIFE]) == ["of-another"]
+            assert loaded_anew == ["m"] and list(b._waiting._served[LIFE]) == ["of-another"]
+            assert [found.through for found in (await b.overdue(0, 5, 10))[0]] == [5]
         assert files_with(nats_server, f"of-{secret}") == []

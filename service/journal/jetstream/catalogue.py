@@ -1,8 +1,10 @@
 """All models as this replica knows them from the log, whether loaded or not: an entry in memory for each."""
 
+import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple
 
@@ -18,54 +20,42 @@ from service.events import (
     RoundLearned,
     RoundRevealed,
 )
-from service.journal.jetstream.catalogue.sums import Sums
-from service.journal.jetstream.catalogue.uncovered import Uncovered
 from service.journal.jetstream.messages import UNKNOWN, Blob, Link, StoredSummary, encode
 from service.journal.protocol import Listed, Page, Summary, Totals
 
+FIGURES = ("updated_at", "revealed", "mistakes", "updates", "pending", "expired", "ewma_error_rate")
+"""The fields of a `Summary` that are stored."""
 
+PREFIXES_MAX = 64
+"""How many prefixes are kept up to date: each costs a little with every summary that changes."""
+
+
+@dataclass(slots=True)
 class Entry:
     """A model that exists: how it was made, how far its events have come, and its summary."""
 
-    __slots__ = (
-        "created_at",
-        "creation_blob",
-        "has_tags",
-        "last_seq",
-        "life",
-        "link",
-        "model",
-        "settings",
-        "stored_seq",
-        "stored_through",
-        "summary",
-        "through",
-        "voided_through",
-    )
-
-    def __init__(self, life: int, model: str, created_at: int, settings: dict[str, Any]) -> None:
-        self.life = life
-        self.model = model
-        self.created_at = created_at
-        self.settings = settings
-        self.creation_blob: Blob | None = None
-        """Where the body of the event that made it is, if it was too large for a message."""
-        self.has_tags = False
-        """Whether an event was seen here that may have to be forgotten. Who has loaded the model has seen all since its
-        last snapshot."""
-        self.link = UNKNOWN
-        """The place in the chain of the model that the stored summary names; see `chains.py`."""
-        self.last_seq = life
-        """Its newest event that the follower has brought."""
-        self.voided_through = 0
-        """Predictions made up to this time cannot be revealed any more."""
-        self.summary = Summary(model, life, created_at, 0, 0, 0, 0, 0)
-        self.through = 0
-        """The last event that the summary covers."""
-        self.stored_seq = 0
-        """The sequence number, in the state stream, of the summary that is stored in the cluster."""
-        self.stored_through = 0
-        """The last event that the stored summary covers."""
+    life: int
+    model: str
+    created_at: int
+    settings: dict[str, Any]
+    creation_blob: Blob | None
+    """Where the body of the event that made it is, if it was too large for a message."""
+    summary: Summary
+    last_seq: int
+    """Its newest event that the follower has brought."""
+    has_tags: bool = False
+    """Whether an event was seen here that may have to be forgotten. Who has loaded the model has seen all since its
+    last snapshot."""
+    link: Link = UNKNOWN
+    """The place in the chain of the model that the stored summary names; see `chains.py`."""
+    voided_through: int = 0
+    """Predictions made up to this time cannot be revealed any more."""
+    through: int = 0
+    """The last event that the summary covers."""
+    stored_seq: int = 0
+    """The sequence number, in the state stream, of the summary that is stored in the cluster."""
+    stored_through: int = 0
+    """The last event that the stored summary covers."""
 
     def note(self, event: AnyEvent) -> None:
         """Note which predictions an event leaves that can be revealed, and whether it may have to be forgotten."""
@@ -106,6 +96,94 @@ SORT_KEYS: dict[str, Callable[[Summary], float]] = {
 """What lists can be sorted by beside the name; largest first, equal ones by name."""
 
 
+class _First(NamedTuple):
+    """The first event of a model that its summary does not cover."""
+
+    seq: int
+    """Its sequence number, or a smaller one: no event from there up to it is of the model."""
+    at: int
+    """Its time, or when the summary was made that covers the events before it."""
+
+
+class Uncovered:
+    """The first uncovered event of each model, by its life.
+
+    A busy model is never covered completely. Each summary moves its first uncovered event forward all the same, so
+    that one busy model does not hold back `first_seq`, up to which the summaries of all models are complete.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[int, _First] = {}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._first)
+
+    def add(self, life: int, seq: int, at: int) -> None:
+        """Note an event at `seq`, of the time `at`, that the summary does not cover."""
+        first = self._first.get(life)
+        if first is None or seq < first.seq:
+            self._first[life] = _First(seq, at)
+
+    def cover(self, life: int, through: int, last_seq: int) -> None:
+        """Note that the summary covers the events up to `through`; the model's newest event is `last_seq`."""
+        first = self._first.get(life)
+        if first is None:
+            return
+        if last_seq <= through:
+            del self._first[life]
+        elif first.seq <= through:
+            self._first[life] = _First(through + 1, time.time_ns() // 1000)
+
+    def drop(self, life: int) -> None:
+        """The model was deleted."""
+        self._first.pop(life, None)
+
+    def since(self, before: int | None) -> list[int]:
+        """The lives whose first uncovered event came up to the time `before`; None: all."""
+        return [life for life, first in self._first.items() if before is None or first.at <= before]
+
+    def first_seq(self, default: int) -> int:
+        """The first uncovered event of all models; `default` if everything is covered."""
+        return min((first.seq for first in self._first.values()), default=default)
+
+
+class Sums:
+    """Totals by the prefix of names. A prefix that is asked for the first time is summed over all models."""
+
+    def __init__(self, summaries: Callable[[], Iterable[Summary]]) -> None:
+        self._summaries = summaries
+        self._kept: OrderedDict[str, list[int]] = OrderedDict()
+
+    def of(self, prefix: str) -> Totals:
+        kept = self._kept.get(prefix)
+        if kept is None:
+            kept = self._kept[prefix] = [0] * 6
+            for summary in self._summaries():
+                if summary.model.startswith(prefix):
+                    _count(kept, summary, 1)
+            if len(self._kept) > PREFIXES_MAX:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(prefix)
+        return Totals(*kept)
+
+    def add(self, summary: Summary) -> None:
+        self._change(summary, 1)
+
+    def remove(self, summary: Summary) -> None:
+        self._change(summary, -1)
+
+    def _change(self, summary: Summary, sign: int) -> None:
+        for prefix, kept in self._kept.items():
+            if summary.model.startswith(prefix):
+                _count(kept, summary, sign)
+
+
+def _count(sums: list[int], summary: Summary, sign: int) -> None:
+    s = summary
+    for i, number in enumerate((1, s.revealed, s.mistakes, s.updates, s.pending, s.expired)):
+        sums[i] += sign * number
+
+
 class Catalogue:
     """Which models exist, by the events of the log: the same on every replica that has come as far."""
 
@@ -115,8 +193,8 @@ class Catalogue:
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
         self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
-        self._deletions: dict[str, Deletion] = {}  # the newest of each name that is not in use now
-        self._older_deletions: dict[int, Deletion] = {}  # of names that are in use again, by sequence number
+        self._deletions: dict[str, list[Deletion]] = {}
+        """Those of each name whose messages may still be in the log, oldest first."""
         # Events that no summary in memory covers, and those that no summary stored in the cluster covers.
         self._unsummarised = Uncovered()
         self._unstored = Uncovered()
@@ -132,18 +210,17 @@ class Catalogue:
         entry = self._by_name.get(model)
         if entry is not None:
             return entry.life
-        deletion = self._deletions.get(model)
-        return deletion.seq if deletion is not None else 0
+        deletions = self._deletions.get(model)
+        return deletions[-1].seq if deletions else 0
 
     def deletions_before(self, at: int) -> list[Deletion]:
         """Deletions before a time, whose messages may be purged."""
-        known = (*self._older_deletions.values(), *self._deletions.values())
-        return [deletion for deletion in known if deletion.at < at]
+        return [each for known in self._deletions.values() for each in known if each.at < at]
 
     def forget_deletion(self, deletion: Deletion) -> None:
-        self._older_deletions.pop(deletion.seq, None)
-        if self._deletions.get(deletion.model) is deletion:
-            del self._deletions[deletion.model]
+        rest = [each for each in self._deletions.pop(deletion.model, ()) if each is not deletion]
+        if rest:
+            self._deletions[deletion.model] = rest
 
     def take_lifecycle_event(self, seq: int, event: AnyEvent, blob: Blob | None = None) -> bool:
         """Enter a creation or a deletion. False if it changes nothing: the name exists already, or does not."""
@@ -156,9 +233,8 @@ class Catalogue:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
             self._sums.remove(entry.summary)
-            self._deletions[event.model] = Deletion(
-                event.model, seq, event.at, entry.life, entry.creation_blob
-            )
+            deletion = Deletion(event.model, seq, event.at, entry.life, entry.creation_blob)
+            self._deletions.setdefault(event.model, []).append(deletion)
             self._unsummarised.drop(entry.life)
             self._unstored.drop(entry.life)
             self._names = None
@@ -167,13 +243,10 @@ class Catalogue:
         if entry is not None:
             return False
         settings = self._settings.setdefault(encode(event.settings), event.settings)
-        entry = Entry(seq, event.model, event.at, settings)
-        entry.creation_blob = blob
+        summary = Summary(event.model, seq, event.at, 0, 0, 0, 0, 0)
+        entry = Entry(seq, event.model, event.at, settings, blob, summary, seq)
         self._by_name[event.model] = self._by_life[seq] = entry
         self._sums.add(entry.summary)
-        deletion = self._deletions.pop(event.model, None)
-        if deletion is not None:
-            self._older_deletions[deletion.seq] = deletion
         self._unsummarised.add(seq, seq, event.at)
         self._unstored.add(seq, seq, event.at)
         self._names = None
@@ -181,9 +254,9 @@ class Catalogue:
 
     def _take_repeated_deletion(self, seq: int, event: ModelDeleted) -> None:
         """A deletion without a model: a second one, or the creation was in a blob that is purged already."""
-        first = self._deletions.get(event.model)
-        life, blob = (first.life, first.creation_blob) if first is not None else (seq, None)
-        self._deletions[event.model] = Deletion(event.model, seq, event.at, life, blob)
+        known = self._deletions.setdefault(event.model, [])
+        life, blob = (known.pop()[-2:]) if known else (seq, None)
+        known.append(Deletion(event.model, seq, event.at, life, blob))
 
     def take_event(self, life: int, seq: int, event: AnyEvent) -> bool:
         """Enter any other event; False if its model was deleted before it."""
@@ -219,12 +292,8 @@ class Catalogue:
         entry.link = stored.link
         self._unstored.cover(life, stored.through, entry.last_seq)
         if stored.through > entry.through:
-            s = stored
-            summary = Summary(
-                entry.model, life, s.updated_at, s.revealed, s.mistakes, s.updates, s.pending, s.expired,
-                s.ewma_error_rate,
-            )  # fmt: skip
-            self._set_summary(entry, summary, s.through)
+            figures = {name: getattr(stored, name) for name in FIGURES}
+            self._set_summary(entry, Summary(entry.model, life, **figures), stored.through)
 
     def _set_summary(self, entry: Entry, summary: Summary, through: int) -> None:
         self._sums.remove(entry.summary)
@@ -294,16 +363,5 @@ def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:
 
 
 def _stored(entry: Entry, link: Link) -> StoredSummary:
-    s = entry.summary
-    return StoredSummary(
-        entry.through,
-        entry.voided_through,
-        s.updated_at,
-        s.revealed,
-        s.mistakes,
-        s.updates,
-        s.pending,
-        s.expired,
-        s.ewma_error_rate,
-        link,
-    )
+    figures = {name: getattr(entry.summary, name) for name in FIGURES}
+    return StoredSummary(entry.through, entry.voided_through, link=link, **figures)

@@ -1,1 +1,0 @@
-"""Which models there are on the cluster, and their summaries."""
