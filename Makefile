@@ -38,7 +38,7 @@ test: ## what a contributor runs: installs what it needs, then all checks and mo
 test-all: test test-rest ## everything that is promised: make test, then the tests that take long or need more programs
 
 test-rest: ## the tests of test-all that are not in test
-	@$(MAKE) --no-print-directory -j3 $(VENV)/.installed-dev-all $(VENV)/.programs-all $(VENV)/.generator
+	@$(MAKE) --no-print-directory -j3 $(VENV)/.installed-dev-all $(VENV)/.programs-all $(VENV)/.generator $(VENV)/.oldest-uvicorn
 	@$(MAKE) --no-print-directory pytest TIER='all --rest-of test'
 
 # Tests that measure their own process run when all others are over. Status 5: none was chosen.
@@ -149,6 +149,13 @@ $(VENV)/.generator: $(VENV)/.made tests/web/routes/generator.txt
 	@echo "installing a generator of clients ..."
 	@$(PYTHON) -m venv $(VENV)/generator
 	@$(VENV)/generator/bin/python -m pip --disable-pip-version-check --quiet install --no-compile -r tests/web/routes/generator.txt
+	@touch $@
+
+# The oldest that pyproject.toml allows, beside the one that is installed.
+$(VENV)/.oldest-uvicorn: $(VENV)/.made pyproject.toml
+	@echo "installing an older uvicorn ..."
+	@rm -rf $(VENV)/oldest-uvicorn
+	@$(PIP) install --no-deps --target $(VENV)/oldest-uvicorn $$(sed -n 's/.*"uvicorn>=\([0-9.]*\),.*/uvicorn==\1/p' pyproject.toml)
 	@touch $@
 
 # Programs that the tests use, as command=packages. Where one cannot be installed, this says so, and the tests that need

@@ -18,6 +18,7 @@ from service.engine.transfer.importing import Importing
 from service.errors import StartError
 from service.journal.protocol import Journal
 from service.journals import make_journal
+from service.runtime.byte_budget import ByteBudget
 from service.runtime.cooperative import ended_tasks, keep_running
 from service.runtime.processes import JobLimits
 from service.runtime.timings import LoopPauses
@@ -30,7 +31,6 @@ from service.web.access.tenant_jobs import TenantJobs
 from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
 from service.web.access.tenants import TenantBlocks, TenantModels, TenantRounds
 from service.web.application import Application
-from service.web.http.held_bytes import HeldBytes
 from service.web.http.queries import KNOWN_ONLY
 from service.web.http.traffic import SpanCounts, Traffic
 from service.web.routes import (
@@ -140,10 +140,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         return pauses.why_unready()
 
     pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
-    held = HeldBytes(
-        connection_bytes_max=settings.connection_bytes_max,
-        connections_bytes_max=settings.connections_bytes_max,
-    )
+    held = ByteBudget(settings.connections_bytes_max)
     traffic = Traffic() if tracing is None else tracing.traffic()
     models_seen = TenantModels(engine.models)
     history_seen = TenantHistory(engine.past, engine.going_back, engine.record)
@@ -168,7 +165,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
                 lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
             ),
             "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
-            "connections": metrics.Budget(lambda: held.total, held.connections_bytes_max),
+            "connections": metrics.Budget(lambda: held.bytes, held.bytes_max),
             "fit": metrics.Budget(None, settings.fit_memory_bytes_max),
             "copies": metrics.Budget(lambda: engine.copies.used_bytes, engine.copies.bytes_max),
         },

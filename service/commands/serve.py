@@ -22,9 +22,13 @@ from service.runtime.listening import is_for_this_machine, listen
 from service.runtime.memory import FreeMemory, do_without_unused, manage_memory
 from service.settings import Settings, load_settings
 from service.web.access.guarding import trusted_proxies
-from service.web.http.door import PROBE_CONNECTIONS, Door
-from service.web.http.protocol import protocol
-from service.web.http.slow_clients import SWEEP_SECONDS, SlowClients
+from service.web.http.connection import protocol_for
+from service.web.http.connection_limits import (
+    PROBE_CONNECTIONS,
+    SWEEP_SECONDS,
+    ConnectionLimiter,
+    SlowClients,
+)
 from service.web.routes.model_paths import QuickPaths
 
 TICK_SECONDS = 0.1
@@ -78,18 +82,19 @@ class Server(uvicorn.Server):
                 self._app,
                 host=settings.host,
                 port=settings.port,
-                http=protocol(
-                    door=Door(
+                http=protocol_for(  # type: ignore[arg-type]  # makes one, as a class does
+                    self._app,
+                    limiter=ConnectionLimiter(
                         connections_max, settings.connections_per_address_max, trusted_proxies(settings)
                     ),
                     held=self._app.held,
+                    bytes_max=settings.connection_bytes_max,
                     head_bytes_max=settings.head_bytes_max,
                     quick_paths=QuickPaths(),
                 ),
                 ws="none",
                 log_config=None,  # service.runtime.logs has seen to it
                 access_log=False,
-                reset_contextvars=True,  # or the id of a request could stay with its connection
                 proxy_headers=False,
                 server_header=False,
                 date_header=False,
@@ -98,7 +103,7 @@ class Server(uvicorn.Server):
             )
         )
         self._slow_clients = SlowClients(
-            self.server_state.connections,
+            self.server_state.connections,  # type: ignore[arg-type]  # of our class
             request_seconds=settings.request_timeout_seconds,
             stream_idle_seconds=settings.stream_idle_seconds,
             keep_alive_seconds=self.config.timeout_keep_alive,

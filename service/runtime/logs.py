@@ -52,13 +52,6 @@ def configure(log_format: Literal["console", "json"], level: str, *, features: b
     # uvicorn tells a start in four lines; ours tells it in one.
     chatty = logging.INFO if least <= logging.DEBUG else max(least, logging.WARNING)
     logging.getLogger("uvicorn.error").setLevel(chatty)
-    logging.getLogger("uvicorn.error").addFilter(_not_client_gone)
-
-
-def _not_client_gone(record: logging.LogRecord) -> bool:
-    """Not the complaint that an answer found its client gone, which uvicorn makes if that one had pipelined."""
-    error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, RuntimeError) and str(error).endswith("the handler is closed"))
 
 
 def new_request_id() -> str:

@@ -14,13 +14,13 @@ from starlette.types import Message, Receive, Scope, Send
 from service.engine.decoding import check_json
 from service.errors import NovikoffError, StartError
 from service.runtime import logs
+from service.runtime.byte_budget import ByteBudget
 from service.web.access.declarations import Body, RouteTable, access
 from service.web.access.gate import Gate
 from service.web.access.guarding import across_origins
 from service.web.access.keys import Role
 from service.web.http import request_ids, traces
-from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, WHOLE_BODY, has_body, read_body, replay
-from service.web.http.held_bytes import HeldBytes
+from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
 from service.web.http.responding import respond_with, stopped
 from service.web.http.security_headers import secured
 from service.web.http.traffic import Traffic, Watched
@@ -78,8 +78,8 @@ class Application(FastAPI):
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop
         self.start_error: StartError | None = None
-        self.held: HeldBytes
-        """What its connections may hold, for whatever serves it."""
+        self.held: ByteBudget
+        """What its connections may hold, for the server."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -100,10 +100,8 @@ class Application(FastAPI):
             endpoint = self._endpoints.get(path)
             if endpoint is None:
                 endpoint, path = self._find_in_model(scope)
-        request_id = None
-        if WHOLE_BODY not in scope:
-            request_id = request_ids.sent(scope["headers"])
-            traces.take(scope["headers"])
+        request_id = request_ids.sent(scope["headers"])
+        traces.take(scope["headers"])
         if endpoint is not None:
             if request_id is not None:
                 send = request_ids.identified(send, request_id)

@@ -21,7 +21,6 @@ from service.runtime import logs
 from service.runtime.logs import LogLimiter
 from service.web.application import Application
 from service.web.http import traces
-from service.web.http.bodies import WHOLE_BODY
 from service.web.http.traffic import METHODS, SpanCounts, Traffic, Watched
 
 try:
@@ -123,7 +122,7 @@ class Tracing(SpanExporter):
 
     def begin(self, scope: Scope) -> Span | None:
         """The span of a request; None if none is wanted, or too many wait."""
-        headers = () if WHOLE_BODY in scope else scope["headers"]
+        headers = scope["headers"]
         parent = {name.decode(): value.decode("latin-1") for name, value in headers if name == traces.HEADER}
         method = scope["method"] if scope["method"] in METHODS else "_OTHER"
         span = self._tracer.start_span(

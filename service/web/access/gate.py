@@ -19,7 +19,7 @@ from service.web.access.rate_limits import Bucket, RateLimits
 from service.web.access.refused_keys import RefusedKeys
 from service.web.http.addresses import Proxies, caller_of
 from service.web.http.bodies import Header, Send
-from service.web.http.door import PROBES
+from service.web.http.connection_limits import PROBES
 
 ADDRESSES_MAX = 256
 """How many addresses are remembered that a key came from."""

@@ -17,24 +17,6 @@ NDJSON = b"application/x-ndjson"
 JSON_ONLY = frozenset({JSON})
 JSON_OR_LINES = frozenset({JSON, NDJSON})
 
-WHOLE_BODY = "novikoff.whole_body"
-"""Where a scope has the body of a request that came in one piece with a plain head: JSON as it is, and no id."""
-WHOLE_ANSWER = "novikoff.whole_answer"
-"""Where the message that begins an answer has all of its body, if the scope has `WHOLE_BODY`: then none follows."""
-
-
-def is_plain(headers: list[Header]) -> bool:
-    """Whether a head says no more of a body than that it is JSON, and gives the request no id of its own and no trace.
-
-    >>> is_plain([(b"content-type", JSON)]), is_plain([(b"content-type", JSON), (b"content-encoding", b"gzip")])
-    (True, False)
-    """
-    told = [field for field in headers if field[0] in _TOLD]
-    return told == [(b"content-type", JSON)]
-
-
-_TOLD = frozenset({b"content-type", b"content-encoding", b"x-request-id", b"traceparent"})
-
 
 async def read_body(
     scope: Scope,
@@ -49,12 +31,17 @@ async def read_body(
     The limit is for what came and for what it stands for.
     """
     headers = scope["headers"]
-    _check_headers(headers, bytes_max, accepted)
-    inflating = inflating_of(encoding_of(headers), ratio_max=inflated_ratio_max)
-    pieces = _pieces(receive, bytes_max)
+    inflating = inflating_of(_checked_encoding(headers, bytes_max, accepted), ratio_max=inflated_ratio_max)
+    if inflating is not None:
+        pieces = inflated(_pieces(receive, bytes_max), inflating)
+    else:
+        body, more = await _piece(receive)
+        if not more and len(body) <= bytes_max:
+            return body
+        pieces = _pieces(receive, bytes_max, body, more=more)
     parts: list[bytes] = []
     size = 0
-    async for part in pieces if inflating is None else inflated(pieces, inflating):
+    async for part in pieces:
         parts.append(part)
         size += len(part)
         if size > bytes_max:
@@ -62,17 +49,28 @@ async def read_body(
     return b"".join(parts)
 
 
-async def _pieces(receive: Receive, bytes_max: int) -> AsyncIterator[bytes]:
-    size, more = 0, True
+async def _pieces(
+    receive: Receive, bytes_max: int, first: bytes = b"", *, more: bool = True
+) -> AsyncIterator[bytes]:
+    """The pieces of a body, of which the `first` has come."""
+    yield first
+    size = len(first)
     while more:
-        message = await receive()
-        _check_presence(message)
-        more = message.get("more_body", False)
-        body: bytes = message.get("body", b"")
+        body, more = await _piece(receive)
         size += len(body)
         if size > bytes_max:
             _too_large(bytes_max)
         yield body
+
+
+async def _piece(receive: Receive) -> tuple[bytes, bool]:
+    """The next piece of a body, and whether there are more."""
+    message = await receive()
+    if (
+        message["type"] == "http.disconnect"
+    ):  # without its end a body may look whole all the same: lines, or columns
+        raise HttpError("malformed-json", "the body was cut off")
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
@@ -101,23 +99,20 @@ def media_type_of(headers: list[Header]) -> bytes:
     return value.split(b";", 1)[0].strip().lower()
 
 
-def _check_headers(headers: list[Header], bytes_max: int, accepted: frozenset[bytes]) -> None:
-    """HttpError for another media type, or for a length that is too large."""
-    media_type = b""
+def _checked_encoding(headers: list[Header], bytes_max: int, accepted: frozenset[bytes]) -> bytes:
+    """The Content-Encoding; HttpError for another media type, or for a length that is too large."""
+    media_type = encoding = b""
     for name, value in headers:
         if name == b"content-type":
             media_type = value
+        elif name == b"content-encoding":
+            encoding = encoding_of(headers)
         elif name == b"content-length" and int(value) > bytes_max:
             _too_large(bytes_max)
     if media_type not in accepted and media_type_of(headers) not in accepted:
         wanted = " or ".join(sorted(each.decode() for each in accepted))
         raise HttpError("unsupported-media-type", f"send the body with content-type: {wanted}")
-
-
-def _check_presence(message: MutableMapping[str, Any]) -> None:
-    """The client is still there. Without its end a body may look whole all the same: lines, or columns."""
-    if message["type"] == "http.disconnect":
-        raise HttpError("malformed-json", "the body was cut off")
+    return encoding
 
 
 def _too_large(bytes_max: int) -> NoReturn:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from service.errors import NovikoffError, OutcomeUnknown
-from service.web.http.bodies import WHOLE_ANSWER, Header, Send
+from service.web.http.bodies import Header, Send
 from service.web.http.security_headers import NOSNIFF
 from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
 
@@ -14,22 +14,11 @@ PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
 NO_HEADERS: tuple[Header, ...] = ()
 
 
-async def respond(
-    send: Send, status: int, headers: tuple[Header, ...], content: bytes, *, at_once: bool = False
-) -> None:
-    """`at_once`: whether the server takes head and body in one message; see `WHOLE_ANSWER`."""
+async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
     length = (b"content-length", b"%d" % len(content))
-    head: dict[str, Any] = {
-        "type": "http.response.start",
-        "status": status,
-        "headers": (*headers, NOSNIFF, length),
-    }
-    if at_once:
-        head[WHOLE_ANSWER] = content
-        await send(head)
-    else:
-        await send(head)
-        await send({"type": "http.response.body", "body": content})
+    headers = (*headers, NOSNIFF, length)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
 
 
 async def respond_with(send: Send, error: Exception) -> int:

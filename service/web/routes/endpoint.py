@@ -15,7 +15,7 @@ from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import InvalidRequest
 from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
-from service.web.http.bodies import WHOLE_BODY, Header, Receive, Scope, Send, read_body
+from service.web.http.bodies import Header, Receive, Scope, Send, read_body
 from service.web.http.queries import parameters
 from service.web.http.responding import JSON, NO_HEADERS, as_problem, document_of, respond
 
@@ -71,11 +71,9 @@ class Endpoint(Generic[Body]):
         try:
             if scope["query_string"]:
                 parameters(scope["query_string"], known=())
-            body = scope.get(WHOLE_BODY, b"")
-            if not 0 < len(body) <= self._body_bytes_max:
-                body = await read_body(
-                    scope, receive, self._body_bytes_max, inflated_ratio_max=self._inflated_ratio_max
-                )
+            body = await read_body(
+                scope, receive, self._body_bytes_max, inflated_ratio_max=self._inflated_ratio_max
+            )
             try:
                 request = self._decode(body)
             except UNDECODABLE as error:
@@ -88,7 +86,7 @@ class Endpoint(Generic[Body]):
             headers = (JSON, *more)
         except Exception as error:
             status, headers, content = as_problem(error, body)
-        await respond(send, status, headers, content, at_once=WHOLE_BODY in scope)
+        await respond(send, status, headers, content)
         return status
 
     async def _many(self, body: bytes) -> dict[str, list[object]]:

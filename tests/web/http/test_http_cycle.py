@@ -6,7 +6,7 @@ import socket
 import httpx
 import pytest
 
-from service.web.http.cycle import _line
+from service.web.http.connection import header_line
 from tests.support.raw_http import read_until
 from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
@@ -100,7 +100,7 @@ def test_many_requests_in_one_go_are_answered_in_their_order(service: Service, n
 
 
 def test_nothing_gets_into_a_head_that_would_be_more_than_a_line() -> None:
-    assert _line(b"x-name", b"a value, even caf\xc3\xa9") == b"x-name: a value, even caf\xc3\xa9\r\n"
+    assert header_line(b"x-name", b"a value, even caf\xc3\xa9") == b"x-name: a value, even caf\xc3\xa9\r\n"
     for name, value in (
         (b"x", b"a\r\nset-cookie: b"),
         (b"x\n", b"a"),
@@ -109,4 +109,4 @@ def test_nothing_gets_into_a_head_that_would_be_more_than_a_line() -> None:
         (b"", b"a"),
     ):
         with pytest.raises(RuntimeError, match="no line for a head"):
-            _line(name, value)
+            header_line(name, value)

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from service.web.http.outbox import ANSWERS_MAX, Outbox
+from service.web.http.connection import OUTBOX_MAX, Outbox
 
 Ends = tuple[asyncio.Transport, socket.socket]
 
@@ -37,9 +37,9 @@ async def test_a_few_wait_for_the_end_of_the_turn(ends: Ends) -> None:
 async def test_many_do_not_wait(ends: Ends) -> None:
     transport, client = ends
     outbox = Outbox()
-    for _ in range(ANSWERS_MAX):
+    for _ in range(OUTBOX_MAX):
         outbox.put(transport, b"a", asyncio.get_running_loop())
-    assert client.recv(100) == b"a" * ANSWERS_MAX
+    assert client.recv(100) == b"a" * OUTBOX_MAX
 
 
 async def test_a_client_that_has_gone_spoils_nothing_for_the_others(ends: Ends) -> None:

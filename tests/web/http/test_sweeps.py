@@ -12,7 +12,7 @@ import pytest
 from service.commands.serve import Server
 from service.runtime.listening import listen
 from service.settings import Settings
-from service.web.http.slow_clients import SlowClients
+from service.web.http.connection_limits import SlowClients
 from tests.support.waiting import eventually_async
 
 QUESTION = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -1,89 +1,85 @@
-"""What the service takes from uvicorn's inside is as it was when the service was written for it.
+"""The service runs with the oldest uvicorn that pyproject.toml allows as it does with the one that is installed."""
 
-`service/web/http` and `service/commands/serve.py` extend classes that uvicorn does not promise to keep. So its minor
-version is pinned in pyproject.toml, and when that moves this test tells which of the methods that are replaced,
-extended or relied upon have changed: compare each with the one here, then note its new digest.
-"""
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
-import inspect
-from hashlib import sha256
-from importlib.metadata import version
+import pytest
 
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import Server as UvicornServer
-from uvicorn.server import ServerState
+from tests.support.markdown import ROOT
+from tests.support.missing_programs import missing
+from tests.support.raw_http import connect, problem_in, read_to_end, read_until, request
+from tests.support.service_process import Service
+from tests.web.raw import HOST, said, statuses
 
-from service.commands.serve import Server
-from service.web.http.cycle import Cycle, WholeCycle
-from service.web.http.protocol import Protocol
+OLDEST = ROOT / ".venv" / "oldest-uvicorn"
+"""Where `make test-rest` installs it."""
 
-EXTENDED: tuple[tuple[type, type], ...] = (
-    (Protocol, HttpToolsProtocol),
-    (Cycle, RequestResponseCycle),
-    (Server, UvicornServer),
+ROUND = b'{"model": "m", "features": [1.0], "label": 1}'
+LAST = b"GET /nothing HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("installed", marks=pytest.mark.slow),
+        pytest.param("oldest", marks=pytest.mark.thorough),
+    ],
 )
-RELIED_UPON = (
-    HttpToolsProtocol._start_asgi_task,
-    RequestResponseCycle.run_asgi,
-    FlowControl,
-    ServerState,
-)
-DIGESTS = {
-    "FlowControl": "126debcdaa89",
-    "HttpToolsProtocol.__init__": "4f0899941034",
-    "HttpToolsProtocol._start_asgi_task": "9c08c2571ae9",
-    "HttpToolsProtocol.connection_lost": "c91a4c9bf2e2",
-    "HttpToolsProtocol.connection_made": "6efb565ff3d3",
-    "HttpToolsProtocol.data_received": "010a7ae59a5d",
-    "HttpToolsProtocol.on_body": "dba9c32aeba3",
-    "HttpToolsProtocol.on_header": "65d62c044f61",
-    "HttpToolsProtocol.on_headers_complete": "1ea8589acfad",
-    "HttpToolsProtocol.on_message_begin": "96d377fdc7c2",
-    "HttpToolsProtocol.on_message_complete": "1fbad42dc31f",
-    "HttpToolsProtocol.on_response_complete": "64e254f28e38",
-    "HttpToolsProtocol.pause_writing": "17a8fd215d96",
-    "HttpToolsProtocol.resume_writing": "7844bbaa8cce",
-    "HttpToolsProtocol.shutdown": "d7351fa33f00",
-    "RequestResponseCycle.__init__": "4d2f220910c3",
-    "RequestResponseCycle.receive": "8124ae006be7",
-    "RequestResponseCycle.run_asgi": "0f33f2449a44",
-    "RequestResponseCycle.send": "abdd8601b326",
-    "Server.__init__": "c150b55284f7",
-    "Server.handle_exit": "553276efa26e",
-    "Server.on_tick": "60ea49b06ccf",
-    "Server.shutdown": "9b33c5056299",
-    "Server.startup": "2aa1d70a244b",
-    "ServerState": "f2260fbf1015",
-}
-"""Of uvicorn 0.54.0."""
-
-
-def digest(thing: object) -> str:
-    return sha256(inspect.getsource(thing).encode()).hexdigest()[:12]  # type: ignore[arg-type]
-
-
-def test_what_is_extended_or_relied_upon_has_not_changed() -> None:
-    replaced = [
-        getattr(theirs, name)
-        for ours, theirs in EXTENDED
-        for name, member in vars(ours).items()
-        if inspect.isfunction(member) and name in vars(theirs)
-    ]
-    found = {thing.__qualname__: digest(thing) for thing in (*replaced, *RELIED_UPON)}
-    changed = sorted(name for name in found.keys() | DIGESTS.keys() if found.get(name) != DIGESTS.get(name))
-    assert not changed, f"uvicorn {version('uvicorn')} is not what it was in {changed}; now {found}"
-
-
-def test_a_cycle_made_without_uvicorns_init_has_all_that_uvicorn_reads_of_it() -> None:
-    """`WholeCycle` sets up less than its parent does."""
-    code = (
-        RequestResponseCycle.run_asgi,
-        RequestResponseCycle.send_500_response,
-        HttpToolsProtocol.connection_lost,
-        HttpToolsProtocol.shutdown,
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    service = Service(
+        tmp_path_factory.mktemp("uvicorn") / "data", connections_max=3, request_timeout_seconds=2
     )
-    read = {name for function in code for name in function.__code__.co_names}
-    made = {*RequestResponseCycle.__init__.__code__.co_names}
-    kept = {*dir(WholeCycle), *WholeCycle.__init__.__code__.co_names}
-    assert read & made <= kept, f"a cycle lacks {read & made - kept}"
+    python: tuple[str, ...] = (sys.executable,)
+    if request.param == "oldest":
+        if not (OLDEST / "uvicorn").is_dir():
+            missing("no older uvicorn: make test-rest")
+        python = ("env", f"PYTHONPATH={OLDEST}", sys.executable, "-W", "error::DeprecationWarning:uvicorn")
+    service.program = (*python, "-m", "service")
+    service.start(cold=True)
+    yield service
+    service.close()
+
+
+@pytest.mark.thorough
+def test_the_oldest_version_is_the_one_that_is_tested() -> None:
+    if not OLDEST.is_dir():
+        missing("no older uvicorn: make test-rest")
+    (found,) = OLDEST.glob("uvicorn-*.dist-info")
+    oldest = found.name.removeprefix("uvicorn-").removesuffix(".dist-info")
+    assert f'"uvicorn>={oldest},<1"' in (ROOT / "pyproject.toml").read_text()
+    code = "import uvicorn; print(uvicorn.__version__)"
+    environment = os.environ | {"PYTHONPATH": str(OLDEST)}
+    imported = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert imported.stdout.strip() == oldest
+
+
+def test_requests_of_every_kind_are_answered_in_order(served: Service) -> None:
+    whole = request("/learn", ROUND)
+    head = b"POST /learn HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n"
+    chunked = head + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\nx: y\r\n\r\n" % (len(ROUND), ROUND)
+    assert statuses(said(served, whole * 3 + chunked + whole + LAST)) == [200] * 5 + [404]
+    with connect(served) as connection:
+        for _ in range(3):  # the head is cached from the second one on
+            connection.sendall(whole)
+            assert b'"mistake"' in read_until(connection, b"}")
+        connection.sendall(head + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(ROUND))
+        assert b" 100 Continue" in read_until(connection, b"\r\n\r\n")
+        connection.sendall(ROUND)
+        assert b'"mistake"' in read_until(connection, b"}")
+
+
+def test_what_a_client_may_hold_is_limited(served: Service) -> None:
+    many_fields = b"GET /livez HTTP/1.1\r\n" + HOST + b"a:\r\n" * 300
+    assert problem_in(said(served, many_fields)) == (431, "head-too-large")
+    assert problem_in(said(served, b"GET /livez HTTP/1.1\r\n" + HOST)) == (408, "request-timeout")
+
+
+def test_it_stops_when_it_is_told_to_and_answers_what_is_under_way(tmp_path: Path, served: Service) -> None:
+    with connect(served) as stream:
+        stream.sendall(request("/stream", ROUND + b"\n", media_type="application/x-ndjson", length=1_000))
+        assert served.stop() == 0
+        assert b" 200 " in read_to_end(stream)
+    assert not [line for line in served.log if "Traceback" in line or "unforeseen" in line]
