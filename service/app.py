@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from service.engine.engine import Engine, Rules
 from service.engine.fleet.attention import Attention
@@ -25,13 +25,9 @@ from service.runtime.timings import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
 from service.web.access.guarding import allowed_origins, key_ring, make_gate
-from service.web.access.tenant_corrections import TenantCorrections
-from service.web.access.tenant_history import TenantHistory
-from service.web.access.tenant_jobs import TenantJobs
-from service.web.access.tenant_lists import TenantAttention, TenantWaitingList
-from service.web.access.tenants import TenantBlocks, TenantModels, TenantRounds
+from service.web.access.tenants import TenantCorrections, TenantRounds, check_path
 from service.web.application import Application
-from service.web.http.queries import KNOWN_ONLY
+from service.web.http.queries import check_query
 from service.web.http.traffic import SpanCounts, Traffic
 from service.web.routes import (
     attention,
@@ -142,10 +138,8 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     pauses = LoopPauses(seconds_max=settings.loop_pause_seconds_max)
     held = ByteBudget(settings.connections_bytes_max)
     traffic = Traffic() if tracing is None else tracing.traffic()
-    models_seen = TenantModels(engine.models)
-    history_seen = TenantHistory(engine.past, engine.going_back, engine.record)
     rounds_seen = TenantRounds(engine.rounds)
-    follow = feed.Feed(models_seen, engine.fleet, engine.clock, clients_max=settings.feeds_max)
+    follow = feed.Feed(engine.models, engine.fleet, engine.clock, clients_max=settings.feeds_max)
     answers_room = _answers_room(settings, engine.fleet.tenants)
     collector = metrics.Collector(
         engine.fleet,
@@ -176,7 +170,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     )
     streaming = stream.StreamEndpoint(
         rounds_seen,
-        TenantBlocks(engine.blocks),
+        engine.blocks,
         line_bytes_max=settings.line_bytes_max,
         upload_bytes_max=settings.upload_bytes_max,
         streams_max=settings.streams_max,
@@ -213,31 +207,22 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         description="Online learning over HTTP: predict, reveal, update.",
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
-        dependencies=KNOWN_ONLY,
+        dependencies=[Depends(check_query), Depends(check_path)],
         docs_url=None,
         redoc_url=None,
     )
     importing = Importing(limits, engine.clock, memory_bytes_max=settings.fit_memory_bytes_max)
-    app.include_router(
-        models.router(
-            models_seen,
-            history_seen,
-            limits,
-            importing,
-            engine.copies,
-        )
-    )
-    app.include_router(going_back.router(history_seen))
-    app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))
-    tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs, engine.warm_challengers)
-    app.include_router(challengers.router(models_seen, tenant_jobs, limits, engine.clock))
-    app.include_router(jobs.router(tenant_jobs, engine.clock))
-    app.include_router(what_if.router(tenant_jobs, limits, engine.clock))
-    app.include_router(history.router(history_seen))
-    app.include_router(pending.router(TenantWaitingList(engine.waiting_list)))
+    app.include_router(models.router(engine.models, engine.past, limits, importing, engine.copies))
+    app.include_router(going_back.router(engine.going_back))
+    app.include_router(corrections.router(TenantCorrections(engine.corrections), engine.forgetting))
+    app.include_router(challengers.router(engine.models, engine.warm_challengers, limits, engine.clock))
+    app.include_router(jobs.router(engine.jobs, engine.fits, engine.clock))
+    app.include_router(what_if.router(engine.what_ifs, limits, engine.clock))
+    app.include_router(history.router(engine.record))
+    app.include_router(pending.router(engine.waiting_list))
     app.include_router(whoami.router())
-    app.include_router(attention.router(TenantAttention(Attention(engine.fleet)), engine.clock))
-    app.include_router(stats.router(models_seen, history_seen, engine.clock))
+    app.include_router(attention.router(Attention(engine.fleet), engine.clock))
+    app.include_router(stats.router(engine.models, engine.past, engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet, why_unready))
     app.include_router(health.router(why_unready, lambda: len(engine.fleet.set_aside)))

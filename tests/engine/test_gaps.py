@@ -13,7 +13,7 @@ from service.engine.engine import Engine
 from service.errors import JournalUnavailable
 from service.events import Label
 from service.learning.vectors import Array, Rows
-from service.web.access.tenants import TenantBlocks, TenantRounds
+from service.web.access.tenants import TenantRounds
 from service.web.stream.answers import StreamAnswers
 from service.web.stream.whole_rounds import WholeRounds
 from tests.engine.test_shared_totals import RULES
@@ -75,7 +75,7 @@ async def test_lines_after_some_that_are_lost_are_not_learned(tmp_path: Path) ->
     async with engine_at(tmp_path / "data") as engine:
         answers = StreamAnswers(
             TenantRounds(engine.rounds),
-            TenantBlocks(engine.blocks),
+            engine.blocks,
             model="m",
             only=False,
             wanted=False,

@@ -16,7 +16,6 @@ from service.engine.fleet.shared_totals import PACE_SECONDS
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Totals
 from service.journal.sqlite.journal import SqliteJournal
-from service.web.access.tenants import TenantModels
 from service.web.routes.feed import Feed
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import jetstream_options
@@ -117,7 +116,7 @@ async def test_many_feeds_cost_as_much_as_one(counted: Any) -> None:
     """At most once a second after the snapshots, though there is something new all the time."""
     async with engine_on(counted) as engine:
         await learn(engine, 1)
-        feed = Feed(TenantModels(engine.models), engine.fleet, engine.clock, clients_max=CLIENTS)
+        feed = Feed(engine.models, engine.fleet, engine.clock, clients_max=CLIENTS)
         done = asyncio.Event()
 
         async def keep_learning() -> None:
@@ -151,7 +150,7 @@ async def test_many_feeds_cost_as_much_as_one(counted: Any) -> None:
 async def test_the_last_change_is_in_the_last_frame(counted: Any) -> None:
     async with engine_on(counted) as engine:
         await learn(engine, 1)
-        feed = Feed(TenantModels(engine.models), engine.fleet, engine.clock, clients_max=1)
+        feed = Feed(engine.models, engine.fleet, engine.clock, clients_max=1)
         last = 0
         async for frame in feed.frames(None, None, None):
             if b"data: " in frame:

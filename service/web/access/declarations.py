@@ -28,24 +28,27 @@ class Body(Enum):
 class Access(NamedTuple):
     """What a route declares.
 
-    `role` is what a key needs to have. `tenants` says that keys for some models only may call it, too: such a
-    route reaches the engine through web/access/tenants.py, which translates names and ids for the caller.
+    `role` is what a key needs to have. `tenants` says that keys for some models only may call it, too. `makes_model`:
+    the model in the path need not exist, so that one of others is forbidden, and not absent; see `tenants.py`.
     """
 
     role: Role
     tenants: bool = False
     body: Body = Body.NONE
+    makes_model: bool = False
 
 
 ROUND = Access(Role.WRITE, tenants=True, body=Body.UNREAD)
 """The same for /predict, /feedback, /learn and /stream, also with a model in the path."""
 
 
-def access(role: Role, *, tenants: bool = False, body: Body = Body.NONE) -> Callable[[Function], Function]:
+def access(
+    role: Role, *, tenants: bool = False, body: Body = Body.NONE, makes_model: bool = False
+) -> Callable[[Function], Function]:
     """Declare it for the route whose function this stands above, below the route itself."""
 
     def declare(endpoint: Function) -> Function:
-        endpoint.__dict__["access"] = Access(role, tenants, body)
+        endpoint.__dict__["access"] = Access(role, tenants, body, makes_model)
         return endpoint
 
     return declare

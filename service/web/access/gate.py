@@ -11,12 +11,12 @@ from typing import Any
 
 from service.errors import Forbidden, Unauthorized
 from service.runtime import logs
-from service.web.access.callers import NO_LONGER_VALID, caller
 from service.web.access.declarations import ROUND, Access
 from service.web.access.host_names import HostNames
 from service.web.access.keys import Key, KeyRing, Role
 from service.web.access.rate_limits import Bucket, RateLimits
 from service.web.access.refused_keys import RefusedKeys
+from service.web.access.tenants import NO_LONGER_VALID, caller
 from service.web.http.addresses import Proxies, caller_of
 from service.web.http.bodies import Header, Send
 from service.web.http.connection_limits import PROBES

@@ -1,42 +1,121 @@
-"""Tenants: the engine for a caller whose key is restricted to a prefix. Other models, predictions and jobs are absent.
+"""Tenants: callers whose key is restricted to models with a prefix. Other models, predictions and jobs are absent.
 
-Whether a model is the caller's is decided by its name alone, before anything is looked up, so that no answer depends
-on what other tenants have. Prediction ids that such callers choose are stored with their prefix: two tenants may both
-choose `order-17`, and neither can find out that the other did.
+Whether a model is the caller's is decided by its name alone, before anything is looked up, so that no response depends
+on what other tenants have. `check_path` does it for every route with a model in its path; what names a model elsewhere
+calls `check_known` or `check_own`. Prediction ids that such callers choose are stored with their prefix: two tenants
+may both choose `order-17`, and neither can find out that the other did.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
+from fastapi import Request
 from msgspec import structs
 
 from service.engine.clock import made_at
-from service.engine.fleet.live import Live
-from service.engine.fleet.models import Models
-from service.engine.fleet.shared_totals import FoundTotals
 from service.engine.models.checks import Sent
-from service.engine.models.model import Model
-from service.engine.models.outcomes import BlockOutcome, Round
-from service.engine.models.settings import ModelLimits
+from service.engine.models.outcomes import Round
 from service.engine.names import check_name
-from service.engine.rounds.blocks import Begun, Blocks, Errors
+from service.engine.rounds.corrections import Corrected, Corrections
 from service.engine.rounds.explanation import Answered
 from service.engine.rounds.rounds import Rounds
-from service.engine.transfer.transfer import Imported
-from service.errors import NovikoffError, PredictionExpired, PredictionUnderWay, UnknownPrediction
-from service.events import Label
-from service.journal.protocol import Listed, Page, Recorded, Totals
-from service.learning.vectors import Array, Rows
-from service.web.access.callers import (
-    OWNER_SEPARATOR,
-    check_known,
-    check_own,
-    prefix,
-    restricted_key,
+from service.errors import (
+    Forbidden,
+    NovikoffError,
+    PredictionExpired,
+    PredictionUnderWay,
+    Unauthorized,
+    UnknownJob,
+    UnknownModel,
+    UnknownPrediction,
 )
+from service.events import Label
+from service.web.access.declarations import Access
 from service.web.access.keys import Key
+
+T = TypeVar("T")
+
+caller: ContextVar[Key | None] = ContextVar("caller", default=None)
+"""The key of the request, set by the gate; None where no key is needed."""
+
+NO_LONGER_VALID = "this key is no longer valid"
+
+OWNER_SEPARATOR = "/"
+"""Stands between a key's prefix and an id that its holder chose; neither can contain it."""
+
+
+def restricted_key() -> Key | None:
+    """The caller's key if it is restricted to a prefix, else None; Unauthorized if it was revoked meanwhile."""
+    key = caller.get()
+    if key is None:
+        return None
+    if key.revoked:
+        raise Unauthorized(NO_LONGER_VALID)
+    return key if key.prefix else None
+
+
+@contextmanager
+def told_of_revocation(tell: Callable[[], None]) -> Iterator[None]:
+    """`tell` is called if the caller's key is revoked meanwhile."""
+    key = caller.get()
+    if key is None:
+        yield
+        return
+    key.when_revoked.add(tell)
+    try:
+        yield
+    finally:
+        key.when_revoked.discard(tell)
+
+
+def prefix() -> str:
+    """The prefix of the models that the caller may see; empty for all."""
+    key = restricted_key()
+    return key.prefix if key is not None else ""
+
+
+def check_known(model: str) -> None:
+    """UnknownModel for a model that is not the caller's, whether it exists or not."""
+    if not model.startswith(prefix()):
+        raise UnknownModel(f"there is no model {model!r}")
+
+
+def check_own(model: str) -> None:
+    """Forbidden for creating or teaching a model that is not the caller's, whether it exists or not."""
+    key = restricted_key()
+    if key is not None and not model.startswith(key.prefix):
+        raise Forbidden(f"this key is for models whose names begin with {key.prefix!r}")
+
+
+def check_known_job(job_id: str, model: str) -> None:
+    if not model.startswith(prefix()):
+        raise UnknownJob(f"there is no job {job_id!r}")
+
+
+async def check_path(request: Request) -> None:
+    """A dependency of every route: a model in the path has to be one of the caller's."""
+    model = request.path_params.get("model")
+    if model is not None:
+        declared: Access = request.scope["route"].endpoint.access
+        (check_own if declared.makes_model else check_known)(model)
+
+
+def narrowed(wanted: str) -> str | None:
+    """The prefix of the models that are both wanted and the caller's; None if there can be none."""
+    own = prefix()
+    if wanted.startswith(own):
+        return wanted
+    return own if own.startswith(wanted) else None
+
+
+# Prediction ids
+
+
+def public_id(prediction_id: str) -> str:
+    """An id as the caller knows it."""
+    return prediction_id.removeprefix(prefix() + OWNER_SEPARATOR)
 
 
 class TenantRounds:
@@ -59,8 +138,7 @@ class TenantRounds:
         return self._rounds.dry.predict(name, sent, terms)
 
     def reach(self, name: str, version: int) -> Coroutine[Any, Any, None]:
-        if restricted_key() is not None:
-            check_own(name)
+        check_own(name)
         return self._rounds.reach(name, version)
 
     def reveal(
@@ -91,7 +169,7 @@ class TenantRounds:
         self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int, tag: str | None
     ) -> Answered:
         check_own(name)
-        with with_public_ids(key):
+        with _public_ids(key):
             done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms, tag)
         public = _public_id(key, done.prediction.prediction_id)
         return structs.replace(done, prediction=structs.replace(done.prediction, prediction_id=public))
@@ -107,137 +185,47 @@ class TenantRounds:
         tag: str | None,
     ) -> Round:
         check_own(name)
-        with with_public_ids(key):
+        with _public_ids(key):
             done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight, tag)
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
     async def _reveal(
         self, key: Key, prediction_id: str, label: Label, weight: float, model: str | None
     ) -> Round:
-        """The id may be chosen by the caller, made by the service, or chosen by a caller with an unrestricted key."""
-        chosen = id_of_caller(key, prediction_id)
-        with with_public_ids(key):
-            try:
-                done = await self._rounds.reveal(chosen, label, weight, prefix=key.prefix, model=model)
-            except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
-                if chosen == prediction_id:
-                    raise
-                try:
-                    done = await self._rounds.reveal(
-                        prediction_id, label, weight, prefix=key.prefix, model=model
-                    )
-                except UnknownPrediction:
-                    raise error from None
+        def do(stored_id: str) -> Awaitable[Round]:
+            return self._rounds.reveal(stored_id, label, weight, prefix=key.prefix, model=model)
+
+        done = await _by_either_id(key, prediction_id, do)
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
 
-class TenantBlocks:
-    """Runs of whole rounds of the caller's models."""
+class TenantCorrections:
+    """Corrections of the caller's rounds."""
 
-    def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
+    def __init__(self, corrections: Corrections) -> None:
+        self._corrections = corrections
 
-    @property
-    def keep_order(self) -> bool:
-        return self._blocks.keep_order
+    async def correct(self, prediction_id: str, label: Label, reason: str | None) -> Corrected:
+        key = restricted_key()
+        if key is None:
+            return await self._corrections.correct(prediction_id, label, reason)
 
-    def at_once(self, name: str, features: list[Sent] | Rows) -> int:
-        return self._blocks.at_once(name, features)
+        def do(stored_id: str) -> Awaitable[Corrected]:
+            return self._corrections.correct(stored_id, label, reason, prefix=key.prefix)
 
-    def begin(self, name: str, features: list[Sent] | Rows, labels: list[Label]) -> Begun | None:
-        check_own(name)
-        return self._blocks.begin(name, features, labels)
+        done = await _by_either_id(key, prediction_id, do)
+        return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
-    async def learn(
-        self, name: str, features: list[Sent], labels: list[Label]
-    ) -> tuple[BlockOutcome | None, Errors]:
-        check_own(name)
-        return await self._blocks.learn(name, features, labels)
+    async def void(self, prediction_id: str) -> Corrected:
+        key = restricted_key()
+        if key is None:
+            return await self._corrections.void(prediction_id)
 
-    def learn_arrays(
-        self, name: str, blocks: AsyncIterable[tuple[Array, list[Label]]]
-    ) -> AsyncIterator[BlockOutcome]:
-        check_own(name)
-        return self._blocks.learn_arrays(name, blocks)
+        def do(stored_id: str) -> Awaitable[Corrected]:
+            return self._corrections.void(stored_id, prefix=key.prefix)
 
-
-class TenantModels:
-    """The caller's models."""
-
-    def __init__(self, models: Models) -> None:
-        self._models = models
-
-    async def get(self, name: str) -> Live:
-        check_known(name)
-        return await self._models.get(name)
-
-    async def create(self, name: str, settings: dict[str, Any]) -> Live:
-        check_own(name)
-        return await self._models.create(name, settings)
-
-    async def adopt(self, name: str, imported: Imported) -> Live:
-        check_own(name)
-        return await self._models.adopt(name, imported.settings, imported.state)
-
-    async def salvage(self, name: str) -> tuple[Model, str]:
-        check_known(name)
-        return await self._models.salvage(name)
-
-    async def reset(self, name: str) -> Live:
-        check_known(name)
-        return await self._models.reset(name)
-
-    async def add_challenger(self, name: str, challenger: str, given: Any, limits: ModelLimits) -> Live:
-        check_known(name)
-        return await self._models.add_challenger(name, challenger, given, limits)
-
-    async def remove_challenger(self, name: str, challenger: str) -> Live:
-        check_known(name)
-        return await self._models.remove_challenger(name, challenger)
-
-    async def promote(self, name: str, challenger: str) -> Live:
-        check_known(name)
-        return await self._models.promote(name, challenger)
-
-    async def rule_promotion(self, name: str, promote: Any) -> Live:
-        check_known(name)
-        return await self._models.rule_promotion(name, promote)
-
-    async def delete(self, name: str) -> None:
-        check_known(name)
-        await self._models.delete(name)
-
-    async def page(self, page: Page) -> list[Listed]:
-        narrowed = _narrowed(page.prefix)
-        if narrowed is None:
-            return []
-        return await self._models.page(replace(page, prefix=narrowed))
-
-    def why_unreadable(self, line: Listed) -> str | None:
-        return self._models.why_unreadable(line)
-
-    async def totals(self, wanted: str) -> Totals:
-        narrowed = _narrowed(wanted)
-        return Totals(0, 0, 0, 0, 0, 0) if narrowed is None else await self._models.totals.now(narrowed)
-
-    async def paced_totals(self) -> FoundTotals:
-        """Totals of all the caller's models, for feeds."""
-        return await self._models.totals.paced(prefix())
-
-    async def events(self, name: str, *, after: int, limit: int) -> list[Recorded]:
-        check_known(name)
-        return await self._models.events(name, after=after, limit=limit)
-
-    async def events_of(
-        self, name: str, kinds: frozenset[str], *, after: int, limit: int
-    ) -> tuple[list[Recorded], int | None]:
-        check_known(name)
-        return await self._models.events_of(name, kinds, after=after, limit=limit)
-
-
-def public_id(prediction_id: str) -> str:
-    """An id as the caller knows it."""
-    return prediction_id.removeprefix(prefix() + OWNER_SEPARATOR)
+        done = await _by_either_id(key, prediction_id, do)
+        return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
 
 def _check_chosen(prediction_id: str | None) -> None:
@@ -250,11 +238,20 @@ def _stored_id(key: Key, chosen: str | None) -> str | None:
     return f"{key.prefix}{OWNER_SEPARATOR}{chosen}" if chosen is not None else None
 
 
-def id_of_caller(key: Key, prediction_id: str) -> str:
-    """As an id is stored that the caller has chosen, or one that the service has made."""
-    if made_at(prediction_id) is None:
-        return f"{key.prefix}{OWNER_SEPARATOR}{prediction_id}"
-    return prediction_id
+async def _by_either_id(key: Key, prediction_id: str, do: Callable[[str], Awaitable[T]]) -> T:
+    """Do it with the stored id: chosen by the caller, made by the service, or chosen with an unrestricted key."""
+    is_made = made_at(prediction_id) is not None
+    stored_id = prediction_id if is_made else f"{key.prefix}{OWNER_SEPARATOR}{prediction_id}"
+    with _public_ids(key):
+        try:
+            return await do(stored_id)
+        except (UnknownPrediction, PredictionUnderWay, PredictionExpired) as error:
+            if is_made:
+                raise
+            try:
+                return await do(prediction_id)
+            except UnknownPrediction:
+                raise error from None
 
 
 def _public_id(key: Key, prediction_id: str | None) -> Any:
@@ -262,18 +259,10 @@ def _public_id(key: Key, prediction_id: str | None) -> Any:
 
 
 @contextmanager
-def with_public_ids(key: Key) -> Iterator[None]:
+def _public_ids(key: Key) -> Iterator[None]:
     """Remove the prefix from ids in the messages of errors."""
     try:
         yield
     except NovikoffError as error:
         error.detail = error.detail.replace(f"'{key.prefix}{OWNER_SEPARATOR}", "'")
         raise
-
-
-def _narrowed(wanted: str) -> str | None:
-    """The prefix of the models that are both wanted and the caller's; None if there can be none."""
-    own = prefix()
-    if wanted.startswith(own):
-        return wanted
-    return own if own.startswith(wanted) else None

@@ -4,7 +4,7 @@ from collections.abc import Container
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
-from fastapi import Depends, Request
+from fastapi import Request
 
 from service.errors import InvalidRequest
 
@@ -36,12 +36,9 @@ def checks_query(endpoint: T) -> T:
     return endpoint
 
 
-async def _check(request: Request) -> None:
+async def check_query(request: Request) -> None:
+    """A dependency of every route: its query has the parameters that it declares, once, and no others."""
     route = request.scope["route"]
     if not hasattr(route.endpoint, "checks_query"):
         known = {parameter.alias for parameter in route.dependant.query_params}
         parameters(request.scope["query_string"], known)
-
-
-KNOWN_ONLY = [Depends(_check)]
-"""The dependencies of an app whose routes take the parameters that they declare, once, and no others."""

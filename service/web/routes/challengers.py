@@ -7,11 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo
 from service.engine.clock import Clock
+from service.engine.fleet.models import Models
+from service.engine.jobs.warm_challengers import WarmChallengers
 from service.engine.models.settings import ModelLimits
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenant_jobs import TenantJobs
-from service.web.access.tenants import TenantModels
 from service.web.http.answers import Json
 from service.web.routes.jobs import JobAnswer
 from service.web.routes.jobs import describe as describe_job
@@ -42,7 +42,7 @@ class PromotionRule(BaseModel):
 STARTED: dict[str, Any] = {"model": JobAnswer, "description": "the job that lets it learn first has begun"}
 
 
-def router(models: TenantModels, jobs: TenantJobs, limits: ModelLimits, clock: Clock) -> APIRouter:
+def router(models: Models, warm_challengers: WarmChallengers, limits: ModelLimits, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["challengers"], responses=problems(422, 503))
 
     @routes.post(
@@ -59,7 +59,7 @@ def router(models: TenantModels, jobs: TenantJobs, limits: ModelLimits, clock: C
         """
         given = new.model_dump(exclude={"name", "start"}, exclude_unset=True)
         if new.start == "history":
-            job = await jobs.warm_challenger(model, new.name, given, limits)
+            job = await warm_challengers.start(model, new.name, given, limits)
             return Json(describe_job(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
         return Json(describe(await models.add_challenger(model, new.name, given, limits)), 201)
 

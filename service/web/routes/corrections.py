@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 from novikoff.schemas import NAME_CHARS_MAX, PREDICTION_ID_PATTERN, TAG_CHARS_MAX, Correction, Forgotten
 from service.engine.models.checks import plain_label
 from service.engine.rounds.corrections import REASON_CHARS_MAX, Corrected
+from service.engine.rounds.forgetting import Forgetting
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenant_corrections import TenantCorrections
+from service.web.access.tenants import TenantCorrections
 from service.web.http.answers import Json
 from service.web.routes.models import ModelName
 from service.web.routes.openapi import answers, problems
@@ -43,7 +44,7 @@ class Tagged(BaseModel):
     tag: StrictStr = Field(min_length=1, max_length=TAG_CHARS_MAX, description="as rounds carry it")
 
 
-def router(corrections: TenantCorrections) -> APIRouter:
+def router(corrections: TenantCorrections, forgetting: Forgetting) -> APIRouter:
     routes = APIRouter(
         tags=["rounds"],
         responses=problems(404, 410, 422, 503),
@@ -75,7 +76,7 @@ def router(corrections: TenantCorrections) -> APIRouter:
         logs may keep bytes until they are compacted. That is done in the background; `/stats/{model}` says
         `rebuilding` until it is.
         """
-        done = await corrections.forget(model, sent.tag)
+        done = await forgetting.forget(model, sent.tag)
         told = {
             "model": done.model,
             "rounds": done.rounds,

@@ -18,6 +18,7 @@ from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
 from service.engine.fleet.shares import Shares
 from service.errors import (
     InvalidRequest,
@@ -29,10 +30,9 @@ from service.errors import (
 )
 from service.journal.protocol import Totals
 from service.runtime.cooperative import Turns
-from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenants import TenantModels
+from service.web.access.tenants import check_known, prefix
 from service.web.http.breaking_off import BreakingOff
 from service.web.routes.openapi import problems
 from service.web.routes.report_cache import ReportCache
@@ -65,7 +65,7 @@ LastEventId = Annotated[str | None, Header(max_length=100, description="the id o
 class Feed:
     """Frames of what has changed. An id is this process's own, so that a restart begins with a snapshot."""
 
-    def __init__(self, models: TenantModels, fleet: Fleet, clock: Clock, *, clients_max: int) -> None:
+    def __init__(self, models: Models, fleet: Fleet, clock: Clock, *, clients_max: int) -> None:
         self._models = models
         self._fleet = fleet
         self._clock = clock
@@ -88,6 +88,7 @@ class Feed:
         if not self._places.may_take(self._fleet.tenants.of(prefix()), 1, self._clients_max):
             raise Overloaded(f"{self.clients} clients follow the feed already")
         if only is not None:
+            check_known(only)
             await self._models.get(only)
 
     async def frames(
@@ -153,11 +154,11 @@ class Feed:
         if only:
             data = await self._of_one(only, seen)
         elif seen is None:
-            data = await self._of_all(own, shown, seen, await self._models.totals(""))
+            data = await self._of_all(own, shown, seen, await self._models.totals.now(own))
         elif own and not self._has_changed(own, seen):
             data = None
         else:
-            found = await self._models.paced_totals()
+            found = await self._models.totals.paced(own)
             tick = found.tick  # the next frame has what changed since, with totals that fit
             data = await self._of_all(own, shown, seen, found.totals)
         if data is None:

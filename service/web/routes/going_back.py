@@ -6,9 +6,10 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo
+from service.engine.replay.going_back import GoingBack
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenant_history import TenantHistory
+from service.web.access.tenants import check_own
 from service.web.http.answers import Json
 from service.web.routes.models import ModelName, describe
 from service.web.routes.openapi import answers, problems
@@ -37,7 +38,7 @@ class Fork(BaseModel):
     at: Version | None = Field(None, description="the version that it begins with; null: the present one")
 
 
-def router(history: TenantHistory) -> APIRouter:
+def router(going_back: GoingBack) -> APIRouter:
     routes = APIRouter(
         tags=["models"],
         responses=problems(400, 404, 410, 413, 415, 422, 503),
@@ -51,7 +52,7 @@ def router(history: TenantHistory) -> APIRouter:
         That is an event like any other: the version rises by one, and what was there before can be gone back to, too.
         Predictions that wait for their labels expire, as with a reset.
         """
-        return Json(describe(await history.rollback(model, sent.to)))
+        return Json(describe(await going_back.rollback(model, sent.to)))
 
     @routes.post("/models/{model}/fork", status_code=201, responses=answers(ModelInfo, 201) | problems(409))
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
@@ -60,7 +61,8 @@ def router(history: TenantHistory) -> APIRouter:
 
         Predictions that wait stay with this one. From then on the two have nothing to do with each other.
         """
-        made = await history.fork(model, sent.as_, sent.at)
+        check_own(sent.as_)
+        made = await going_back.fork(model, sent.as_, sent.at)
         return Json(describe(made), 201, {"location": f"/models/{sent.as_}"})
 
     return routes

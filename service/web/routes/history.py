@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from service.engine.replay.record import PastRound, Wanted
+from service.engine.replay.record import PastRound, Record, Wanted
 from service.errors import InvalidRequest
-from service.web.access.callers import OWNER_SEPARATOR, prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenant_history import TenantHistory
+from service.web.access.tenants import OWNER_SEPARATOR, prefix
 from service.web.http.answers import timestamp
 from service.web.http.bodies import NDJSON
 from service.web.http.breaking_off import BreakingOff
@@ -35,7 +34,7 @@ CONTENT = {
 _encode = msgspec.json.Encoder().encode
 
 
-def router(history: TenantHistory) -> APIRouter:
+def router(record: Record) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(404, 410, 422, 503))
 
     @routes.get("/models/{model}/history", response_class=Response, responses={200: {"content": CONTENT}})
@@ -56,7 +55,7 @@ def router(history: TenantHistory) -> APIRouter:
         """
         wanted = Wanted(from_version, to_version, _time("since", since), _time("until", until))
         media_type = NDJSON.decode() if form == "ndjson" else MEDIA_TYPES[form]
-        of, portions = await history.rounds(model, wanted)
+        of, portions = await record.rounds(model, wanted)
         parts = (
             _lines(portions, prefix()) if form == "ndjson" else columnar(form, of, _owned(portions, prefix()))
         )

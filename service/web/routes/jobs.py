@@ -8,10 +8,12 @@ from pydantic import BaseModel
 
 from service.engine.clock import Clock
 from service.engine.jobs.fit_bodies import UnreadFit
+from service.engine.jobs.fits import Fits
 from service.engine.jobs.job import Job
+from service.engine.jobs.jobs import Jobs
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenant_jobs import TenantJobs
+from service.web.access.tenants import check_known_job
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import NDJSON, media_type_of
 from service.web.http.queries import checks_query, parameters
@@ -55,8 +57,13 @@ def describe(job: Job, now: int) -> dict[str, Any]:
     }
 
 
-def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
+def router(jobs: Jobs, fits: Fits, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["jobs"], responses=problems(404, 422, 503))
+
+    async def find(job_id: str) -> Job:
+        job = await jobs.find(job_id)
+        check_known_job(job_id, job.model)
+        return job
 
     @routes.post("/models/{model}/fit", status_code=202, response_model=JobAnswer,
                  responses=problems(400, 409, 413, 415), openapi_extra={"requestBody": REQUEST_BODY})  # fmt: skip
@@ -72,19 +79,20 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
         known = request.query_params if is_lines else ()  # the names of options are checked with their values
         query = parameters(request.scope["query_string"], known)
         options = {name: _value(value) for name, value in query.items()}
-        job = await jobs.fit(model, UnreadFit(await request.body(), is_lines, options))
+        job = await fits.fit(model, UnreadFit(await request.body(), is_lines, options))
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
     @routes.get("/jobs/{job_id}", response_model=JobAnswer)
     @access(Role.READ, tenants=True)
     async def show(job_id: JobId) -> Response:
         """How far a job is, or what has come of it."""
-        return Json(describe(await jobs.find(job_id), clock.now()))
+        return Json(describe(await find(job_id), clock.now()))
 
     @routes.delete("/jobs/{job_id}", response_model=JobAnswer)
     @access(Role.ADMIN, tenants=True)
     async def cancel(job_id: JobId) -> Response:
         """Cancel a job; nothing of it enters the model. A finished one stays as it is."""
+        await find(job_id)
         return Json(describe(await jobs.cancel(job_id), clock.now()))
 
     return routes

@@ -24,9 +24,9 @@ from service.engine.replay.rebuilds import Rebuilds, is_forgetting, is_rebuildin
 from service.journal.protocol import Journal
 from service.runtime.cooperative import Turns
 from service.runtime.timings import LoopPauses, Timings
-from service.web.access.callers import prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
+from service.web.access.tenants import prefix
 from service.web.http.traffic import SpanCounts, Traffic
 
 

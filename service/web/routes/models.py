@@ -10,17 +10,18 @@ from pydantic import BaseModel, ConfigDict
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo, ModelPage
 from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
 from service.engine.models.contest import NO_CHALLENGERS
 from service.engine.models.settings import ModelLimits
+from service.engine.replay.past import Past
 from service.engine.transfer.importing import Importing
 from service.errors import InvalidRequest, ModelDamaged
 from service.events import AnyEvent, RoundCorrected
 from service.journal.protocol import Page
-from service.web.access.callers import prefix as own_prefix
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenant_history import TenantHistory
-from service.web.access.tenants import TenantModels, public_id
+from service.web.access.tenants import check_own, narrowed, public_id
+from service.web.access.tenants import prefix as own_prefix
 from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import JSON, media_type_of
 from service.web.problems import HttpError
@@ -81,7 +82,7 @@ EXPORT_BODY = {
 
 
 def router(
-    models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing, copies: Copies
+    models: Models, past: Past, limits: ModelLimits, importing: Importing, copies: Copies
 ) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503))
 
@@ -94,6 +95,7 @@ def router(
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
     async def create(new: NewModel) -> Response:
         """Make a model with chosen settings. An existing model is never changed."""
+        check_own(new.model)
         live = await models.create(new.model, new.complete(limits))
         return Json(describe(live), 201, {"location": f"/models/{new.model}"})
 
@@ -102,7 +104,8 @@ def router(
     async def page(prefix: Prefix = "", after: After = None, limit: Limit = 100) -> Response:
         """The models by name, page by page."""
         place = None if after is None else (after, after)
-        listed = await models.page(Page(prefix, "name", place, limit + 1))
+        own = narrowed(prefix)
+        listed = [] if own is None else await models.page(Page(own, "name", place, limit + 1))
         lines, unreadable = [], []
         for line in listed[:limit]:
             if (why := models.why_unreadable(line)) is not None or line.settings is None:
@@ -146,7 +149,7 @@ def router(
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
         room = Room(copies.of_weights if largest is None else lambda _: None)
-        read = await history.read(model, at, partial(read_weights, largest=largest), room.take)
+        read = await past.read(model, at, partial(read_weights, largest=largest), first=room.take)
         return weights_answer(read, room)
 
     @routes.get("/models/{model}/export", responses=problems(404, 410))
@@ -156,7 +159,7 @@ def router(
 
         Of a damaged model it is what is left, and `damaged` says what is missing.
         """
-        read = partial(history.read, model, at)
+        read = partial(past.read, model, at)
         try:
             await models.get(model)  # before anything is said of the format
             if form == "onnx":
@@ -171,7 +174,7 @@ def router(
     @routes.put("/models/{model}", status_code=201,
                 responses=answers(ModelInfo, 201) | problems(400, 409, 413, 415),
                 openapi_extra={"requestBody": EXPORT_BODY})  # fmt: skip
-    @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
+    @access(Role.ADMIN, tenants=True, body=Body.UPLOAD, makes_model=True)
     async def adopt(model: ModelName, request: Request) -> Response:
         """Make a model from an export: the same predictions to the bit. An existing one is not changed.
 
@@ -179,7 +182,8 @@ def router(
         """
         if media_type_of(request.scope["headers"]) != JSON:
             raise HttpError("unsupported-media-type", f"send the body with content-type: {JSON.decode()}")
-        live = await models.adopt(model, await importing.read(await request.body()))
+        imported = await importing.read(await request.body())
+        live = await models.adopt(model, imported.settings, imported.state)
         return Json(describe(live), 201, {"location": f"/models/{model}"})
 
     @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))

@@ -9,12 +9,11 @@ from fastapi import APIRouter, Query, Response
 
 from novikoff.schemas import PendingPage
 from service.engine.models.model import Model
-from service.engine.rounds.waiting_list import Order, Place
+from service.engine.rounds.waiting_list import Order, Place, WaitingList
 from service.errors import InvalidRequest
 from service.events import Prediction
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenant_lists import TenantWaitingList
 from service.web.access.tenants import public_id
 from service.web.http.answers import Json, timestamp
 from service.web.routes.models import Limit, ModelName
@@ -26,7 +25,7 @@ Ordered = Annotated[
 ]
 
 
-def router(waiting_list: TenantWaitingList) -> APIRouter:
+def router(waiting_list: WaitingList) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(404, 422, 503))
 
     @routes.get("/models/{model}/pending", responses=answers(PendingPage))

@@ -11,13 +11,14 @@ from fastapi import APIRouter, Header, Query, Response
 from novikoff.schemas import Stats, StatsPage
 from service.engine.clock import Clock
 from service.engine.fleet.live import Live
+from service.engine.fleet.models import Models
+from service.engine.replay.past import Past
 from service.errors import InvalidRequest, ModelUnreadable, UnknownModel
 from service.journal.protocol import Listed, Page, Summary, Totals
 from service.runtime.cooperative import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenant_history import TenantHistory
-from service.web.access.tenants import TenantModels
+from service.web.access.tenants import narrowed
 from service.web.http.answers import packed, timestamp
 from service.web.routes.models import At, Limit, ModelName, Prefix
 from service.web.routes.openapi import answers, problems
@@ -39,6 +40,8 @@ TOLD = FIELDS - ASKED_FOR
 """What is told if nothing is said of fields."""
 
 AS_KNOWN: dict[int | str, dict[str, Any]] = {304: {"description": "As you have it"}}
+
+NO_TOTALS = Totals(0, 0, 0, 0, 0, 0)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -85,7 +88,7 @@ def report(live: Live, now: int, fields: frozenset[str] = TOLD) -> dict[str, Any
     return {field: known[field] for field in Stats.__struct_fields__ if field in fields}
 
 
-def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRouter:
+def router(models: Models, past: Past, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["statistics"], responses=problems(422, 503))
     reports_kept = ReportCache(report)
 
@@ -110,8 +113,11 @@ def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRou
         wanted = _wanted(fields)
         if wanted & ASKED_FOR:
             raise InvalidRequest.at("fields", f"{', '.join(wanted & ASKED_FOR)}: only of one model at a time")
-        asked = Page(prefix, sort, _after(cursor), limit + 1, contains.lower(), reverse)
-        listed = await models.page(asked)
+        own = narrowed(prefix)
+        listed: list[Listed] = []
+        if own is not None:
+            asked = Page(own, sort, _after(cursor), limit + 1, contains.lower(), reverse)
+            listed = await models.page(asked)
         reports, unreadable, turns = [], [], Turns()
         for line in listed[:limit]:
             await turns.give()
@@ -124,7 +130,7 @@ def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRou
             else:
                 reports.append(reports_kept.get(live, clock.now(), wanted))
         answer = {
-            "totals": sums(await models.totals(prefix)),
+            "totals": sums(NO_TOTALS if own is None else await models.totals.now(own)),
             "models": reports,
             "unreadable": unreadable,
             "next": _cursor(listed[limit - 1]) if len(listed) > limit else None,
@@ -143,7 +149,7 @@ def router(models: TenantModels, history: TenantHistory, clock: Clock) -> APIRou
         """
         wanted = _wanted(fields)
         if at is not None:
-            then = Live(await history.at(model, at), 0, 0)
+            then = Live(await past.at(model, at), 0, 0)
             return unless_known(_encode(report(then, then.model.updated_at, wanted)), if_none_match)
         live, now = await models.get(model), clock.now()
         if wanted & ASKED_FOR:  # too large to be kept for the next who asks

@@ -7,12 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.clock import Clock
-from service.engine.jobs.what_ifs import WhatIf
+from service.engine.jobs.what_ifs import WhatIf, WhatIfs
 from service.engine.models.settings import ModelLimits
 from service.errors import InvalidRequest
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenant_jobs import TenantJobs
+from service.web.access.tenants import check_own
 from service.web.http.answers import Json
 from service.web.routes.jobs import JobAnswer, describe
 from service.web.routes.model_settings import GIVEN, ModelSettings
@@ -51,7 +51,7 @@ def _given(settings: ModelSettings) -> dict[str, Any]:
     return settings.model_dump(include=GIVEN, exclude_unset=True)
 
 
-def router(jobs: TenantJobs, limits: ModelLimits, clock: Clock) -> APIRouter:
+def router(what_ifs: WhatIfs, limits: ModelLimits, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["jobs"], responses=problems(404, 422, 503))
 
     @routes.post("/models/{model}/replay", status_code=202, response_model=JobAnswer,
@@ -63,7 +63,9 @@ def router(jobs: TenantJobs, limits: ModelLimits, clock: Clock) -> APIRouter:
         The result has each of them beside the live model, which is not touched: rounds, mistakes, intervals, the
         difference and the evidence for it; the best first. With `as` that one becomes a model.
         """
-        job = await jobs.what_if(model, wanted.what_if(), limits)
+        if wanted.keep_as is not None:
+            check_own(wanted.keep_as)
+        job = await what_ifs.start(model, wanted.what_if(), limits)
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
     return routes

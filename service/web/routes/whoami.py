@@ -3,9 +3,9 @@
 from fastapi import APIRouter, Response
 
 from novikoff.schemas import Caller
-from service.web.access.callers import caller, prefix
 from service.web.access.declarations import access
 from service.web.access.keys import Role
+from service.web.access.tenants import caller, prefix
 from service.web.http.answers import Json
 from service.web.routes.openapi import answers, problems
 

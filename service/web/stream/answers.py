@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from service.engine.models.outcomes import BlockOutcome
-from service.engine.rounds.blocks import Begun
+from service.engine.rounds.blocks import Begun, Blocks
 from service.engine.rounds.room import ROOM_SECONDS_MAX, with_room
 from service.errors import (
     InvalidRequest,
@@ -31,7 +31,7 @@ from service.errors import (
 from service.events import Label
 from service.journal.protocol import Appended
 from service.runtime.cooperative import Turns, gather_in_turns
-from service.web.access.tenants import TenantBlocks, TenantRounds
+from service.web.access.tenants import TenantRounds, check_own
 from service.web.http.inflating import TooInflated
 from service.web.routes.model_paths import model_of_path
 from service.web.routes.rounds import (
@@ -59,7 +59,7 @@ class StreamAnswers:
     def __init__(
         self,
         rounds: TenantRounds,
-        blocks: TenantBlocks,
+        blocks: Blocks,
         *,
         model: str | None,
         only: bool,
@@ -121,6 +121,7 @@ class StreamAnswers:
             return None
         model, run = whole
         try:
+            check_own(model)
             begun = self._blocks.begin(model, run.features, run.labels)
         except NovikoffError:
             return None
@@ -250,6 +251,7 @@ class StreamAnswers:
             await self._finish(*each)
 
     async def _begun(self, model: str, run: Run) -> Begun | None:
+        check_own(model)
         return self._blocks.begin(model, run.features, run.labels)
 
     async def _finish(self, model: str, run: Run, begun: Begun) -> None:
@@ -267,6 +269,7 @@ class StreamAnswers:
         """Learn rounds that are not all good, or whose model is not loaded."""
         places = run.places
         try:
+            check_own(model)
             sent = run.features if isinstance(run.features, list) else one_by_one(run.features)
             outcome, errors = await with_room(partial(self._blocks.learn, model, sent, run.labels))
         except (Overloaded, Unauthorized) as error:

@@ -11,11 +11,11 @@ import msgspec
 
 from service.engine.fleet.shares import Shares, Tenants
 from service.engine.names import check_name
+from service.engine.rounds.blocks import Blocks
 from service.errors import InvalidRequest, NovikoffError, Overloaded, Unauthorized
-from service.web.access.callers import NO_LONGER_VALID, prefix, told_of_revocation
 from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace
-from service.web.access.tenants import TenantBlocks, TenantRounds
+from service.web.access.tenants import NO_LONGER_VALID, TenantRounds, check_own, prefix, told_of_revocation
 from service.web.http.bodies import (
     NDJSON,
     Header,
@@ -67,7 +67,7 @@ class StreamEndpoint:
     def __init__(
         self,
         rounds: TenantRounds,
-        blocks: TenantBlocks,
+        blocks: Blocks,
         *,
         line_bytes_max: int,
         upload_bytes_max: int,
@@ -180,6 +180,7 @@ class StreamEndpoint:
         """Whole rounds as columns; what came of them is told as a summary. The first bad batch ends it."""
         if query.model is None:
             raise InvalidRequest.at("model", "is missing in the query")
+        check_own(query.model)
         body = await read_body(
             scope,
             receive,

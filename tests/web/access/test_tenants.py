@@ -150,6 +150,24 @@ def test_the_models_of_others_look_absent(town: Town, method: str, path: str, bo
     assert same_but_for_the_name(there, nowhere)
 
 
+def test_no_route_with_a_model_in_its_path_is_forgotten(town: Town) -> None:
+    document = town.owner.get("/openapi.json").json()
+    routes = [
+        (method, path)
+        for path in document["paths"]
+        if "{model}" in path
+        for method in document["paths"][path]
+    ]
+    assert len(routes) > 20
+    for method, path in routes:
+        if path.rpartition("/")[2] in ("predict", "feedback", "learn", "stream"):
+            continue  # they check the model with the ids; see below
+        asked = path.replace("{model}", SECRET).replace("{challenger}", "c")
+        answer = town.zeta.client.request(method.upper(), asked, json={})
+        code = "forbidden" if (method, path) == ("put", "/models/{model}") else "unknown-model"
+        assert answer.json()["code"] == code, (method, path)
+
+
 def test_one_s_own_absent_models_look_the_same(town: Town) -> None:
     other, own = town.zeta.get(f"/models/{SECRET}"), town.zeta.get("/models/zeta-nothing")
     assert other.text.replace(SECRET, "?") == own.text.replace("zeta-nothing", "?")
