@@ -24,30 +24,25 @@ from service.runtime.processes import JobLimits
 from service.runtime.timings import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
-from service.web.access.guarding import allowed_origins, key_ring, make_gate
+from service.web.access.gate import allowed_origins, key_ring, make_gate
 from service.web.access.tenants import TenantCorrections, TenantRounds, check_path
 from service.web.application import Application
-from service.web.http.queries import check_query
-from service.web.http.traffic import SpanCounts, Traffic
+from service.web.http.requests import check_query
 from service.web.routes import (
-    attention,
     challengers,
     corrections,
     docs,
     feed,
-    going_back,
     health,
     history,
     jobs,
     metrics,
-    model_paths,
     models,
     pending,
     rounds,
     stats,
-    what_if,
-    whoami,
 )
+from service.web.routes.metrics import SpanCounts, Traffic
 from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import DiskRoom
@@ -192,7 +187,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             endpoint.handle = tracing.noting_model(endpoint.handle)
     make = Application if tracing is None else tracing.application
     app = make(
-        endpoints | model_paths.endpoints(rounds_seen, endpoints, **bodies),
+        endpoints | rounds.endpoints_in_models(rounds_seen, endpoints, **bodies),
         streaming,
         traffic=traffic,
         gate=gate,
@@ -212,17 +207,15 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         redoc_url=None,
     )
     importing = Importing(limits, engine.clock, memory_bytes_max=settings.fit_memory_bytes_max)
-    app.include_router(models.router(engine.models, engine.past, limits, importing, engine.copies))
-    app.include_router(going_back.router(engine.going_back))
+    app.include_router(
+        models.router(engine.models, engine.past, engine.going_back, limits, importing, engine.copies)
+    )
     app.include_router(corrections.router(TenantCorrections(engine.corrections), engine.forgetting))
     app.include_router(challengers.router(engine.models, engine.warm_challengers, limits, engine.clock))
-    app.include_router(jobs.router(engine.jobs, engine.fits, engine.clock))
-    app.include_router(what_if.router(engine.what_ifs, limits, engine.clock))
+    app.include_router(jobs.router(engine.jobs, engine.fits, engine.what_ifs, limits, engine.clock))
     app.include_router(history.router(engine.record))
     app.include_router(pending.router(engine.waiting_list))
-    app.include_router(whoami.router())
-    app.include_router(attention.router(Attention(engine.fleet), engine.clock))
-    app.include_router(stats.router(engine.models, engine.past, engine.clock))
+    app.include_router(stats.router(engine.models, engine.past, Attention(engine.fleet), engine.clock))
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, engine.fleet, why_unready))
     app.include_router(health.router(why_unready, lambda: len(engine.fleet.set_aside)))

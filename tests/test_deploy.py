@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 
 from service.errors import NovikoffError
 from service.settings import Settings, load_settings
-from service.web.access.guarding import allowed_origins, key_ring, make_gate
+from service.web.access.gate import allowed_origins, key_ring, make_gate
 from tests.support.api_keys import Holder
 from tests.support.nats_servers import PROGRAM, NatsServer
 from tests.support.ports import free_ports

@@ -20,8 +20,7 @@ from service.learning.panel.panels import FORMS, NEWEST, PANELS
 from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
-from service.web.routes.advice import ADVICE
-from service.web.routes.model_settings import ModelSettings
+from service.web.routes.model_settings import ADVICE, ModelSettings
 from tests.support.markdown import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
 from tests.support.service_process import Service
 

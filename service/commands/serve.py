@@ -21,7 +21,7 @@ from service.runtime.cooperative import favour_the_loop
 from service.runtime.listening import is_for_this_machine, listen
 from service.runtime.memory import FreeMemory, do_without_unused, manage_memory
 from service.settings import Settings, load_settings
-from service.web.access.guarding import trusted_proxies
+from service.web.access.gate import trusted_proxies
 from service.web.http.connection import protocol_for
 from service.web.http.connection_limits import (
     PROBE_CONNECTIONS,
@@ -29,7 +29,7 @@ from service.web.http.connection_limits import (
     ConnectionLimiter,
     SlowClients,
 )
-from service.web.routes.model_paths import QuickPaths
+from service.web.routes.rounds import QuickPaths
 
 TICK_SECONDS = 0.1
 """How often uvicorn calls `on_tick`."""

@@ -16,16 +16,15 @@ from service.errors import NovikoffError, StartError
 from service.runtime import logs
 from service.runtime.byte_budget import ByteBudget
 from service.web.access.declarations import Body, RouteTable, access
-from service.web.access.gate import Gate
-from service.web.access.guarding import across_origins
+from service.web.access.gate import Gate, across_origins
 from service.web.access.keys import Role
-from service.web.http import request_ids, traces
-from service.web.http.bodies import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
-from service.web.http.responding import respond_with, stopped
-from service.web.http.security_headers import secured
-from service.web.http.traffic import Traffic, Watched
-from service.web.routes import model_paths, openapi
+from service.web.http.headers import log_trace_of, request_id_of, secured, with_request_id
+from service.web.http.requests import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
+from service.web.http.responses import respond_with, stopped
+from service.web.routes import openapi
 from service.web.routes.endpoint import Endpoint
+from service.web.routes.metrics import Traffic, Watched
+from service.web.routes.rounds import MODEL_PATH, PREFIX
 from service.web.stream import endpoint as stream
 
 Fast = Endpoint[Any] | stream.StreamEndpoint
@@ -56,7 +55,7 @@ class Application(FastAPI):
         fast: dict[str, Fast] = {
             **endpoints,
             "/stream": streaming,
-            f"{model_paths.PREFIX}/stream": streaming,
+            f"{PREFIX}/stream": streaming,
         }
         routes = (Route(path, endpoint, methods=["POST"]) for path, endpoint in fast.items())
         super().__init__(routes=list[BaseRoute](routes), **options)
@@ -100,11 +99,11 @@ class Application(FastAPI):
             endpoint = self._endpoints.get(path)
             if endpoint is None:
                 endpoint, path = self._find_in_model(scope)
-        request_id = request_ids.sent(scope["headers"])
-        traces.take(scope["headers"])
+        request_id = request_id_of(scope["headers"])
+        log_trace_of(scope["headers"])
         if endpoint is not None:
             if request_id is not None:
-                send = request_ids.identified(send, request_id)
+                send = with_request_id(send, request_id)
             try:
                 if self._gate is not None:
                     send = self._gate.admit(scope, endpoint.access, send)
@@ -113,18 +112,18 @@ class Application(FastAPI):
                 status = await respond_with(send, error)
             self._traffic.observe("POST", path, status, perf_counter() - began)
             return
-        identified = request_ids.identified(send, request_id or logs.new_request_id().encode())
-        watched = Watched(secured(identified))
+        send = with_request_id(send, request_id or logs.new_request_id().encode())
+        watched = Watched(secured(send))
         route = await self._call_slowly(scope, receive, watched)
         self._traffic.observe(scope["method"], route, watched.status, perf_counter() - began)
 
     def _find_in_model(self, scope: Scope) -> tuple[Fast | None, str]:
         """The endpoint of a path with a model in it, and the path as documents write it, if it is such a path."""
-        found = model_paths.MODEL_PATH.fullmatch(scope["path"])
+        found = MODEL_PATH.fullmatch(scope["path"])
         if found is None:
             return None, ""
         scope["path_params"] = {"model": found[1]}
-        path = f"{model_paths.PREFIX}/{found[2]}"
+        path = f"{PREFIX}/{found[2]}"
         return self._of_models[path], path
 
     def _without_traceback(self, send: Send) -> Send:

@@ -20,8 +20,8 @@ from service.errors import InvalidSettings
 from service.runtime import logs
 from service.runtime.logs import LogLimiter
 from service.web.application import Application
-from service.web.http import traces
-from service.web.http.traffic import METHODS, SpanCounts, Traffic, Watched
+from service.web.http.headers import TRACEPARENT
+from service.web.routes.metrics import METHODS, SpanCounts, Traffic, Watched
 
 try:
     from opentelemetry import trace
@@ -123,7 +123,7 @@ class Tracing(SpanExporter):
     def begin(self, scope: Scope) -> Span | None:
         """The span of a request; None if none is wanted, or too many wait."""
         headers = scope["headers"]
-        parent = {name.decode(): value.decode("latin-1") for name, value in headers if name == traces.HEADER}
+        parent = {name.decode(): value.decode("latin-1") for name, value in headers if name == TRACEPARENT}
         method = scope["method"] if scope["method"] in METHODS else "_OTHER"
         span = self._tracer.start_span(
             method,

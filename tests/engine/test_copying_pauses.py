@@ -16,7 +16,7 @@ from service.engine.models.model import Model
 from service.engine.transfer.transfer import learned
 from service.learning.export import take_linear
 from service.runtime.cooperative import favour_the_loop
-from service.web.routes.weights import read_weights
+from service.web.routes.exports import read_weights
 from tests.engine.test_copying import EAGER, WIDE, learn, make, running
 from tests.support.loop_pauses import InLoop, Turns, _scope, in_loop, shortest_pause
 

@@ -15,7 +15,7 @@ from service.events import Label
 from service.learning.vectors import Array, Rows
 from service.web.access.tenants import TenantRounds
 from service.web.stream.answers import StreamAnswers
-from service.web.stream.whole_rounds import WholeRounds
+from service.web.stream.line import WholeRounds
 from tests.engine.test_shared_totals import RULES
 from tests.journal.journals import sqlite_at
 from tests.support.waiting import eventually_async

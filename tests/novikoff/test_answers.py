@@ -10,8 +10,8 @@ import pytest
 
 from novikoff import schemas
 from novikoff.schemas import FeedbackAnswer, LearnAnswer, PredictAnswer, Stats, StatsLine, StatsPage
+from service.web.routes.exports import ClassWeights, NamedWeight, WeightsAnswer
 from service.web.routes.jobs import JobAnswer
-from service.web.routes.weights import ClassWeights, NamedWeight, WeightsAnswer
 from tests.support.service_process import Service
 
 MANY = 60

@@ -21,7 +21,7 @@ from service.journal.sqlite import reading
 from service.journal.sqlite.schema import open_reader
 from service.journals import make_journal
 from service.settings import Settings
-from service.web.routes.weights import weights_of
+from service.web.routes.exports import weights_of
 from tests.support.forkserver import Forked, environment, fork
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from service.errors import NovikoffError
-from service.web.http.responding import document_of
+from service.web.http.responses import document_of
 from service.web.stream import lines
+from service.web.stream.array_lines import NamedLines
+from service.web.stream.line import WholeRounds
 from service.web.stream.lines import Lines
-from service.web.stream.named_lines import NamedLines
-from service.web.stream.whole_rounds import WholeRounds
 
 LINE_BYTES_MAX = 2_000
 

@@ -1,6 +1,5 @@
 """`/`: the page for people. Plain files, read once; a policy under which nothing but them can run."""
 
-import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from service.web.access.declarations import access
 from service.web.access.keys import Role
+from service.web.http.responses import etag_of, unless_known
 from service.web.problems import HttpError
 
 FILES = Path(__file__).parent
@@ -62,8 +62,7 @@ def read_files() -> dict[str, File]:
     for path in sorted(FILES.iterdir()):
         if path.suffix in MEDIA_TYPES:
             content = path.read_bytes()
-            etag = f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
-            files[path.name] = File(content, MEDIA_TYPES[path.suffix], etag)
+            files[path.name] = File(content, MEDIA_TYPES[path.suffix], etag_of(content))
     return files
 
 
@@ -94,8 +93,4 @@ def router() -> APIRouter:
 
 def answer(file: File, if_none_match: str | None) -> Response:
     """The file, or 304 if the browser has it already."""
-    headers = {**HEADERS, "etag": file.etag}
-    known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
-    if file.etag in known or "*" in known:
-        return Response(status_code=304, headers=headers)
-    return Response(file.content, headers=headers, media_type=file.media_type)
+    return unless_known(file.content, file.etag, if_none_match, {**HEADERS, "content-type": file.media_type})

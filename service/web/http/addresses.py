@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from service.web.http.bodies import Header
+from service.web.http.requests import Header
 
 UNKNOWN = "unknown"
 

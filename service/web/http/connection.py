@@ -23,10 +23,10 @@ from uvicorn.server import ServerState
 from service.errors import Overloaded
 from service.runtime.byte_budget import ByteBudget
 from service.runtime.logs import LogLimiter
-from service.web.http.bodies import Header
-from service.web.http.breaking_off import BREAK_OFF
 from service.web.http.connection_limits import PROBES, Awaited, ConnectionLimiter, Place, Refusal
 from service.web.http.request_heads import NO_BODY, HeadCache, framing_of, target_of, with_host
+from service.web.http.requests import Header
+from service.web.http.responses import BREAK_OFF
 from service.web.problems import HttpError, internal_error, last_answer
 
 FIELDS_MAX = 200
@@ -288,6 +288,7 @@ class Connection(asyncio.Protocol):
             "state": app_state,
         }
         """What the scopes of all requests have in common."""
+        self._requests = 0
         self._is_reading = True
         self._untaken_bytes = 0
         self._unread = b""
@@ -350,23 +351,24 @@ class Connection(asyncio.Protocol):
 
     @property
     def awaited(self) -> Awaited | None:
-        """What the client has to do next, and something that changes as soon as it does it."""
+        """What the client has to do next; None if it is the service's turn."""
         exchange = self.exchange
         if untaken_bytes := self.transport.get_write_buffer_size():
             # Many clients send everything before they take anything.
-            return Awaited("answer", (untaken_bytes, exchange.body_bytes if exchange is not None else 0))
+            return "response", untaken_bytes, exchange.body_bytes if exchange is not None else 0
         if exchange is None:
-            for_probes = self.place is not None and self.place.for_probes
-            return Awaited("probe" if for_probes else "head", None)
-        if exchange.response_complete:
-            if exchange.more_body:
-                return Awaited("rest", exchange)
-            return Awaited("head" if self.bytes_without_progress else "next request", exchange)
-        if not exchange.more_body:
+            what = "probe" if self.place is not None and self.place.for_probes else "head"
+        elif exchange.response_complete and exchange.more_body:
+            what = "rest"
+        elif exchange.response_complete:
+            what = "head" if self.bytes_without_progress else "next request"
+        elif not exchange.more_body or (exchange.response_started and exchange.pieces):
             return None
-        if not exchange.response_started:
-            return Awaited("body", exchange)
-        return None if exchange.pieces else Awaited("line", exchange.pieces)
+        elif exchange.response_started:
+            return "line", self._requests, exchange.body_bytes
+        else:
+            what = "body"
+        return what, self._requests, 0
 
     # Bytes that are held
 
@@ -453,6 +455,7 @@ class Connection(asyncio.Protocol):
             self.bytes_without_progress = 0
             scope, body = found
             self.exchange = exchange = Exchange(self, scope)
+            self._requests += 1
             exchange.pieces.append(body)
             exchange.end_body()
             self._start(exchange)
@@ -561,6 +564,7 @@ class Connection(asyncio.Protocol):
             "headers": headers if host is None else with_host(headers, host),
         }
         expects = any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
+        self._requests += 1
         self.exchange = self._unstarted = Exchange(
             self,
             scope,

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.runtime.logs import LogLimiter
 from service.web.http.addresses import Proxies, caller_of
@@ -22,6 +22,12 @@ and what clients have sent meanwhile lies unread: the next sweep will know of it
 Refusal = tuple[str, str]
 """The code and the detail of a problem."""
 
+Awaited = tuple[str, int, int]
+"""What a connection waits for its client to do, and numbers of which one changes with any progress."""
+
+if TYPE_CHECKING:
+    from service.web.http.connection import Connection
+
 log = logging.getLogger(__name__)
 
 
@@ -30,37 +36,6 @@ class Place(NamedTuple):
 
     address: str | None
     for_probes: bool
-
-
-class Awaited(NamedTuple):
-    """What a connection waits for its client to do, and a value that changes with any progress."""
-
-    what: str
-    sign: object
-
-    def is_same(self, other: "Awaited") -> bool:
-        """Whether nothing has changed: objects by identity, since every empty body equals every other."""
-        if isinstance(self.sign, tuple):
-            return self == other
-        return self.what == other.what and self.sign is other.sign
-
-
-class Limited(Protocol):
-    """A connection, as the limits see it."""
-
-    client: tuple[str, int] | None
-    place: Place | None
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Answer with this problem unless a response is under way, and close."""
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None:
-        """Close without waiting until what was written is taken."""
-
-    @property
-    def awaited(self) -> Awaited | None: ...
 
 
 class ConnectionLimiter:
@@ -72,10 +47,10 @@ class ConnectionLimiter:
         self._proxies = proxies
         self._admitted = 0
         self._by_address: Counter[str] = Counter()
-        self._probing: list[Limited] = []
+        self._probing: list[Connection] = []
         self.is_full: Refusal = "overloaded", f"{connections_max} clients are connected; try again later"
 
-    def admit(self, connection: Limited) -> None:
+    def admit(self, connection: "Connection") -> None:
         """Give a connection its place, or refuse it."""
         address = None
         if connection.client is not None and not self._proxies.include(connection.client[0]):
@@ -94,7 +69,7 @@ class ConnectionLimiter:
             self._probing[0].refuse(self.is_full)
             self.release(self._probing[0])
 
-    def release(self, connection: Limited) -> None:
+    def release(self, connection: "Connection") -> None:
         """Take the place back, if it has one."""
         place, connection.place = connection.place, None
         if place is None:
@@ -123,7 +98,7 @@ class SlowClients:
 
     def __init__(
         self,
-        connections: Iterable[Limited],
+        connections: Iterable["Connection"],
         *,
         request_seconds: float,
         stream_idle_seconds: float,
@@ -133,13 +108,13 @@ class SlowClients:
         self._limits = {
             "head": request_seconds,
             "body": request_seconds,
-            "answer": request_seconds,
+            "response": request_seconds,
             "rest": request_seconds,
             "line": stream_idle_seconds,
             "next request": keep_alive_seconds,
             "probe": PROBE_SECONDS,
         }
-        self._waits: dict[Limited, tuple[Awaited, float]] = {}
+        self._waits: dict[Connection, tuple[Awaited, float]] = {}
         """What each connection has waited for, and since when."""
         self._swept_at: float | None = None
         self._counted_seconds = 0.0
@@ -147,16 +122,16 @@ class SlowClients:
 
     def sweep(self, clock: Callable[[], float] = monotonic) -> None:
         now = self._counted(clock())
-        waits: dict[Limited, tuple[Awaited, float]] = {}
+        waits: dict[Connection, tuple[Awaited, float]] = {}
         for connection in list(self._connections):
             awaited = connection.awaited
             if awaited is None:
                 continue
             before = self._waits.get(connection)
-            since = before[1] if before is not None and before[0].is_same(awaited) else now
+            since = before[1] if before is not None and before[0] == awaited else now
             waits[connection] = awaited, since
-            if now - since > self._limits[awaited.what]:
-                self._end(connection, awaited.what)
+            if now - since > self._limits[awaited[0]]:
+                self._end(connection, awaited[0])
         self._waits = waits
 
     def _counted(self, now: float) -> float:
@@ -166,7 +141,7 @@ class SlowClients:
         self._swept_at = now
         return self._counted_seconds
 
-    def _end(self, connection: Limited, what: str) -> None:
+    def _end(self, connection: "Connection", what: str) -> None:
         if what in ("next request", "rest"):
             connection.close()
             return

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from httptools import parse_url
 
-from service.web.http.bodies import Header, Scope
+from service.web.http.requests import Header, Scope
 from service.web.problems import HttpError
 
 SHORT_URL_BYTES = 64

@@ -12,7 +12,7 @@ from service.engine.jobs.warm_challengers import WarmChallengers
 from service.engine.models.settings import ModelLimits
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.http.answers import Json
+from service.web.http.responses import Json
 from service.web.routes.jobs import JobAnswer
 from service.web.routes.jobs import describe as describe_job
 from service.web.routes.model_settings import ChallengerSettings, PromoteField

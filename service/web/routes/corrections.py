@@ -15,7 +15,7 @@ from service.engine.rounds.forgetting import Forgetting
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenants import TenantCorrections
-from service.web.http.answers import Json
+from service.web.http.responses import Json
 from service.web.routes.models import ModelName
 from service.web.routes.openapi import answers, problems
 

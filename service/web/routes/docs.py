@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse
 
 from service.web.access.declarations import access
 from service.web.access.keys import Role
+from service.web.http.responses import etag_of, unless_known
 from service.web.problems import HttpError
 
 ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
@@ -40,11 +41,8 @@ def router(title: str) -> APIRouter:
         if asset not in ASSETS:
             raise HttpError("not-found", "the page has no such file")
         content = (files("fastapi_offline") / "static" / asset).read_bytes()  # seldom asked for, so not kept
-        etag = f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
-        kept = {"cache-control": "no-cache", "etag": etag}
-        if request.headers.get("if-none-match") == etag:
-            return Response(status_code=304, headers=kept)
-        return Response(content, media_type=ASSETS[asset], headers=kept)
+        kept = {"cache-control": "no-cache", "content-type": ASSETS[asset]}
+        return unless_known(content, etag_of(content), request.headers.get("if-none-match"), kept)
 
     return routes
 

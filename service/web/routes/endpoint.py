@@ -15,9 +15,8 @@ from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import InvalidRequest
 from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
-from service.web.http.bodies import Header, Receive, Scope, Send, read_body
-from service.web.http.queries import parameters
-from service.web.http.responding import JSON, NO_HEADERS, as_problem, document_of, respond
+from service.web.http.requests import Header, Receive, Scope, Send, parameters, read_body
+from service.web.http.responses import JSON, NO_HEADERS, as_problem, document_of, respond
 
 Body = TypeVar("Body")
 

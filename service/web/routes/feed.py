@@ -33,10 +33,9 @@ from service.runtime.cooperative import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenants import check_known, prefix
-from service.web.http.breaking_off import BreakingOff
+from service.web.http.responses import BreakingOff
 from service.web.routes.openapi import problems
-from service.web.routes.report_cache import ReportCache
-from service.web.routes.stats import brief, report, sums
+from service.web.routes.stats import ReportCache, brief, report, sums
 
 FRAME_SECONDS = 1.0
 KEEP_ALIVE_SECONDS = 15.0

@@ -1,22 +1,26 @@
-"""/models/{model}/fit: batch training; and /jobs, whatever they do."""
+"""/models/{model}/fit: batch training; /models/{model}/replay: its history through other settings; and /jobs."""
 
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.clock import Clock
 from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import Jobs
+from service.engine.jobs.what_ifs import WhatIf, WhatIfs
+from service.engine.models.settings import ModelLimits
+from service.errors import InvalidRequest
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import check_known_job
-from service.web.http.answers import Json, timestamp
-from service.web.http.bodies import NDJSON, media_type_of
-from service.web.http.queries import checks_query, parameters
+from service.web.access.tenants import check_known_job, check_own
+from service.web.http.requests import NDJSON, checks_query, media_type_of, parameters
+from service.web.http.responses import Json, timestamp
+from service.web.routes.model_settings import GIVEN, ModelSettings
 from service.web.routes.models import ModelName
 from service.web.routes.openapi import problems
 
@@ -57,7 +61,56 @@ def describe(job: Job, now: int) -> dict[str, Any]:
     }
 
 
-def router(jobs: Jobs, fits: Fits, clock: Clock) -> APIRouter:
+REQUEST_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": {"type": "object"}},
+        "application/x-ndjson": {"schema": {"type": "string"}},
+    },
+}
+
+
+def _value(text: str) -> object:
+    """An option from a query: a number if it is one, else a word."""
+    try:
+        return msgspec.json.decode(text, type=bool | int | float)
+    except msgspec.MsgspecError:
+        return text
+
+
+GRID_MAX = 32
+
+
+class Replay(BaseModel):
+    """Either `settings` or `grid`. Of settings that are left out the model's own are taken."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    settings: ModelSettings | None = Field(None, description="what to try instead")
+    grid: Annotated[list[ModelSettings], Field(min_length=1, max_length=GRID_MAX)] | None = Field(
+        None, description="several to try, at most 32"
+    )
+    keep_as: str | None = Field(
+        None,
+        alias="as",
+        pattern=NAME_PATTERN,
+        max_length=NAME_CHARS_MAX,
+        description=f"the name for a model that is what the best of them has become: {NAME_RULE}",
+    )
+
+    def what_if(self) -> WhatIf:
+        if (self.settings is None) == (self.grid is None):
+            raise InvalidRequest.at("settings", "send either settings or grid")
+        tried = {"settings.": self.settings} if self.settings is not None else {}
+        tried |= {f"grid[{place}].": settings for place, settings in enumerate(self.grid or ())}
+        return WhatIf({field: _given(settings) for field, settings in tried.items()}, self.keep_as)
+
+
+def _given(settings: ModelSettings) -> dict[str, Any]:
+    return settings.model_dump(include=GIVEN, exclude_unset=True)
+
+
+def router(jobs: Jobs, fits: Fits, what_ifs: WhatIfs, limits: ModelLimits, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["jobs"], responses=problems(404, 422, 503))
 
     async def find(job_id: str) -> Job:
@@ -95,21 +148,18 @@ def router(jobs: Jobs, fits: Fits, clock: Clock) -> APIRouter:
         await find(job_id)
         return Json(describe(await jobs.cancel(job_id), clock.now()))
 
+    @routes.post("/models/{model}/replay", status_code=202, response_model=JobAnswer,
+                 responses=problems(400, 409, 413, 415))  # fmt: skip
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
+    async def replay(model: ModelName, wanted: Replay) -> Response:
+        """Play the retained history through other settings, as a job: what would they have served?
+
+        The result has each of them beside the live model, which is not touched: rounds, mistakes, intervals, the
+        difference and the evidence for it; the best first. With `as` that one becomes a model.
+        """
+        if wanted.keep_as is not None:
+            check_own(wanted.keep_as)
+        job = await what_ifs.start(model, wanted.what_if(), limits)
+        return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
+
     return routes
-
-
-REQUEST_BODY = {
-    "required": True,
-    "content": {
-        "application/json": {"schema": {"type": "object"}},
-        "application/x-ndjson": {"schema": {"type": "string"}},
-    },
-}
-
-
-def _value(text: str) -> object:
-    """An option from a query: a number if it is one, else a word."""
-    try:
-        return msgspec.json.decode(text, type=bool | int | float)
-    except msgspec.MsgspecError:
-        return text

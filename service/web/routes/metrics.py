@@ -1,6 +1,7 @@
 """GET /metrics for Prometheus: everything is read at scrape time, nothing is counted twice for it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
 from importlib.metadata import version
@@ -27,7 +28,53 @@ from service.runtime.timings import LoopPauses, Timings
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenants import prefix
-from service.web.http.traffic import SpanCounts, Traffic
+from service.web.http.requests import Send
+
+ROUTES_MAX = 200
+"""Method, route and status together; there are fewer, whatever clients send."""
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Traffic:
+    """Timings by method, route and status: a dictionary look-up and three additions a request."""
+
+    def __init__(self) -> None:
+        self.timings: dict[tuple[str, str, int], Timings] = {}
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        key = (method, route, status)
+        timings = self.timings.get(key)
+        if timings is None:
+            if method not in METHODS or len(self.timings) >= ROUTES_MAX:
+                key = ("OTHER", "other", status)
+            timings = self.timings.setdefault(key, Timings())
+        timings.observe(seconds)
+
+
+@dataclass(slots=True)
+class SpanCounts:
+    """What became of the spans of requests; see `service/web/tracing.py`."""
+
+    sent: int = 0
+    dropped_at_once: int = 0
+    """Too many waited."""
+    dropped_unsent: int = 0
+    """The endpoint did not take them."""
+
+
+class Watched:
+    """A `send` that remembers the status."""
+
+    def __init__(self, send: Send, *, status: int = 500) -> None:
+        """`status`: that of a request which gets no answer."""
+        self._send = send
+        self.status = status
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
 
 
 class Budget(NamedTuple):

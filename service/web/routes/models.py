@@ -1,11 +1,11 @@
-"""/models: creating, listing, resetting, deleting, exporting and importing models; weights and audit trail."""
+"""/models: creating, listing, resetting, rollback, fork, deleting, exporting and importing; weights and audit trail."""
 
 from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import structs
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo, ModelPage
 from service.engine.fleet.copies import Copies, Room
@@ -13,6 +13,7 @@ from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.contest import NO_CHALLENGERS
 from service.engine.models.settings import ModelLimits
+from service.engine.replay.going_back import GoingBack
 from service.engine.replay.past import Past
 from service.engine.transfer.importing import Importing
 from service.errors import InvalidRequest, ModelDamaged
@@ -22,15 +23,14 @@ from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenants import check_own, narrowed, public_id
 from service.web.access.tenants import prefix as own_prefix
-from service.web.http.answers import Json, timestamp
-from service.web.http.bodies import JSON, media_type_of
+from service.web.http.requests import JSON, media_type_of
+from service.web.http.responses import Json, timestamp
 from service.web.problems import HttpError
 from service.web.routes import exports
-from service.web.routes.advice import advice_table
-from service.web.routes.model_settings import NewModel
+from service.web.routes.exports import Largest, WeightsAnswer, read_weights
+from service.web.routes.exports import answer as weights_answer
+from service.web.routes.model_settings import NewModel, advice_table
 from service.web.routes.openapi import answers, problems
-from service.web.routes.weights import Largest, WeightsAnswer, read_weights
-from service.web.routes.weights import answer as weights_answer
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
 Prefix = Annotated[str, Query(alias="model", max_length=128, description="only models whose names begin so")]
@@ -81,8 +81,70 @@ EXPORT_BODY = {
 }
 
 
+HIDDEN = frozenset(
+    {"model", "at", "features", "classifier", "state", "follows", "events", "ask_key", "asked", "answered"}
+)
+
+
+def _known_kinds(kinds: str) -> frozenset[str]:
+    wanted = frozenset(kind.strip() for kind in kinds.split(","))
+    if not wanted <= KINDS:
+        raise InvalidRequest.at("kinds", f"there are {', '.join(sorted(KINDS))}")
+    return wanted
+
+
+def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
+    """An event for people: all but the features, which may be large and private."""
+    told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
+    if (origin := told.get("forked_from")) and not origin.startswith(own_prefix()):
+        told["forked_from"] = None  # somebody with a key for more models has made it
+    if isinstance(event, RoundCorrected):
+        told["prediction_id"] = told.pop("corrects")
+    if told.get("prediction_id"):
+        told["prediction_id"] = public_id(told["prediction_id"])
+    if told.get("tag") is None:
+        told.pop("tag", None)
+    for name in ("predicted_at", "as_of"):
+        if told.get(name) is not None:
+            told[name] = timestamp(told[name])
+    if told.get("warm") is not None:
+        told["warm"] = structs.asdict(told["warm"])
+    certainty = told.get("certainty")
+    if certainty is not None and certainty.lineup is not None:
+        told["served_by"] = certainty.lineup.served_by
+    return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}
+
+
+def _whole(value: object) -> object:
+    """To JSON, 1.0 is the integer 1."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Version = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=2**63 - 1)]
+
+
+class Rollback(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    to: Version = Field(description="the version that the model becomes again")
+
+
+class Fork(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    as_: str = Field(
+        alias="as", pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=f"the new name: {NAME_RULE}"
+    )
+    at: Version | None = Field(None, description="the version that it begins with; null: the present one")
+
+
 def router(
-    models: Models, past: Past, limits: ModelLimits, importing: Importing, copies: Copies
+    models: Models,
+    past: Past,
+    going_back: GoingBack,
+    limits: ModelLimits,
+    importing: Importing,
+    copies: Copies,
 ) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503))
 
@@ -202,38 +264,29 @@ def router(
         lines = [_event_line(each.seq, each.event) for each in recorded[:limit]]
         return Json({"events": lines, "next": recorded[limit - 1].seq if len(recorded) > limit else None})
 
+    @routes.post("/models/{model}/rollback", responses=answers(ModelInfo) | problems(400, 404, 410, 413, 415))
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
+    async def rollback(model: ModelName, sent: Rollback) -> Response:
+        """Make a model all that it was at a version: weights, statistics, names and classes.
+
+        That is an event like any other: the version rises by one, and what was there before can be gone back to, too.
+        Predictions that wait for their labels expire, as with a reset.
+        """
+        return Json(describe(await going_back.rollback(model, sent.to)))
+
+    @routes.post(
+        "/models/{model}/fork",
+        status_code=201,
+        responses=answers(ModelInfo, 201) | problems(400, 404, 409, 410, 413, 415),
+    )
+    @access(Role.ADMIN, tenants=True, body=Body.JSON)
+    async def fork(model: ModelName, sent: Fork) -> Response:
+        """Make another model that begins as this one is, or was at a version: the same predictions to the bit.
+
+        Predictions that wait stay with this one. From then on the two have nothing to do with each other.
+        """
+        check_own(sent.as_)
+        made = await going_back.fork(model, sent.as_, sent.at)
+        return Json(describe(made), 201, {"location": f"/models/{sent.as_}"})
+
     return routes
-
-
-HIDDEN = frozenset(
-    {"model", "at", "features", "classifier", "state", "follows", "events", "ask_key", "asked", "answered"}
-)
-
-
-def _known_kinds(kinds: str) -> frozenset[str]:
-    wanted = frozenset(kind.strip() for kind in kinds.split(","))
-    if not wanted <= KINDS:
-        raise InvalidRequest.at("kinds", f"there are {', '.join(sorted(KINDS))}")
-    return wanted
-
-
-def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
-    """An event for people: all but the features, which may be large and private."""
-    told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
-    if (origin := told.get("forked_from")) and not origin.startswith(own_prefix()):
-        told["forked_from"] = None  # somebody with a key for more models has made it
-    if isinstance(event, RoundCorrected):
-        told["prediction_id"] = told.pop("corrects")
-    if told.get("prediction_id"):
-        told["prediction_id"] = public_id(told["prediction_id"])
-    if told.get("tag") is None:
-        told.pop("tag", None)
-    for name in ("predicted_at", "as_of"):
-        if told.get(name) is not None:
-            told[name] = timestamp(told[name])
-    if told.get("warm") is not None:
-        told["warm"] = structs.asdict(told["warm"])
-    certainty = told.get("certainty")
-    if certainty is not None and certainty.lineup is not None:
-        told["served_by"] = certainty.lineup.served_by
-    return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}

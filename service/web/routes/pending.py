@@ -15,7 +15,7 @@ from service.events import Prediction
 from service.web.access.declarations import access
 from service.web.access.keys import Role
 from service.web.access.tenants import public_id
-from service.web.http.answers import Json, timestamp
+from service.web.http.responses import Json, timestamp
 from service.web.routes.models import Limit, ModelName
 from service.web.routes.openapi import answers, problems
 

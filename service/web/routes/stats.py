@@ -1,15 +1,20 @@
-"""/stats: what has come of the rounds. docs/statistics.md defines every number."""
+"""/stats: what has come of the rounds, and /attention: the models that need a look.
+
+docs/statistics.md defines every number.
+"""
 
 import base64
 import binascii
-import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Response
 
-from novikoff.schemas import Stats, StatsPage
+from novikoff.schemas import AttentionPage, Stats, StatsPage
 from service.engine.clock import Clock
+from service.engine.fleet.attention import Attention
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.replay.past import Past
@@ -18,11 +23,59 @@ from service.journal.protocol import Listed, Page, Summary, Totals
 from service.runtime.cooperative import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role
-from service.web.access.tenants import narrowed
-from service.web.http.answers import packed, timestamp
+from service.web.access.tenants import narrowed, prefix
+from service.web.http.compression import packed
+from service.web.http.responses import Json, etag_of, timestamp, unless_known
 from service.web.routes.models import At, Limit, ModelName, Prefix
 from service.web.routes.openapi import answers, problems
-from service.web.routes.report_cache import ReportCache
+
+ENTRIES_MAX = 2_000
+
+_encode = msgspec.json.Encoder().encode
+
+Key = tuple[str, frozenset[str]]
+
+
+def clock_step(now: int, updated_at: int) -> int:
+    """A number that changes whenever the windows by time of an unchanged model may change.
+
+    The windows have buckets of 1 s, 1 min and 30 min, and the finer ones are empty a while after the last
+    reveal.
+
+    >>> now = 10_000_000_000_000
+    >>> [clock_step(now + 999_999, now - idle) == clock_step(now, now - idle) for idle in (0, 90_000_000)]
+    [True, True]
+    >>> [clock_step(now + 1_000_000, now - idle) == clock_step(now, now - idle) for idle in (0, 90_000_000)]
+    [False, True]
+    """
+    idle_seconds = (now - updated_at) / 1e6
+    if idle_seconds < 61:
+        return now // 1_000_000
+    if idle_seconds < 3_660:
+        return now // 60_000_000
+    return now // 1_800_000_000 if idle_seconds < 90_000 else 0
+
+
+class ReportCache:
+    """Encoded reports of the models asked for last, at most ENTRIES_MAX."""
+
+    def __init__(self, report: Callable[[Live, int, frozenset[str]], dict[str, Any]]) -> None:
+        self._report = report
+        self._kept: OrderedDict[Key, tuple[int, int, msgspec.Raw]] = OrderedDict()
+
+    def get(self, live: Live, now: int, fields: frozenset[str]) -> msgspec.Raw:
+        key = (live.model.name, fields)
+        step = clock_step(now, live.model.updated_at)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == live.tick and kept[1] == step:
+            return kept[2]
+        made = msgspec.Raw(_encode(self._report(live, now, fields)))
+        self._kept[key] = (live.tick, step, made)
+        self._kept.move_to_end(key)
+        if len(self._kept) > ENTRIES_MAX:
+            self._kept.popitem(last=False)
+        return made
+
 
 Sort = Literal["name", "rounds", "error_rate", "ewma_error_rate", "mistakes", "pending", "updated_at"]
 Contains = Annotated[str, Query(max_length=128, description="only models with this anywhere in their names")]
@@ -42,8 +95,6 @@ TOLD = FIELDS - ASKED_FOR
 AS_KNOWN: dict[int | str, dict[str, Any]] = {304: {"description": "As you have it"}}
 
 NO_TOTALS = Totals(0, 0, 0, 0, 0, 0)
-
-_encode = msgspec.json.Encoder().encode
 
 
 def counts(of: Summary | Totals) -> dict[str, Any]:
@@ -88,7 +139,35 @@ def report(live: Live, now: int, fields: frozenset[str] = TOLD) -> dict[str, Any
     return {field: known[field] for field in Stats.__struct_fields__ if field in fields}
 
 
-def router(models: Models, past: Past, clock: Clock) -> APIRouter:
+def _unless_known(body: bytes, if_none_match: str | None) -> Response:
+    headers = {"cache-control": "private, no-cache", "content-type": "application/json"}
+    return unless_known(body, etag_of(body), if_none_match, headers)
+
+
+def _wanted(fields: str | None) -> frozenset[str]:
+    if fields is None:
+        return TOLD
+    wanted = frozenset(field.strip() for field in fields.split(",")) | {"model"}
+    unknown = sorted(wanted - FIELDS)
+    if unknown:
+        raise InvalidRequest.at("fields", f"there are {', '.join(sorted(FIELDS))}")
+    return wanted
+
+
+def _cursor(last: Listed) -> str:
+    return base64.urlsafe_b64encode(_encode((last.key, last.model))).decode()
+
+
+def _after(cursor: str | None) -> tuple[float | str, str] | None:
+    if cursor is None:
+        return None
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float | str, str])
+    except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
+        raise InvalidRequest.at("cursor", "is not one that this service gave") from None
+
+
+def router(models: Models, past: Past, attention: Attention, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["statistics"], responses=problems(422, 503))
     reports_kept = ReportCache(report)
 
@@ -136,7 +215,7 @@ def router(models: Models, past: Past, clock: Clock) -> APIRouter:
             "next": _cursor(listed[limit - 1]) if len(listed) > limit else None,
             "previous": _cursor(listed[0]) if cursor is not None and listed else None,
         }
-        return packed(unless_known(_encode(answer), if_none_match), accept_encoding)
+        return packed(_unless_known(_encode(answer), if_none_match), accept_encoding)
 
     @routes.get("/stats/{model}", responses=answers(Stats) | AS_KNOWN | problems(404, 410))
     @access(Role.READ, tenants=True)
@@ -150,43 +229,21 @@ def router(models: Models, past: Past, clock: Clock) -> APIRouter:
         wanted = _wanted(fields)
         if at is not None:
             then = Live(await past.at(model, at), 0, 0)
-            return unless_known(_encode(report(then, then.model.updated_at, wanted)), if_none_match)
+            return _unless_known(_encode(report(then, then.model.updated_at, wanted)), if_none_match)
         live, now = await models.get(model), clock.now()
         if wanted & ASKED_FOR:  # too large to be kept for the next who asks
-            return unless_known(_encode(report(live, now, wanted)), if_none_match)
-        return unless_known(bytes(reports_kept.get(live, now, wanted)), if_none_match)
+            return _unless_known(_encode(report(live, now, wanted)), if_none_match)
+        return _unless_known(bytes(reports_kept.get(live, now, wanted)), if_none_match)
+
+    @routes.get("/attention", responses=answers(AttentionPage))
+    @access(Role.READ, tenants=True)
+    async def look(limit: Limit = 100) -> Response:
+        """The models that need a look, and why: of those in memory, and of those that cannot be read.
+
+        Kinds of reasons: `drift`, `error_risen`, `labels_stopped`, `evicted`, `bound_exceeded`, `rebuilding`,
+        `damaged`.
+        """
+        found = await attention.find(prefix(), clock.now())
+        return Json({"count": len(found), "models": found[:limit]})
 
     return routes
-
-
-def unless_known(body: bytes, if_none_match: str | None) -> Response:
-    """The answer with its ETag, or 304 if the client has it already."""
-    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-    headers = {"etag": etag, "cache-control": "private, no-cache"}
-    known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
-    if etag in known or "*" in known:
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type="application/json")
-
-
-def _wanted(fields: str | None) -> frozenset[str]:
-    if fields is None:
-        return TOLD
-    wanted = frozenset(field.strip() for field in fields.split(",")) | {"model"}
-    unknown = sorted(wanted - FIELDS)
-    if unknown:
-        raise InvalidRequest.at("fields", f"there are {', '.join(sorted(FIELDS))}")
-    return wanted
-
-
-def _cursor(last: Listed) -> str:
-    return base64.urlsafe_b64encode(_encode((last.key, last.model))).decode()
-
-
-def _after(cursor: str | None) -> tuple[float | str, str] | None:
-    if cursor is None:
-        return None
-    try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float | str, str])
-    except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
-        raise InvalidRequest.at("cursor", "is not one that this service gave") from None

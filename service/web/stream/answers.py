@@ -1,7 +1,7 @@
 """Answering the lines of a stream.
 
-Whole rounds that follow each other are one event for each of their models; before anything that depends on
-them, they are learned. So the learning is the same as one by one.
+Whole rounds of the same model that follow each other are one event; before anything that depends on them, they are
+learned. So the learning is the same as one by one.
 
 When the journal has no room for a line, the line waits. If there is none for long, if an event cannot be written, or if
 the key of the stream is revoked, the stream ends there: no line is learned after one that was refused.
@@ -9,15 +9,18 @@ the key of the stream is revoked, the stream ends there: no line is learned afte
 
 import asyncio
 from asyncio import Future
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from novikoff.schemas import FeaturesSent
+from service.engine.models.labels import LABEL_ABS_MAX
 from service.engine.models.outcomes import BlockOutcome
-from service.engine.rounds.blocks import Begun, Blocks
+from service.engine.rounds.blocks import Begun, Blocks, even_share
 from service.engine.rounds.room import ROOM_SECONDS_MAX, with_room
 from service.errors import (
     InvalidRequest,
@@ -30,22 +33,158 @@ from service.errors import (
 )
 from service.events import Label
 from service.journal.protocol import Appended
+from service.learning.vectors import Rows
 from service.runtime.cooperative import Turns, gather_in_turns
 from service.web.access.tenants import TenantRounds, check_own
-from service.web.http.inflating import TooInflated
-from service.web.routes.model_paths import model_of_path
+from service.web.http.compression import TooInflated
+from service.web.http.responses import document_of
 from service.web.routes.rounds import (
     block_answers,
     check_label,
     feedback_answer,
     learn_answer,
+    model_of_path,
     predict_answer,
 )
-from service.web.stream.line import Line
+from service.web.stream.line import Line, WholeRounds, one_by_one
 from service.web.stream.lines import Part
-from service.web.stream.runs import Run, UnderWay, as_one_run, portions
-from service.web.stream.tally import Tally, with_errors
-from service.web.stream.whole_rounds import WholeRounds, one_by_one
+
+
+class Run(NamedTuple):
+    """Whole rounds of one model: which of the chunk's lines they are, and what is in them."""
+
+    places: Sequence[int]
+    features: list[FeaturesSent] | Rows
+    labels: list[Label]
+
+
+class UnderWay(NamedTuple):
+    """A chunk that is one run, on its way to the journal."""
+
+    model: str
+    run: Run
+    begun: Begun
+
+
+def as_one_run(lines: Part, stream_model: str | None, only: str | None = None) -> tuple[str, Run] | None:
+    """A model, this one if there is `only` one, and the lines as its whole rounds, if that is what all of them are."""
+    model: str | None
+    features: list[FeaturesSent] | Rows
+    labels: list[Any]
+    if isinstance(lines, WholeRounds):
+        model, features, labels = lines.model, lines.rows, [*lines.labels]
+    else:
+        given: list[Any] = lines
+        try:
+            models = {line.model for line in given}
+            ids = {line.id for line in given} | {line.prediction_id for line in given}
+            weights = {line.weight for line in given} | {line.tag for line in given}
+        except AttributeError:  # there are errors among them
+            return None
+        features = [line.features for line in given]
+        if len(models) > 1 or ids != {None} or weights != {None} or None in features:
+            return None
+        model, labels = models.pop(), [line.label for line in given]
+    model = model or stream_model
+    if model is None or only not in (None, model) or not _are_plain(labels):
+        return None
+    return model, Run(range(len(labels)), features, labels)
+
+
+def portions(
+    lines: Part,
+    stream_model: str | None,
+    only: str | None,
+    at_once: Callable[[str, list[FeaturesSent] | Rows], int],
+) -> Iterator[Part]:
+    """The same lines. If they are one run, then at a time no more than `at_once` says of its model and features."""
+    start = 0
+    if isinstance(lines, WholeRounds):
+        while start < len(lines):
+            fit = at_once(lines.model or stream_model or "", lines.rows)
+            end = start + even_share(len(lines) - start, fit)
+            yield lines.part(start, end)
+            start = end
+    elif (whole := as_one_run(lines, stream_model, only)) is not None:
+        model, run = whole
+        while start < len(lines):
+            end = start + even_share(len(lines) - start, at_once(model, run.features))
+            yield lines[start:end]
+            start = end
+    else:
+        yield lines
+
+
+def _are_plain(labels: list[Any]) -> bool:
+    """Whether all are integers or all booleans, within bounds: then none need be looked at by itself.
+
+    >>> _are_plain([1, -1]), _are_plain([1, True]), _are_plain([1.0]), _are_plain([None])
+    (True, False, False, False)
+    """
+    kinds = set(map(type, labels))
+    return kinds in ({int}, {bool}) and min(labels) >= -LABEL_ABS_MAX and max(labels) <= LABEL_ABS_MAX
+
+
+ERRORS_TOLD_MAX = 10
+"""How many errors a summary has in full."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts that `?answers=summary` answers with."""
+
+    lines: int = 0
+    predicted: int = 0
+    revealed: int = 0
+    mistakes: int = 0
+    errors: int = 0
+    first_errors: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_rounds(self, rounds: int, mistakes: int) -> None:
+        self.lines += rounds
+        self.revealed += rounds
+        self.mistakes += mistakes
+
+    def add_error(self, document: dict[str, Any] | None) -> None:
+        """`document`: what the error is, unless it is only counted."""
+        self.lines += 1
+        self.errors += 1
+        if document is not None and len(self.first_errors) < ERRORS_TOLD_MAX:
+            self.first_errors.append(document)
+
+
+def with_errors(
+    answers: list[object], wrong: dict[int, Exception], tally: Tally, errors_max: int
+) -> list[object]:
+    """The answers of a chunk with those to its bad lines, which are counted.
+
+    Past `errors_max` bad lines of the stream, one answer stands for all that stand together.
+
+    >>> from service.web.problems import HttpError
+    >>> bad = dict.fromkeys([0, 1, 3], HttpError("malformed-json", "x"))
+    >>> [each if each == "good" else each.get("lines") for each in with_errors(["good"] * 4, bad, Tally(), 0)]
+    [2, 'good', 1]
+    """
+    summed_up: dict[str, Any] = {}
+    left_out: set[int] = set()
+    last = -1
+    for at, error in sorted(wrong.items()):
+        if tally.errors < errors_max:
+            document = document_of(error)
+            answers[at] = {"error": document}
+            tally.add_error(document)
+            continue
+        if summed_up and at == last + 1:
+            summed_up["lines"] += 1
+            left_out.add(at)
+        else:
+            answers[at] = summed_up = {"error": document_of(error), "lines": 1}
+        last = at
+        tally.add_error(None)
+    if not left_out:
+        return answers
+    return [answer for at, answer in enumerate(answers) if at not in left_out]
+
 
 BETWEEN_TURNS = 32
 """After how many lines it is seen whether it is the turn of others."""

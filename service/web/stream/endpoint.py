@@ -16,7 +16,9 @@ from service.errors import InvalidRequest, NovikoffError, Overloaded, Unauthoriz
 from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace
 from service.web.access.tenants import NO_LONGER_VALID, TenantRounds, check_own, prefix, told_of_revocation
-from service.web.http.bodies import (
+from service.web.http.compression import inflating_of
+from service.web.http.headers import NOSNIFF
+from service.web.http.requests import (
     NDJSON,
     Header,
     Receive,
@@ -24,19 +26,16 @@ from service.web.http.bodies import (
     Send,
     encoding_of,
     media_type_of,
+    parameters,
     read_body,
 )
-from service.web.http.inflating import inflating_of
-from service.web.http.queries import parameters
-from service.web.http.responding import JSON, document_of, respond, respond_with, stopped
-from service.web.http.security_headers import NOSNIFF
+from service.web.http.responses import JSON, document_of, respond, respond_with, stopped
 from service.web.problems import HttpError
-from service.web.routes.model_paths import model_of_path
-from service.web.stream.answers import StreamAnswers
+from service.web.routes.rounds import model_of_path
+from service.web.stream.answers import StreamAnswers, Tally
 from service.web.stream.arrow import ARROW, batches
 from service.web.stream.held_answers import DiskRoom, HeldAnswers
 from service.web.stream.lines import Lines
-from service.web.stream.tally import Tally
 
 _encode = msgspec.json.Encoder().encode
 

@@ -11,13 +11,11 @@ import numpy as np
 from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import MalformedJson, NovikoffError, Overloaded, kept
 from service.runtime.cooperative import Turns
-from service.web.http.bodies import Receive
-from service.web.http.inflating import Inflating, inflated
+from service.web.http.compression import Inflating, inflated
+from service.web.http.requests import Receive
 from service.web.problems import HttpError
-from service.web.stream.dense_lines import dense_lines
-from service.web.stream.line import Line, decoder, lines_in
-from service.web.stream.named_lines import NamedLines
-from service.web.stream.whole_rounds import WholeRounds, together
+from service.web.stream.array_lines import NamedLines, dense_lines
+from service.web.stream.line import Line, WholeRounds, decoder, lines_in, together
 
 AHEAD_LINES_MAX = 1_000
 AHEAD_BYTES_MAX = 524_288

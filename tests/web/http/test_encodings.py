@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.web.http.inflating import SLICE_BYTES, Inflating, inflated
+from service.web.http.compression import SLICE_BYTES, Inflating, inflated
 from tests.support.raw_http import chunk, problem_in, read_until
 from tests.support.service_process import Service, problem_of
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from service.web.routes.operations import ANSWERS_FILE
+from service.web.routes.openapi import ANSWERS_FILE
 from tests.support.service_process import Service
 from tests.support.waiting import eventually
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.web.routes.operations import OPERATIONS
+from service.web.routes.openapi import OPERATIONS
 from tests.support.api_keys import Holder
 from tests.support.markdown import ROOT
 from tests.support.missing_programs import missing

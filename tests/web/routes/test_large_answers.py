@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.web.routes.weights import largest_in
+from service.web.routes.exports import largest_in
 from tests.support.loop_pauses import Turns, in_loop, shortest_pause
 from tests.support.process_usage import peak_bytes, restart_peak
 from tests.support.service_process import Service

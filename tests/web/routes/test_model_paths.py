@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from novikoff.schemas import NAME_CHARS_MAX
-from service.web.routes.model_paths import QuickPaths
+from service.web.routes.rounds import QuickPaths
 from tests.support.raw_http import connect, read_until, request
 from tests.support.service_process import Service, problem_of
 

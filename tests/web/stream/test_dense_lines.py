@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.web.stream import dense_lines
+from service.web.stream import array_lines
 from tests.support.stream_lines import read
 
 NUMBERS = st.one_of(
@@ -94,7 +94,7 @@ def test_lines_read_as_arrays_are_what_the_decoder_reads(body: bytes, sizes: lis
 @given(st.lists(st.lists(GOOD_NUMBERS, min_size=3, max_size=3), min_size=1, max_size=5))
 def test_plain_lines_are_read_as_arrays(numbers: list[list[str]]) -> None:
     body = "\n".join(f'{{"features":[{",".join(row)}],"label":1}}' for row in numbers).encode()
-    found = dense_lines.dense_lines(body)
+    found = array_lines.dense_lines(body)
     assert found is not None and found.model is None and found.labels == [1] * len(numbers)
     assert found.rows.values.tobytes() == struct.pack(
         f"<{3 * len(numbers)}d",
@@ -105,7 +105,7 @@ def test_plain_lines_are_read_as_arrays(numbers: list[list[str]]) -> None:
 @pytest.mark.parametrize("fields", ['"model":"m",', '"id":null,', '"model":null,'])
 def test_other_fields_may_stand_around(fields: str) -> None:
     body = f'{{{fields}"features":[1, 2],"label":"a"}}\n{{{fields}"features":[3, 4],"label":true}}\n'.encode()
-    found = dense_lines.dense_lines(body)
+    found = array_lines.dense_lines(body)
     assert found is not None and found.labels == ["a", True]
     assert found.rows.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
@@ -116,8 +116,8 @@ def test_without_the_extra_all_lines_go_to_the_decoder() -> None:
     program = """
 import sys
 sys.modules["simdjson"] = None
-from service.web.stream import dense_lines
-assert dense_lines.dense_lines(b'{"features":[1],"label":1}') is None
+from service.web.stream import array_lines
+assert array_lines.dense_lines(b'{"features":[1],"label":1}') is None
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

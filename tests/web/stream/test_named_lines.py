@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from service.web.stream.array_lines import TRIES_MAX, NamedLines
 from service.web.stream.line import Line, decoder
-from service.web.stream.named_lines import TRIES_MAX, NamedLines
 from tests.support.stream_lines import read
 
 NAMES = st.sampled_from(["a", "b", "é", "a b", "", '\\"', "of_0", "label", "model"])

@@ -1,8 +1,11 @@
-"""Bodies that come compressed: gzip, of one member or of several one after the other."""
+"""gzip: request bodies that come compressed, of one member or of several, and responses that go compressed."""
 
 import asyncio
+import gzip
 import zlib
 from collections.abc import AsyncIterator, Iterator
+
+from fastapi import Response
 
 from service.web.problems import HttpError
 
@@ -18,6 +21,10 @@ MEMBER_BYTES_MIN = 32
 
 RATIO_FREE_BYTES = 262_144
 """So much may come out of any body, however small it is: a short text of zeros shrinks well."""
+
+PACKED_BYTES_MIN = 1_000
+PACKED_LEVEL = 1
+"""Ten times as fast as the usual one, for a tenth more bytes."""
 
 GZIP = 31
 """What zlib calls it: a window of 2^15 bytes, with the head and the sum of gzip."""
@@ -112,3 +119,26 @@ async def inflated(pieces: AsyncIterator[bytes], inflating: Inflating) -> AsyncI
                 yield part
             await asyncio.sleep(0)
     inflating.check_end()
+
+
+def packed(answer: Response, accept_encoding: str | None) -> Response:
+    """The answer as gzip, if the client takes that and it is worth it.
+
+    Its ETag stays: it is that of what is said, and no parts of answers are served that could be put together wrongly.
+
+    >>> packed(Response(b"a" * 5000), "br, gzip;q=0.8").headers["content-encoding"]
+    'gzip'
+    >>> [len(packed(Response(b"a" * 5000), taken).body) for taken in (None, "br", "gzip;q=0")]
+    [5000, 5000, 5000]
+    """
+    answer.headers["vary"] = "accept-encoding"
+    taken = (coding.partition(";") for coding in (accept_encoding or "").split(","))
+    if len(answer.body) < PACKED_BYTES_MIN or not any(
+        name.strip() == "gzip" and quality.replace(" ", "") not in ("q=0", "q=0.0")
+        for name, _, quality in taken
+    ):
+        return answer
+    answer.body = gzip.compress(bytes(answer.body), PACKED_LEVEL, mtime=0)
+    answer.headers["content-encoding"] = "gzip"
+    answer.headers["content-length"] = str(len(answer.body))
+    return answer

@@ -1,0 +1,221 @@
+"""Responses: encoded JSON, problem documents for errors, and large JSON in slices, which may have to break off."""
+
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+
+from service.engine.fleet.copies import Room
+from service.errors import NovikoffError, OutcomeUnknown
+from service.learning.packing import Kept
+from service.runtime.cooperative import Turns, give_back
+from service.web.http.headers import NOSNIFF
+from service.web.http.requests import Header, Send
+from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
+
+JSON: Header = (b"content-type", b"application/json")
+PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
+NO_HEADERS: tuple[Header, ...] = ()
+
+
+async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
+    length = (b"content-length", b"%d" % len(content))
+    headers = (*headers, NOSNIFF, length)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def respond_with(send: Send, error: Exception) -> int:
+    """Tell a client of an error; the status."""
+    status, headers, content = as_problem(error)
+    await respond(send, status, headers, content)
+    return status
+
+
+def stopped() -> OutcomeUnknown:
+    """What a request is told that was cancelled: uvicorn stops, and has waited for it for `shutdown_seconds`."""
+    return OutcomeUnknown("the service stops, and this was not finished: whether it was done is not known")
+
+
+def as_problem(error: Exception, sent: bytes = b"") -> tuple[int, tuple[Header, ...], bytes]:
+    """The status, the headers and the content that tell a client of an error."""
+    document = document_of(error, sent)
+    status = document["status"]
+    more = ((name.encode(), value.encode()) for name, value in headers_of(status).items())
+    own = error.headers if isinstance(error, HttpError) else NO_HEADERS
+    return status, (PROBLEM, *more, *own), msgspec.json.encode(document)
+
+
+def document_of(error: Exception, sent: bytes = b"") -> dict[str, Any]:
+    """The problem document of any error; what was `sent` is for the log, if the log may have it."""
+    if isinstance(error, NovikoffError):
+        return problem_document(error.code, error.detail, error.fields)
+    return problem_document(*internal_error(error, sent))
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Json(Response):
+    """A JSON answer, encoded at once."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(_encode(content), status, headers)
+
+
+def etag_of(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+
+
+def unless_known(body: bytes, etag: str, if_none_match: str | None, headers: Mapping[str, str]) -> Response:
+    """A body with its ETag, or 304 if the client has it already."""
+    known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
+    if etag in known or "*" in known:
+        kept = {name: value for name, value in headers.items() if name != "content-type"}
+        return Response(status_code=304, headers={**kept, "etag": etag})
+    return Response(body, headers={**headers, "etag": etag})
+
+
+def timestamp(at: int) -> str:
+    """Microseconds since 1970 as people and parsers read them.
+
+    >>> timestamp(1_700_000_000_123_456)
+    '2023-11-14T22:13:20.123456Z'
+    """
+    return datetime.fromtimestamp(at / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+BREAK_OFF = "novikoff.response.break_off"
+"""The message that closes a connection amid an answer."""
+
+log = logging.getLogger(__name__)
+
+
+class BreakingOff(StreamingResponse):
+    """An answer in parts. What is wrong with the first is the answer instead; if a later one fails, that is logged,
+    and the client finds the body without its end."""
+
+    @classmethod
+    async def of(cls, parts: AsyncIterator[bytes], media_type: str) -> "BreakingOff":
+        first = await anext(parts, b"")
+
+        async def all_parts() -> AsyncIterator[bytes]:
+            yield first
+            async for part in parts:
+                yield part
+
+        return cls(all_parts(), media_type=media_type)
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except NovikoffError as error:
+            log.warning("an answer was broken off: %s", error.detail)
+            await send({"type": BREAK_OFF})
+
+
+SLICE_NUMBERS = 4_096
+
+
+class SlicedJson(BreakingOff):
+    """A JSON answer that is encoded as it is sent. Its content is of nobody else: arrays in it are given back."""
+
+    def __init__(self, content: Any, room: Room | None = None) -> None:
+        """`room`: what the content takes, given back at its end."""
+        arrays = list(_arrays(content))
+        super().__init__(in_turns(json_slices(content), room, arrays), media_type="application/json")
+
+
+async def in_turns(
+    parts: Iterator[bytes], room: Room | None = None, arrays: list[np.ndarray[Any, Any]] | None = None
+) -> AsyncIterator[bytes]:
+    """Parts of an answer, each made when the one before was sent; others have their turns in between.
+
+    `room`: what it takes. `arrays`: those that were needed for it, and by nobody else.
+    """
+    turns = Turns()
+    try:
+        for part in parts:
+            yield part
+            await turns.give()
+        await give_back(arrays or [])
+    finally:
+        if room is not None:
+            room.give_back()
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, Kept):
+        yield from value.arrays()
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _arrays(part)
+    elif isinstance(value, list) and value and isinstance(value[0], dict | Kept | np.ndarray):
+        for part in value:
+            yield from _arrays(part)
+
+
+def json_slices(value: Any) -> Iterator[bytes]:
+    """The JSON of a value in parts; arrays and kept rows in it are lists of numbers, and functions what they return.
+
+    >>> b"".join(json_slices({"w": [Kept(np.array([0.5, 0.0]))], "n": {}, "i": np.arange(3), "f": lambda: [1]}))
+    b'{"w":[[0.5,0.0]],"n":{},"i":[0,1,2],"f":[1]}'
+    """
+    if callable(value):
+        yield _encode(value())
+    elif isinstance(value, Kept | np.ndarray):
+        yield from _numbers(value if isinstance(value, Kept) else Kept(value, as_is=True))
+    elif isinstance(value, dict):
+        yield from _joined(
+            b"{", ((b",%s:" % _encode(key), part) for key, part in value.items()), b"}", bool(value)
+        )
+    elif isinstance(value, list) and (len(value) > SLICE_NUMBERS or _is_nested(value)):
+        yield from _list(value)
+    else:
+        yield _encode(value)
+
+
+def _list(value: list[Any]) -> Iterator[bytes]:
+    """A list may be long, as that of names: it is looked through in slices, too."""
+    yield b"["
+    for start in range(0, len(value), SLICE_NUMBERS):
+        some = value[start : start + SLICE_NUMBERS]
+        if _is_nested(some):
+            yield from _joined(b"," if start else b"", ((b",", part) for part in some), b"", True)
+        else:
+            yield (b"," if start else b"") + _encode(some)[1:-1]
+    yield b"]"
+
+
+def _is_nested(value: list[Any]) -> bool:
+    return any(isinstance(part, dict | Kept | np.ndarray) for part in value)
+
+
+def _joined(
+    opening: bytes, parts: Iterator[tuple[bytes, Any]], closing: bytes, some: bool
+) -> Iterator[bytes]:
+    yield opening
+    before = 1 if some else 0  # the first comma is left out
+    for lead, part in parts:
+        yield lead[before:]
+        before = 0
+        yield from json_slices(part)
+    yield closing
+
+
+def _numbers(kept: Kept) -> Iterator[bytes]:
+    yield b"["
+    for start in range(0, kept.size, SLICE_NUMBERS):
+        text = _encode(kept.part(start, min(start + SLICE_NUMBERS, kept.size)).tolist())
+        yield (b"," if start else b"") + text[1:-1]
+    yield b"]"
