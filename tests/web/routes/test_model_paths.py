@@ -155,8 +155,8 @@ def test_other_methods_and_other_bodies_are_refused(service: Service, name: str)
 
 def test_the_figures_name_the_route_and_no_model(service: Service, name: str) -> None:
     for at in range(3):
-        post(service, f"/models/{name}{at}/learn", {"features": [1.0], "label": 1})
-        stream(service, f"{name}{at}", [{"features": [1.0], "label": 1}])
+        post(service, f"/models/{name}.{at}/learn", {"features": [1.0], "label": 1})
+        stream(service, f"{name}.{at}", [{"features": [1.0], "label": 1}])
     told = service.client.get("/metrics").text
     routes = set(re.findall(r'novikoff_request_seconds_count\{[^}]*route="([^"]*)"', told))
     assert {"/models/{model}/learn", "/models/{model}/stream"} <= routes
