@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from fastapi import Depends, FastAPI
 
 from service.engine.engine import Engine, Rules
@@ -27,7 +28,7 @@ from service.web import dashboard, problems
 from service.web.access.gate import allowed_origins, key_ring, make_gate
 from service.web.access.tenants import TenantCorrections, TenantRounds, check_path
 from service.web.application import Application
-from service.web.http.requests import check_query
+from service.web.http.requests import RequestLimits, check_query
 from service.web.routes import (
     challengers,
     corrections,
@@ -163,40 +164,28 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         streams_open=lambda: streaming.open_count,
         evicted=engine.rounds.expiry.evicted,
     )
+    request_limits = msgspec.convert(settings, RequestLimits, from_attributes=True)
     streaming = stream.StreamEndpoint(
         rounds_seen,
         engine.blocks,
-        line_bytes_max=settings.line_bytes_max,
-        upload_bytes_max=settings.upload_bytes_max,
-        streams_max=settings.streams_max,
+        limits=request_limits,
         tenants=engine.fleet.tenants,
-        errors_max=settings.stream_errors_max,
-        inflated_ratio_max=settings.inflated_ratio_max,
-        inflated_bytes_max=settings.inflated_bytes_max,
-        features_max=settings.features_max,
         answers_room=answers_room,
     )
-    bodies = {
-        "body_bytes_max": settings.body_bytes_max,
-        "inflated_ratio_max": settings.inflated_ratio_max,
-        "items_max": settings.items_max,
-    }
-    endpoints = rounds.endpoints(rounds_seen, **bodies)
+    endpoints = rounds.endpoints(rounds_seen, request_limits)
     if tracing is not None:
         for endpoint in endpoints.values():
             endpoint.handle = tracing.noting_model(endpoint.handle)
     make = Application if tracing is None else tracing.application
     app = make(
-        endpoints | rounds.endpoints_in_models(rounds_seen, endpoints, **bodies),
+        endpoints | rounds.endpoints_in_models(rounds_seen, endpoints, request_limits),
         streaming,
         traffic=traffic,
         gate=gate,
         origins=origins,
         with_keys=ring is not None,
         on_stop=follow.stop,
-        body_bytes_max=settings.body_bytes_max,
-        upload_bytes_max=settings.upload_bytes_max,
-        inflated_ratio_max=settings.inflated_ratio_max,
+        limits=request_limits,
         title="Novikoff",
         version=version("novikoff"),
         description="Online learning over HTTP: predict, reveal, update.",

@@ -19,7 +19,7 @@ from service.web.access.declarations import Body, RouteTable, access
 from service.web.access.gate import Gate, across_origins
 from service.web.access.keys import Role
 from service.web.http.headers import log_trace_of, request_id_of, secured, with_request_id
-from service.web.http.requests import JSON_ONLY, JSON_OR_LINES, has_body, read_body, replay
+from service.web.http.requests import JSON_ONLY, JSON_OR_LINES, RequestLimits, has_body, read_body, replay
 from service.web.http.responses import respond_with, stopped
 from service.web.routes import openapi
 from service.web.routes.endpoint import Endpoint
@@ -46,9 +46,7 @@ class Application(FastAPI):
         origins: frozenset[str],
         with_keys: bool,
         on_stop: Callable[[], None],
-        body_bytes_max: int,
-        upload_bytes_max: int,
-        inflated_ratio_max: int,
+        limits: RequestLimits,
         **options: Any,
     ) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
@@ -69,10 +67,10 @@ class Application(FastAPI):
         self._gate = gate
         self._with_keys = with_keys
         self._entry = across_origins(self._dispatch, origins) if origins else self._dispatch
-        self._inflated_ratio_max = inflated_ratio_max
+        self._inflated_ratio_max = limits.inflated_ratio_max
         self._bodies = {
-            Body.JSON: (body_bytes_max, JSON_ONLY),
-            Body.UPLOAD: (upload_bytes_max, JSON_OR_LINES),
+            Body.JSON: (limits.body_bytes_max, JSON_ONLY),
+            Body.UPLOAD: (limits.upload_bytes_max, JSON_OR_LINES),
         }
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mutab
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
+import msgspec
 from fastapi import Request
 
 from service.errors import InvalidRequest
@@ -20,6 +21,20 @@ JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 JSON_ONLY = frozenset({JSON})
 JSON_OR_LINES = frozenset({JSON, NDJSON})
+
+
+class RequestLimits(msgspec.Struct, frozen=True):
+    """How large requests may be, and how many streams may be open: the settings of the same names."""
+
+    body_bytes_max: int
+    upload_bytes_max: int
+    inflated_bytes_max: int
+    inflated_ratio_max: int
+    line_bytes_max: int
+    items_max: int
+    features_max: int
+    streams_max: int
+    stream_errors_max: int
 
 
 async def read_body(

@@ -15,7 +15,7 @@ from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import InvalidRequest
 from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
-from service.web.http.requests import Header, Receive, Scope, Send, parameters, read_body
+from service.web.http.requests import Header, Receive, RequestLimits, Scope, Send, parameters, read_body
 from service.web.http.responses import JSON, NO_HEADERS, as_problem, document_of, respond
 
 Body = TypeVar("Body")
@@ -42,9 +42,7 @@ class Endpoint(Generic[Body]):
         handle: Callable[[Body], Awaitable[tuple[object, tuple[Header, ...]]]],
         *,
         access: Access,
-        body_bytes_max: int,
-        inflated_ratio_max: int,
-        items_max: int,
+        limits: RequestLimits,
         statuses: tuple[int, ...] = (),
         replays: bool = False,
     ) -> None:
@@ -55,11 +53,9 @@ class Endpoint(Generic[Body]):
         self.statuses = statuses
         self.replays = replays
         self._decode = msgspec.json.Decoder(body).decode
-        self._items_max = items_max
         self._encode = msgspec.json.Encoder().encode
         self.handle = handle
-        self._body_bytes_max = body_bytes_max
-        self._inflated_ratio_max = inflated_ratio_max
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer a request; the status that it was answered with."""
@@ -71,7 +67,10 @@ class Endpoint(Generic[Body]):
             if scope["query_string"]:
                 parameters(scope["query_string"], known=())
             body = await read_body(
-                scope, receive, self._body_bytes_max, inflated_ratio_max=self._inflated_ratio_max
+                scope,
+                receive,
+                self._limits.body_bytes_max,
+                inflated_ratio_max=self._limits.inflated_ratio_max,
             )
             try:
                 request = self._decode(body)
@@ -94,8 +93,8 @@ class Endpoint(Generic[Body]):
             items = msgspec.json.decode(body, type=Items).items
         except UNDECODABLE as error:
             raise_problem(error)
-        if len(items) > self._items_max:
-            raise InvalidRequest.at("items", f"at most {self._items_max} are taken at once")
+        if len(items) > self._limits.items_max:
+            raise InvalidRequest.at("items", f"at most {self._limits.items_max} are taken at once")
         charge(len(items) - 1)
         # Each runs up to its journal entry before the next begins, so they keep their order and share a
         # commit; but a model's first item may have to wait for the model, and the others wait with it.

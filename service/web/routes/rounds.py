@@ -32,7 +32,7 @@ from service.engine.rounds.explanation import Answered
 from service.errors import InvalidRequest
 from service.web.access.declarations import ROUND
 from service.web.access.tenants import TenantRounds
-from service.web.http.requests import Header, Receive, Scope, Send
+from service.web.http.requests import Header, Receive, RequestLimits, Scope, Send
 from service.web.http.responses import respond_with
 from service.web.routes.endpoint import Body, Endpoint
 
@@ -42,9 +42,7 @@ check_label = plain_label
 REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)
 
 
-def endpoints(
-    rounds: TenantRounds, *, body_bytes_max: int, inflated_ratio_max: int, items_max: int
-) -> dict[str, Endpoint[Any]]:
+def endpoints(rounds: TenantRounds, limits: RequestLimits) -> dict[str, Endpoint[Any]]:
     """The three routes by their paths."""
 
     async def predict(body: PredictBody) -> tuple[object, tuple[Header, ...]]:
@@ -89,13 +87,7 @@ def endpoints(
         done = await rounds.learn(body.model, body.features, label, body.id, body.weight, body.tag)
         return learn_answer(done), REPLAYED if done.replayed else ()
 
-    endpoint = partial(
-        Endpoint,
-        access=ROUND,
-        body_bytes_max=body_bytes_max,
-        inflated_ratio_max=inflated_ratio_max,
-        items_max=items_max,
-    )
+    endpoint = partial(Endpoint, access=ROUND, limits=limits)
     return {
         "/predict": endpoint(PredictBody, PredictAnswer, predict, statuses=(410,)),
         "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),
@@ -204,12 +196,7 @@ class ModelEndpoint(Endpoint[Body]):
 
 
 def endpoints_in_models(
-    rounds: TenantRounds,
-    plain: dict[str, Endpoint[Any]],
-    *,
-    body_bytes_max: int,
-    inflated_ratio_max: int,
-    items_max: int,
+    rounds: TenantRounds, plain: dict[str, Endpoint[Any]], limits: RequestLimits
 ) -> dict[str, Endpoint[Any]]:
     """The three routes by their paths; `plain` are those without a model in them."""
 
@@ -236,13 +223,7 @@ def endpoints_in_models(
         """
         return await plain["/learn"].handle(_named(body))
 
-    endpoint = partial(
-        ModelEndpoint,
-        access=ROUND,
-        body_bytes_max=body_bytes_max,
-        inflated_ratio_max=inflated_ratio_max,
-        items_max=items_max,
-    )
+    endpoint = partial(ModelEndpoint, access=ROUND, limits=limits)
     return {
         f"{PREFIX}/predict": endpoint(PredictInModel, PredictAnswer, predict, statuses=(410,)),
         f"{PREFIX}/feedback": endpoint(

@@ -22,6 +22,7 @@ from service.web.http.requests import (
     NDJSON,
     Header,
     Receive,
+    RequestLimits,
     Scope,
     Send,
     encoding_of,
@@ -68,25 +69,13 @@ class StreamEndpoint:
         rounds: TenantRounds,
         blocks: Blocks,
         *,
-        line_bytes_max: int,
-        upload_bytes_max: int,
-        streams_max: int,
+        limits: RequestLimits,
         tenants: Tenants,
-        errors_max: int,
-        inflated_ratio_max: int,
-        inflated_bytes_max: int,
-        features_max: int,
         answers_room: DiskRoom,
     ) -> None:
         self._rounds = rounds
         self._blocks = blocks
-        self._line_bytes_max = line_bytes_max
-        self._upload_bytes_max = upload_bytes_max
-        self._streams_max = streams_max
-        self._errors_max = errors_max
-        self._inflated_ratio_max = inflated_ratio_max
-        self._inflated_bytes_max = inflated_bytes_max
-        self._features_max = features_max
+        self._limits = limits
         self._answers_room = answers_room
         self._tenants = tenants
         self._open = Shares(tenants)
@@ -97,8 +86,8 @@ class StreamEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         tenant = self._tenants.of(prefix())
-        if not self._open.may_take(tenant, 1, self._streams_max):
-            left = ", and what is left is for others" if self._open.count < self._streams_max else ""
+        if not self._open.may_take(tenant, 1, self._limits.streams_max):
+            left = ", and what is left is for others" if self._open.count < self._limits.streams_max else ""
             return await respond_with(
                 send, Overloaded(f"{self._open.count} streams are open{left}; try again later")
             )
@@ -121,8 +110,8 @@ class StreamEndpoint:
             )
         inflating = inflating_of(  # or it is refused, before the answer begins
             encoding_of(scope["headers"]),
-            ratio_max=self._inflated_ratio_max,
-            bytes_max=self._inflated_bytes_max,
+            ratio_max=self._limits.inflated_ratio_max,
+            bytes_max=self._limits.inflated_bytes_max,
         )
         summary = query.answers == "summary"
         media_type = b"application/json" if summary else NDJSON
@@ -139,13 +128,13 @@ class StreamEndpoint:
             only=query.only,
             wanted=not summary,
             ahead=not is_paced(),
-            errors_max=self._errors_max,
+            errors_max=self._limits.stream_errors_max,
         )
         incoming = Lines(
             receive,
             inflating,
-            line_bytes_max=self._line_bytes_max,
-            errors_max=self._errors_max,
+            line_bytes_max=self._limits.line_bytes_max,
+            errors_max=self._limits.stream_errors_max,
             streams_open=lambda: self._open.count,
         )
         held = HeldAnswers(self._answers_room, self._tenants.of(prefix()))
@@ -161,7 +150,7 @@ class StreamEndpoint:
                 except asyncio.CancelledError:
                     ended_by = _counted(stopped(), answers.tally)
                 if ended_by is not None:
-                    others.append(asyncio.create_task(incoming.drop(self._upload_bytes_max)))
+                    others.append(asyncio.create_task(incoming.drop(self._limits.upload_bytes_max)))
                 if summary:
                     held.end(_summary(answers.tally, ended_by))
                 else:
@@ -180,15 +169,18 @@ class StreamEndpoint:
         if query.model is None:
             raise InvalidRequest.at("model", "is missing in the query")
         check_own(query.model)
+        limits = self._limits
         body = await read_body(
             scope,
             receive,
-            self._upload_bytes_max,
+            limits.upload_bytes_max,
             frozenset({ARROW}),
-            inflated_ratio_max=self._inflated_ratio_max,
+            inflated_ratio_max=limits.inflated_ratio_max,
         )
         tally = Tally()
-        blocks = batches(body, query.label, bytes_max=self._upload_bytes_max, features_max=self._features_max)
+        blocks = batches(
+            body, query.label, bytes_max=limits.upload_bytes_max, features_max=limits.features_max
+        )
         try:
             async for outcome in self._blocks.learn_arrays(query.model, blocks):
                 tally.add_rounds(len(outcome), sum(outcome.mistake))
