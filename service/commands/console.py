@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from novikoff import DEFAULT_URL
 from service.errors import NovikoffError, StartError
@@ -83,6 +84,32 @@ def counted(number: int, what: str) -> str:
     ('1 row', '1,250 rows')
     """
     return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+class Advance(Protocol):
+    def __call__(self, count: int, figures: str = "") -> None: ...
+
+
+@contextmanager
+def progress_bar(total: int | None, what: str, done: int = 0) -> Iterator[Advance]:
+    """A progress bar on standard error, if that is a terminal, and the function that advances it."""
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("", total=total, completed=done)
+
+        def advance(count: int, figures: str = "") -> None:
+            nonlocal done
+            done += count
+            if err.is_terminal:
+                text = f"{counted(done, what)}  {figures}"
+                progress.update(task, completed=done, description=text)
+
+        yield advance
 
 
 @contextmanager

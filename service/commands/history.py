@@ -1,7 +1,7 @@
 """`novikoff history`: the rounds of a model as a file, for notebooks and databases."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,16 +9,17 @@ import typer
 
 from novikoff import Client
 from service.commands.console import (
+    Advance,
     CommandFailed,
     Key,
     KeyFile,
     Url,
     err,
+    progress_bar,
     report_failures,
     service_key,
     service_url,
 )
-from service.commands.replay.progress import plain_bar
 from service.engine.names import check_name
 
 FORMATS = {".parquet": "arrow", ".arrow": "arrow", ".ndjson": "ndjson", ".jsonl": "ndjson"}
@@ -54,16 +55,13 @@ def history(
         )
         unfinished = to.with_name(to.name + ".part")
         try:
-            with plain_bar(total) as advance:
+            with progress_bar(total, "round") as advance:
                 write = {".parquet": _write_parquet, ".arrow": _write_arrow}.get(to.suffix, _write_lines)
                 rows = write(parts, unfinished, advance)
             unfinished.rename(to)
         finally:
             unfinished.unlink(missing_ok=True)
         err.print(f"{model}: {rows:,} rounds written to {to}", soft_wrap=True)
-
-
-Advance = Callable[[int], None]
 
 
 def _write_lines(parts: Iterator[bytes], file: Path, advance: Advance) -> int:

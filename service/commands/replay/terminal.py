@@ -1,82 +1,42 @@
-"""What a replay shows while it runs and when it is over."""
+"""What a replay shows at its end, and how Ctrl-C stops it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import signal
+from collections.abc import Iterator
 from time import perf_counter
+from types import FrameType
+from typing import Self, TypeVar
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TimeRemainingColumn,
-)
 from rich.table import Table
-from rich.text import Text
 
 from novikoff import Outcome, Stats
 from novikoff.schemas import Bound, Interval
-from service.commands.console import counted, err, percent
+from service.commands.console import counted, percent
+
+T = TypeVar("T")
 
 
 class Tally:
-    """What this replay did: rounds, those that were known before, and how long it took."""
+    """The rounds of this replay, how many of them the model knew before, and how long they took."""
 
     def __init__(self, rounds_before: int) -> None:
         self._rounds_before = rounds_before
         self.rounds = 0
         self.repeated = 0
         self.seconds = 0.0
-        self.last: Outcome | None = None
         self._began = perf_counter()
 
-    def add(self, outcome: Outcome) -> None:
-        self.last = outcome
+    def add(self, outcome: Outcome) -> str:
+        """Count an outcome; the model's figures after it, for the progress bar."""
         self.rounds += 1
         self.repeated += outcome.rounds <= self._rounds_before
         self.seconds = perf_counter() - self._began
+        error = percent(outcome.mistakes / outcome.rounds)
+        return f"{self.pace:,.0f}/s  error {error}  {counted(outcome.mistakes, 'mistake')}"
 
     @property
     def pace(self) -> float:
         """Rounds a second."""
         return self.rounds / self.seconds if self.seconds else 0.0
-
-
-class Figures(ProgressColumn):
-    """The model's figures as of the last round."""
-
-    def __init__(self, tally: Tally) -> None:
-        super().__init__()
-        self._tally = tally
-
-    def render(self, task: Task) -> Text:
-        last = self._tally.last
-        if last is None:
-            return Text("")
-        return Text(
-            f"{counted(int(task.completed), 'round')}  {self._tally.pace:,.0f}/s"
-            f"  error {percent(last.mistakes / last.rounds)}  {counted(last.mistakes, 'mistake')}"
-        )
-
-
-@contextmanager
-def bar(total: int | None, skipped: int, tally: Tally) -> Iterator[Callable[[], None]]:
-    """A bar on standard error, if that is a terminal, and how to advance it; gone in the end."""
-    columns = (SpinnerColumn(), BarColumn(), Figures(tally), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task("", total=total, completed=skipped)
-        yield lambda: progress.advance(task)
-
-
-@contextmanager
-def plain_bar(total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, if that is a terminal, and how to advance it by rows; gone in the end."""
-    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda rows: progress.advance(task, rows)
 
 
 def summary(stats: Stats, tally: Tally, *, is_complete: bool) -> Table:
@@ -121,11 +81,53 @@ def in_words(bound: Bound, mistakes: int) -> str:
 
 
 def within(interval: Interval | None) -> str:
-    """Where the rate is, in brackets behind it.
-
+    """
     >>> within(Interval(low=0.021, high=0.0434, confidence=0.95, rounds=1000))
     ' (2.10% to 4.34% with 95% confidence)'
     """
     if interval is None:
         return ""
     return f" ({percent(interval.low)} to {percent(interval.high)} with {100 * interval.confidence:g}% confidence)"
+
+
+class Interrupt:
+    """While it is in force, the first Ctrl-C sets `is_set`, so that the replay ends after the round under way.
+
+    A second Ctrl-C ends the program.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._is_reading = False
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._on_sigint)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def reading(self, items: Iterator[T]) -> Iterator[T]:
+        """The same items; Ctrl-C ends them even while the next is being waited for."""
+        try:
+            while not self.is_set:
+                self._is_reading = True
+                item = next(items, None)
+                self._is_reading = False
+                if item is None:
+                    return
+                yield item
+        except _Interrupted:
+            return
+
+    def _on_sigint(self, _: int, __: FrameType | None) -> None:
+        if self.is_set:
+            raise KeyboardInterrupt
+        self.is_set = True
+        if self._is_reading:
+            self._is_reading = False
+            raise _Interrupted
+
+
+class _Interrupted(BaseException):
+    """Raised by the signal handler to interrupt a read that waits for input."""
