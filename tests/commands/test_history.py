@@ -40,7 +40,7 @@ def test_the_rounds_of_a_model_become_a_file(tmp_path: Path, taught: Service, na
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path, taught: Service, name: str) -> None:
-    assert "has to end with" in failed("history", name, "-o", tmp_path / "rounds.csv", "--url", taught.url)
+    assert "must end with" in failed("history", name, "-o", tmp_path / "rounds.csv", "--url", taught.url)
     assert "unknown-model" in failed("history", "nobody", "-o", tmp_path / "r.arrow", "--url", taught.url)
     wrong = failed("history", name, "-o", tmp_path / "r.parquet", "--url", taught.url, "--since", "now")
     assert "since" in wrong

@@ -53,7 +53,7 @@ def test_a_key_may_be_in_a_file_and_what_a_command_is_told_comes_first(
     assert "model" in worked(*look, "--key-file", file)
     assert "model" in worked(*look, "--key-file", wrong, "--key", holder.secret)
     wrong.write_text("")
-    assert "is empty, and should have a key in it" in failed(*look, "--key-file", wrong)
+    assert "is empty: it must contain a key" in failed(*look, "--key-file", wrong)
     assert "No such file" in failed(*look, "--key-file", tmp_path / "none")
 
 

@@ -1,12 +1,34 @@
-"""The fleet as a table that fits its terminal: names are shortened and columns left out, but no number is ever cut."""
+"""`novikoff top`: a table of the models in a terminal, updated as they learn.
 
+The table fits its terminal: names are shortened and columns left out, but no number is ever cut.
+"""
+
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
 
+import typer
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from novikoff import Client, Unreachable
 from novikoff.schemas import Fleet, StatsLine, Totals
-from service.commands.console import counted, percent
+from service.commands.console import (
+    Key,
+    KeyFile,
+    Url,
+    counted,
+    out,
+    percent,
+    report_failures,
+    service_key,
+    service_url,
+)
+
+LIMIT = 30
 
 COLUMNS = (
     "model",
@@ -27,6 +49,77 @@ CELL_FRAME_CHARS = 3
 """What a cell has around it: a blank on either side, and a line."""
 
 DRIFT_STYLE = {"stable": "green", "warning": "yellow", "drift": "bold red"}
+
+
+class Sort(StrEnum):
+    rounds = "rounds"
+    mistakes = "mistakes"
+    error_rate = "error_rate"
+    ewma_error_rate = "ewma_error_rate"
+    pending = "pending"
+    updated_at = "updated_at"
+    name = "name"
+
+
+def top(
+    url: Url = None,
+    key: Key = None,
+    key_file: KeyFile = None,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only models with this prefix.")] = "",
+    sort: Annotated[Sort, typer.Option(help="Largest first; names in alphabetical order.")] = Sort.updated_at,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="How many models to show.")
+    ] = LIMIT,
+    every: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Update interval.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the table once and exit.")] = False,
+) -> None:
+    """Watch the models: their rounds, pace and error rates. Ctrl-C ends it."""
+
+    def look() -> Fleet:
+        return client.fleet(prefix, sort=sort, limit=limit)
+
+    with (
+        report_failures(),
+        Client(service_url(url), key=service_key(key, key_file), retry_seconds=0) as client,
+    ):
+        if once:
+            out.print(table_of(look(), {}, out.width))
+        else:
+            _watch(look, every)
+
+
+def _watch(look: Callable[[], Fleet], every_seconds: float) -> None:
+    fleet, seen_at = look(), time.monotonic()
+    paces: dict[str, float] = {}
+    try:
+        with Live(
+            table_of(fleet, paces, out.width), console=out, screen=out.is_terminal, auto_refresh=False
+        ) as live:
+            while True:
+                time.sleep(every_seconds)
+                try:
+                    newer, now = look(), time.monotonic()
+                except Unreachable:
+                    live.update(
+                        table_of(fleet, {}, out.width, note="The service does not answer. Retrying."),
+                        refresh=True,
+                    )
+                    continue
+                paces = paces_between(fleet, newer, now - seen_at)
+                fleet, seen_at = newer, now
+                live.update(table_of(fleet, paces, out.width), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def paces_between(earlier: Fleet, later: Fleet, seconds: float) -> dict[str, float]:
+    """Rounds a second of each model that is on both pages."""
+    before = {line.model: line.rounds.revealed for line in earlier.models}
+    return {
+        line.model: max(0, line.rounds.revealed - before[line.model]) / seconds
+        for line in later.models
+        if line.model in before
+    }
 
 
 def table_of(fleet: Fleet, paces: dict[str, float], width: int, note: str = "") -> Table:
