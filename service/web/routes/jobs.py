@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel
 
+from novikoff import schemas
 from service.engine.clock import Clock
 from service.engine.jobs.fit_bodies import UnreadFit
 from service.engine.jobs.job import Job
@@ -16,25 +16,9 @@ from service.web.http.answers import Json, timestamp
 from service.web.http.bodies import NDJSON, media_type_of
 from service.web.http.queries import checks_query, parameters
 from service.web.routes.models import ModelName
-from service.web.routes.openapi import problems
+from service.web.routes.openapi import answers, problems
 
 JobId = Annotated[str, Path(max_length=128)]
-
-
-class JobAnswer(BaseModel):
-    id: str
-    kind: str
-    model: str
-    state: str
-    options: dict[str, Any]
-    examples: int
-    progress: dict[str, Any] | None
-    seconds_left: float | None
-    result: dict[str, Any] | None
-    error: str | None
-    version: int | None
-    started_at: str
-    finished_at: str | None
 
 
 def describe(job: Job, now: int) -> dict[str, Any]:
@@ -58,8 +42,12 @@ def describe(job: Job, now: int) -> dict[str, Any]:
 def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["jobs"], responses=problems(404, 422, 503))
 
-    @routes.post("/models/{model}/fit", status_code=202, response_model=JobAnswer,
-                 responses=problems(400, 409, 413, 415), openapi_extra={"requestBody": REQUEST_BODY})  # fmt: skip
+    @routes.post(
+        "/models/{model}/fit",
+        status_code=202,
+        responses=answers(schemas.Job, 202) | problems(400, 409, 413, 415),
+        openapi_extra={"requestBody": REQUEST_BODY},
+    )
     @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
     @checks_query
     async def fit(model: ModelName, request: Request) -> Response:
@@ -75,13 +63,13 @@ def router(jobs: TenantJobs, clock: Clock) -> APIRouter:
         job = await jobs.fit(model, UnreadFit(await request.body(), is_lines, options))
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
-    @routes.get("/jobs/{job_id}", response_model=JobAnswer)
+    @routes.get("/jobs/{job_id}", responses=answers(schemas.Job))
     @access(Role.READ, tenants=True)
     async def show(job_id: JobId) -> Response:
         """How far a job is, or what has come of it."""
         return Json(describe(await jobs.find(job_id), clock.now()))
 
-    @routes.delete("/jobs/{job_id}", response_model=JobAnswer)
+    @routes.delete("/jobs/{job_id}", responses=answers(schemas.Job))
     @access(Role.ADMIN, tenants=True)
     async def cancel(job_id: JobId) -> Response:
         """Cancel a job; nothing of it enters the model. A finished one stays as it is."""

@@ -5,9 +5,17 @@ from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import structs
-from pydantic import BaseModel, ConfigDict
 
-from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo, ModelPage
+from novikoff.schemas import (
+    NAME_CHARS_MAX,
+    NAME_PATTERN,
+    NAME_RULE,
+    EventPage,
+    LargestWeights,
+    ModelInfo,
+    ModelPage,
+    Weights,
+)
 from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.live import Live
 from service.engine.models.contest import NO_CHALLENGERS
@@ -28,7 +36,7 @@ from service.web.routes import exports
 from service.web.routes.advice import advice_table
 from service.web.routes.model_settings import NewModel
 from service.web.routes.openapi import answers, problems
-from service.web.routes.weights import Largest, WeightsAnswer, read_weights
+from service.web.routes.weights import Largest, read_weights
 from service.web.routes.weights import answer as weights_answer
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
@@ -45,21 +53,6 @@ At = Annotated[
     int | None,
     Query(ge=0, le=2**63 - 1, description="a version: as it was then; 410 if that is no longer kept"),
 ]
-
-
-class EventLine(BaseModel):
-    """One event; what else it has depends on its kind."""
-
-    model_config = ConfigDict(extra="allow")
-
-    seq: int
-    kind: str
-    at: str
-
-
-class EventPage(BaseModel):
-    events: list[EventLine]
-    next: int | None
 
 
 def describe(live: Live) -> dict[str, Any]:
@@ -141,7 +134,7 @@ def router(
         """
         return Json(describe(await models.reset(model)))
 
-    @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404, 410))
+    @routes.get("/models/{model}/weights", responses=answers(Weights | LargestWeights) | problems(404, 410))
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
@@ -182,7 +175,7 @@ def router(
         live = await models.adopt(model, await importing.read(await request.body()))
         return Json(describe(live), 201, {"location": f"/models/{model}"})
 
-    @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))
+    @routes.get("/models/{model}/events", responses=answers(EventPage) | problems(404))
     @access(Role.READ, tenants=True)
     async def events(
         model: ModelName, after: AfterSeq = 0, limit: Limit = 100, kinds: Kinds = None

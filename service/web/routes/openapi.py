@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import msgspec
 from fastapi import FastAPI
@@ -57,9 +58,10 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def answers(shape: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers with one of `ANSWERS`."""
-    schema = {"$ref": _REF.format(name=shape.__name__)}
+def answers(shape: type | UnionType, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers with one of `ANSWERS`, or with one of several."""
+    refs = [{"$ref": _REF.format(name=each.__name__)} for each in get_args(shape) or (shape,)]
+    schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
     return {status: {"content": {"application/json": {"schema": schema}}}}
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, Job
 from service.engine.clock import Clock
 from service.engine.jobs.what_ifs import WhatIf
 from service.engine.models.settings import ModelLimits
@@ -14,10 +14,10 @@ from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_jobs import TenantJobs
 from service.web.http.answers import Json
-from service.web.routes.jobs import JobAnswer, describe
+from service.web.routes.jobs import describe
 from service.web.routes.model_settings import GIVEN, ModelSettings
 from service.web.routes.models import ModelName
-from service.web.routes.openapi import problems
+from service.web.routes.openapi import answers, problems
 
 GRID_MAX = 32
 
@@ -54,8 +54,8 @@ def _given(settings: ModelSettings) -> dict[str, Any]:
 def router(jobs: TenantJobs, limits: ModelLimits, clock: Clock) -> APIRouter:
     routes = APIRouter(tags=["jobs"], responses=problems(404, 422, 503))
 
-    @routes.post("/models/{model}/replay", status_code=202, response_model=JobAnswer,
-                 responses=problems(400, 409, 413, 415))  # fmt: skip
+    @routes.post("/models/{model}/replay", status_code=202,
+                 responses=answers(Job, 202) | problems(400, 409, 413, 415))  # fmt: skip
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
     async def replay(model: ModelName, wanted: Replay) -> Response:
         """Play the retained history through other settings, as a job: what would they have served?
