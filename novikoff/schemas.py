@@ -651,10 +651,6 @@ class AttentionPage(Struct, frozen=True):
     models: list[Noticed]
 
 
-ANSWERS = (AttentionPage, Caller, Correction, Forgotten, ModelInfo, ModelPage, PendingPage, Stats, StatsPage)
-"""Those that a route answers with as a whole."""
-
-
 # As the clients read them: what is not sent is None or empty.
 
 
@@ -762,8 +758,25 @@ class Event(Struct, frozen=True):
         return cls(seq, kind, datetime.fromisoformat(at), details)
 
 
+EventLine = Annotated[
+    dict[str, Any],
+    Meta(
+        title="EventLine",
+        description="One event; what else it has depends on its kind.",
+        extra_json_schema={
+            "required": ["seq", "kind", "at"],
+            "properties": {
+                "seq": {"type": "integer"},
+                "kind": {"type": "string"},
+                "at": {"type": "string", "format": "date-time"},
+            },
+        },
+    ),
+]
+
+
 class EventPage(Struct, frozen=True):
-    events: list[dict[str, Any]]
+    events: list[EventLine]
     next: int | None
 
 
@@ -836,3 +849,10 @@ class Frame(Struct, frozen=True):
     kind: str
     id: str
     data: dict[str, Any]
+
+
+ANSWERS = (
+    *(AttentionPage, Caller, Correction, EventPage, Forgotten, Job, LargestWeights, ModelInfo, ModelPage),
+    *(PendingPage, Stats, StatsPage, Weights),
+)
+"""Those that a route answers with as a whole."""

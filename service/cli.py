@@ -1,7 +1,4 @@
-"""The command line: one module for each command, imported when the command is asked for.
-
-So the start of a service does not wait for what only the others need, nor they for the server.
-"""
+"""The command line. The module of a command is imported when it is called, so that no command waits for another's."""
 
 import gc
 import sys
@@ -17,17 +14,17 @@ from service.errors import StartError
 COMMANDS = {
     "serve": "service.commands.serve:serve",
     "replay": "service.commands.replay.command:replay",
-    "top": "service.commands.top.command:top",
+    "top": "service.commands.top:top",
     "export": "service.commands.transfer:export_model",
     "import": "service.commands.transfer:import_model",
-    "history": "service.commands.history:history",
+    "history": "service.commands.transfer:history",
     "backup": "service.commands.backup:backup",
     "restore": "service.commands.backup:restore",
     "doctor": "service.commands.doctor.command:doctor",
-    "migrate": "service.commands.migrate.command:migrate",
+    "migrate": "service.commands.migrate:migrate",
     "key": "service.commands.key:key",
 }
-"""Where the function of each command is, in the order of --help."""
+"""Where the function of each command is; --help lists them in this order."""
 
 
 class Commands(TyperGroup):
@@ -41,7 +38,7 @@ class Commands(TyperGroup):
             return None
         module, function = COMMANDS[cmd_name].split(":")
         if module not in sys.modules:
-            # What imports make stays: to look through it again and again took 50 to 90 ms of a start.
+            # Imported modules are never freed: garbage collections during the start need not look through them.
             gc.disable()
             import_module(module)
             gc.freeze()

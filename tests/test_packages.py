@@ -135,7 +135,14 @@ def test_the_installed_command_serves_the_page_and_the_documentation(installed: 
 
     served = Installed(tmp_path / "data").start(cold=True)
     try:
-        for path in ("/", "/dashboard/app.js", "/docs", "/docs/swagger-ui-bundle.js", "/openapi.json"):
+        for path in (
+            "/",
+            "/dashboard/app.js",
+            "/dashboard/lib/dom.js",
+            "/docs",
+            "/docs/swagger-ui-bundle.js",
+            "/openapi.json",
+        ):
             assert served.client.get(path).status_code == 200, path
         assert served.learn("m", [1.0], 1)["rounds"] == 1
     finally:

@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from novikoff import DEFAULT_URL
 from service.errors import NovikoffError, StartError
@@ -21,36 +22,39 @@ Url = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help=f"The service. {environment.URL} in the environment says it for all commands; else {DEFAULT_URL}.",
+        help=f"The service. Default: {environment.URL} in the environment, else {DEFAULT_URL}.",
     ),
 ]
 Key = Annotated[
     str | None,
     typer.Option(
         metavar="KEY",
-        help="The API key, if the service asks for one. Everybody on this machine can see it here, with ps:"
-        f" {environment.KEY} in the environment or a file is better.",
+        help="The API key, if the service needs one. All users of this machine can see it here, with ps:"
+        f" {environment.KEY} in the environment or a file is safer.",
     ),
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help=f"A file with the API key alone in it; also {environment.KEY_FILE}."),
+    typer.Option(
+        metavar="FILE",
+        help=f"A file that contains only the API key. Default: {environment.KEY_FILE} in the environment.",
+    ),
 ]
 
 
 class CommandFailed(NovikoffError):
-    """An error that the user can fix; its text is for them."""
+    """An error that the user can fix."""
 
     code = "command-failed"
 
 
 def service_url(url: str | None) -> str:
-    """The service that a command talks to: as it was told, else by the environment, else the usual one."""
+    """The address of the service: from the option, else the environment, else the default."""
     return url or os.environ.get(environment.URL) or DEFAULT_URL
 
 
 def service_key(key: str | None, file: Path | None) -> str | None:
-    """The API key: what a command was told comes before what the environment says."""
+    """The API key: options come before the environment."""
     if key is not None:
         return key
     if file is None:
@@ -62,9 +66,9 @@ def service_key(key: str | None, file: Path | None) -> str | None:
     try:
         found = file.read_text().strip()
     except UnicodeDecodeError:
-        raise CommandFailed(f"{file} is not a text with a key in it") from None
+        raise CommandFailed(f"{file} is not a text file with a key") from None
     if not found:
-        raise CommandFailed(f"{file} is empty, and should have a key in it")
+        raise CommandFailed(f"{file} is empty: it must contain a key")
     return found
 
 
@@ -85,6 +89,32 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
+class Advance(Protocol):
+    def __call__(self, count: int, figures: str = "") -> None: ...
+
+
+@contextmanager
+def progress_bar(total: int | None, what: str, done: int = 0) -> Iterator[Advance]:
+    """A progress bar on standard error, if that is a terminal, and the function that advances it."""
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("", total=total, completed=done)
+
+        def advance(count: int, figures: str = "") -> None:
+            nonlocal done
+            done += count
+            if err.is_terminal:
+                text = f"{counted(done, what)}  {figures}"
+                progress.update(task, completed=done, description=text)
+
+        yield advance
+
+
 @contextmanager
 def report_failures() -> Iterator[None]:
     """Print an expected error as one line and exit with status 1."""
@@ -94,7 +124,7 @@ def report_failures() -> Iterator[None]:
         raise  # `main` reports it, with status 2
     except (NovikoffError, OSError) as error:
         if isinstance(error, BrokenPipeError):
-            raise  # the reader of our output has closed it, so there is nobody to report to
+            raise  # the reader has closed our output: there is nowhere to report to
         err.print(f"novikoff: {_words(error)}", soft_wrap=True)
         raise typer.Exit(1) from None
 

@@ -16,22 +16,22 @@ class RoleName(StrEnum):
 
 
 def key(
-    name: Annotated[str, typer.Option(metavar="NAME", help="Whose it is, for you to tell keys apart.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="A name that tells it from other keys.")],
     role: Annotated[
         RoleName,
         typer.Option(help="read: statistics and models; write: also rounds; admin: everything."),
     ] = RoleName.write,
     prefix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only models whose names begin so; others look absent.")
+        str, typer.Option(metavar="TEXT", help="Allow only models with this prefix; all others look absent.")
     ] = "",
 ) -> None:
-    """Make an API key. It is shown once, with the line that lets a service know it."""
+    """Create an API key. It is shown once, with a line for the settings."""
     with report_failures():
         try:
             secret, made = make_key(name, role, prefix)
         except BadKeys as error:
             raise CommandFailed(str(error)) from None
-    err.print("The key, for its holder; it is not kept anywhere:")
+    err.print("API key (not stored anywhere):")
     out.print(secret, soft_wrap=True)
-    err.print("For NOVIKOFF_API_KEYS, or a line of the file of NOVIKOFF_API_KEYS_FILE:")
+    err.print("Line for NOVIKOFF_API_KEYS or for the file named by NOVIKOFF_API_KEYS_FILE:")
     out.print(made.line, soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from service.events import AnyEvent, Prediction
+from service.events import AnyEvent, Label, Prediction
 from service.journal.codec import StateBytes
 from service.journal.pieces import Pieces
 from service.runtime.timings import Timings
@@ -186,8 +186,8 @@ class Erasure:
     """Ids of predictions that do not wait any more, and of which nothing is to be known."""
     is_whole: bool
     """Whether nothing of what it replaces may be left in the files of a file journal, either."""
-    waiting: Sequence[Prediction] = ()
-    """Predictions that wait, and take the places of those with their ids."""
+    labels: Sequence[Label] = ()
+    """Labels that nobody knows any more: what was served to a kept prediction is forgotten if it is one of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,13 @@ def test_the_environment_says_to_all_commands_where_the_service_is_and_with_whic
     rows = write(tmp_path, "table.csv", make_examples(5))
     assert "(unauthorized, 401)" in failed("top", "--once")
     monkeypatch.setenv("NOVIKOFF_KEY", holder.secret)
-    assert "made now" in worked("replay", rows, "--model", "m")
+    assert "new model" in worked("replay", rows, "--model", "m")
     assert "1 model, 5 rounds" in worked("top", "--once")
     worked("export", "m", "--to", tmp_path / "m.json")
     worked("history", "m", "-o", tmp_path / "m.ndjson")
     assert len((tmp_path / "m.ndjson").read_text().splitlines()) == 5
     kept = worked("replay", rows, "--model", "m", "--data", tmp_path / "data")
-    assert "made now" in kept  # there, not at the address of the environment
+    assert "new model" in kept  # there, not at the address of the environment
 
 
 def test_a_key_may_be_in_a_file_and_what_a_command_is_told_comes_first(
@@ -53,7 +53,7 @@ def test_a_key_may_be_in_a_file_and_what_a_command_is_told_comes_first(
     assert "model" in worked(*look, "--key-file", file)
     assert "model" in worked(*look, "--key-file", wrong, "--key", holder.secret)
     wrong.write_text("")
-    assert "is empty, and should have a key in it" in failed(*look, "--key-file", wrong)
+    assert "is empty: it must contain a key" in failed(*look, "--key-file", wrong)
     assert "No such file" in failed(*look, "--key-file", tmp_path / "none")
 
 
@@ -63,4 +63,4 @@ def test_the_help_says_who_sees_a_key_and_a_service_starts_beside_the_variables_
     assert "can see it here, with ps" in " ".join(worked("top", "--help").replace("│", " ").split())
     monkeypatch.setenv("NOVIKOFF_KEY", "nvk_any")
     rows = write(tmp_path, "table.csv", make_examples(5))
-    assert "made now" in worked("replay", rows, "--model", "m")  # it runs a service of its own
+    assert "new model" in worked("replay", rows, "--model", "m")  # it runs a service of its own

@@ -12,11 +12,10 @@ from uuid import uuid4
 import pytest
 
 from novikoff import AsyncClient
-from service.commands.replay import shape
+from service.commands.replay.examples import Example, by_order
 from service.commands.replay.rounds import Rounds
-from service.commands.replay.survey import Example
 from tests.commands.examples import NAMES, WRITERS, make_examples, write
-from tests.commands.running import failed, worked
+from tests.commands.running import failed, novikoff, worked
 from tests.support.service_process import Service
 
 ROUNDS = 40
@@ -159,9 +158,9 @@ async def break_off(service: Service, model: str, delay: int, after: int) -> Non
     """Play the first rounds and leave the labels that wait unrevealed."""
     done = {"rounds": 0}
     async with AsyncClient(service.url) as client:
-        rounds = Rounds(client, model, shape.by_order([]), run="", delay=delay)
+        rounds = Rounds(client, model, by_order([]), delay=delay, is_stopped=lambda: done["rounds"] >= after)
         examples = (Example(row, list(x), y, f"line {row}") for row, (x, y) in enumerate(EXAMPLES, 1))
-        async for outcome in rounds.play_one_by_one(examples, lambda: done["rounds"] >= after):
+        async for outcome in rounds.play_one_by_one(examples):
             done["rounds"] = outcome.rounds
 
 
@@ -174,7 +173,7 @@ def test_a_replay_that_broke_off_goes_on(
     asyncio.run(break_off(service, name, delay, after=12))
     done = service.stats(name)["rounds"]["revealed"]
     said = worked("replay", write(tmp_path, "flat.jsonl", EXAMPLES), *command)
-    assert done == 12 and f"going on after row {done}" in said and f"{ROUNDS - done} rounds in" in said
+    assert done == 12 and f"continuing after row {done}" in said and f"{ROUNDS - done} rounds in" in said
     assert "not learned again" not in said
     assert figures(service, name) == sent_by_hand(delay)
     assert "0 rounds" in worked("replay", write(tmp_path, "flat.jsonl", EXAMPLES), *command)
@@ -186,12 +185,12 @@ def test_a_fast_replay_learns_the_same_and_goes_on_by_the_count(
     command = ("--model", name, "--url", service.url, "--fast", "--resume")
     worked("replay", write(tmp_path, "table.csv", EXAMPLES[:15]), *command)
     said = worked("replay", write(tmp_path, "table.csv", EXAMPLES), *command)
-    assert "going on after row 15" in said and "25 rounds in" in said
+    assert "continuing after row 15" in said and "25 rounds in" in said
     assert figures(service, name) == sent_by_hand(0)
     service.assert_replay_equals_live(name)
     file = write(tmp_path, "table.csv", [*EXAMPLES, (EXAMPLES[0][0], 7), EXAMPLES[1]])
     assert f"line {ROUNDS + 2}: " in failed("replay", file, *command)
-    assert "--delay needs two halves" in failed("replay", file, *command, "--delay", 3)
+    assert "cannot be used with --delay" in failed("replay", file, *command, "--delay", 3)
 
 
 def test_going_on_is_refused_when_the_rounds_are_not_of_this_file(
@@ -229,8 +228,8 @@ def test_without_a_service_it_brings_its_own(tmp_path: Path, name: str, sent_by_
 def test_settings_are_for_a_model_that_is_made(tmp_path: Path, service: Service, name: str) -> None:
     command = ("replay", write(tmp_path, "table.csv", EXAMPLES), "--model", name, "--url", service.url)
     settings = {"learner": {"algorithm": "pa1"}, "features": "hashed"}
-    assert "made now, pa1, hashed features" in worked(*command, "--settings", json.dumps(settings))
-    assert "there already" in worked(*command, "--settings", json.dumps(settings))
+    assert "new model, pa1, hashed features" in worked(*command, "--settings", json.dumps(settings))
+    assert "existing model" in worked(*command, "--settings", json.dumps(settings))
     assert "not a JSON object" in failed(*command, "--settings", "[1]")
     assert "invalid-request" in failed(*command[:3], f"{name}.no", *command[4:], "--settings", '{"tie": 7}')
 
@@ -281,3 +280,27 @@ def test_a_file_of_more_labels_than_a_matrix_shows_is_replayed(tmp_path: Path, o
     file.write_text("a,b,label\n" + "".join(f"{i % 7},{i % 11},label {i % 60}\n" for i in range(120)))
     said = worked("replay", file, "--model", "m", *options)
     assert "rounds                │ 120" in said
+
+
+def test_a_row_that_the_service_refuses_ends_it_with_the_table_so_far(
+    tmp_path: Path, service: Service, name: str
+) -> None:
+    service.create(name)
+    file = write(tmp_path, "table.csv", [*EXAMPLES[:5], (EXAMPLES[5][0], 7)])
+    ended = novikoff("replay", file, "--model", name, "--url", service.url)
+    assert ended.status == 1 and "line 7: " in ended.err and "unknown-label" in ended.err
+    assert "│ rounds                │ 5" in ended.out
+
+
+@pytest.mark.parametrize("options", [[], ["--fast"], ["--delay", "3"]], ids="".join)
+def test_rows_behind_one_that_is_refused_are_counted_if_they_were_learned(
+    tmp_path: Path, service: Service, name: str, options: list[str]
+) -> None:
+    service.create(name)
+    file = write(tmp_path, "table.csv", [*EXAMPLES[:5], (EXAMPLES[5][0], 7), *EXAMPLES[6:]])
+    ended = novikoff("replay", file, "--model", name, "--url", service.url, *options)
+    learned = service.stats(name)["rounds"]["revealed"]
+    assert ended.status == 1 and learned == ROUNDS - 1
+    assert "line 7: " in ended.err
+    assert "34 rows behind it were in the same request and are learned" in ended.err
+    assert f"{learned} rounds in" in ended.out and f"│ rounds                │ {learned}" in ended.out

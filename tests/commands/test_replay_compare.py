@@ -81,7 +81,9 @@ def test_what_cannot_be_compared_is_told_in_words(tmp_path: Path) -> None:
     command = ("replay", write(tmp_path, "table.csv", EXAMPLES[:5]), "--compare")
     assert "needs two settings or more" in failed(*command, "perceptron")
     assert "--compare forest: " in failed(*command, "perceptron,forest")
-    assert "`boost` is none of standardize, fourier, crosses" in failed(*command, "pa1,arow+boost")
+    assert "unknown part `boost`, known are standardize, fourier, crosses" in failed(
+        *command, "pa1,arow+boost"
+    )
     assert "not a JSON object" in failed(*command, "perceptron", "--compare", "{tie}")
     assert "without --delay" in failed(*command, "perceptron,pa1", "--delay", 3)
     assert "at most 20 settings" in failed(*command, "pa1", *(f'--compare={{"tie": {i}}}' for i in range(20)))
@@ -94,6 +96,6 @@ def test_no_model_is_left_behind_or_learned_into_when_one_is_refused(
     command = ("replay", write(tmp_path, "table.csv", EXAMPLES[:5]), "--model", name, "--url", service.url)
     assert "--compare forest: " in failed(*command, "--compare", "perceptron,forest")
     worked(*command, "--compare", "perceptron,pa1")
-    assert f"there is a model {name}.pa1 already" in failed(*command, "--compare", "arow,pa1")
+    assert f"model {name}.pa1 already exists" in failed(*command, "--compare", "arow,pa1")
     assert service.stats(f"{name}.pa1")["rounds"]["revealed"] == 5
     assert service.client.get(f"/models/{name}.arow").status_code == 404

@@ -1,11 +1,15 @@
 """The commands that live in a terminal, in one."""
 
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from tests.commands.examples import as_table, make_examples
+import pytest
+
+from tests.commands.examples import as_table, make_examples, write
 from tests.commands.running import worked
 from tests.commands.terminal import Terminal
 from tests.support.service_process import Service
@@ -44,8 +48,19 @@ def test_ctrl_c_stops_a_replay_with_the_table_so_far_and_it_can_go_on(
     file = tmp_path / "rows.csv"
     file.write_text(f"{head}\n{rows * times}")
     said = worked("replay", file, "--model", name, "--url", service.url, "--resume")
-    assert f"going on after row {done:,}" in said
+    assert f"continuing after row {done:,}" in said
     assert service.stats(name)["rounds"]["revealed"] == times * len(EXAMPLES)
+
+
+@pytest.mark.parametrize("file", ["zipped.csv.gz", "columns.parquet"])
+def test_a_pipe_may_have_gzip_or_parquet_in_it(
+    tmp_path: Path, service: Service, name: str, file: str
+) -> None:
+    content = write(tmp_path, file, EXAMPLES).read_bytes()
+    format = "csv" if file.endswith(".gz") else "parquet"
+    command = ("replay", "-", "--format", format, "--model", name, "--url", service.url)
+    subprocess.run([sys.executable, "-m", "service", *command], input=content, check=True)
+    assert service.stats(name)["rounds"]["revealed"] == len(EXAMPLES)
 
 
 def test_rows_are_played_as_they_come_and_ctrl_c_ends_the_waiting(service: Service, name: str) -> None:

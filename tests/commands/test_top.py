@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 
 from novikoff.schemas import Drift, Fleet, RoundCounts, StatsLine, Totals
-from service.commands.top.command import paces_between
-from service.commands.top.table import table_of
+from service.commands.top import paces_between, table_of
 from tests.commands.running import failed, worked
 from tests.support.service_process import Service
 

@@ -13,7 +13,7 @@ from tests.support.service_process import Service
 
 LABELS = ["leaves", "buys"]
 RELIABILITY = "Can its probabilities be trusted?"
-OF_INTERVALS = "import('/dashboard/interval.js')"
+OF_INTERVALS = "import('/dashboard/charts/interval.js')"
 
 
 def rounds(many: int, seed: int = 0) -> list[dict[str, Any]]:
@@ -222,7 +222,7 @@ def expected_in_words(most: float) -> str:
 def test_the_estimate_of_the_error_has_its_interval(service: Service, open_page: Open) -> None:
     page = open_page(service)
     ask = {"predictions": 20_000, "error_rate_interval": {"low": 0.02, "high": 0.09, "confidence": 0.95}}
-    cards = "import('/dashboard/certainty_cards.js')"
+    cards = "import('/dashboard/cards/certainty.js')"
     assert page.evaluate(f"async (ask) => (await {cards}).estimateInWords(ask)", ask) == (
         "By the labels that were asked for, the chance of a mistake over all 20,000 predictions is between 2.00% and "
         "9.00% with 95% confidence."
@@ -257,7 +257,7 @@ def test_every_kind_of_answer_has_its_words(service: Service, open_page: Open) -
 
     def last_words(**served: Any) -> Any:
         return page.evaluate(
-            "async (made) => (await import('/dashboard/certainty_words.js')).certaintyInWords(made).at(-1)",
+            "async (made) => (await import('/dashboard/cards/certainty.js')).certaintyInWords(made).at(-1)",
             {"probability": 0.5, **served},
         )
 

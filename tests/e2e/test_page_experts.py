@@ -9,7 +9,7 @@ from tests.e2e.pages import Open, card, expect, percent, state, tile
 from tests.support.service_process import Service
 
 EXPERTS = "Experts"
-OF_EXPERTS = "import('/dashboard/experts_card.js')"
+OF_EXPERTS = "import('/dashboard/cards/experts.js')"
 
 
 def learn(service: Service, name: str, many: int) -> dict[str, Any]:

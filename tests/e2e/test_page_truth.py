@@ -36,8 +36,8 @@ def test_every_tick_is_at_the_value_that_its_label_says(service: Service, open_p
     page = open_page(service)
     wrong = page.evaluate(
         """async () => {
-            const { stepOf, ticks } = await import('/dashboard/chart.js');
-            const { percentTick, shortCount } = await import('/dashboard/format.js');
+            const { stepOf, ticks } = await import('/dashboard/charts/chart.js');
+            const { percentTick, shortCount } = await import('/dashboard/lib/format.js');
             const units = { K: 1e3, M: 1e6, B: 1e9 };
             const read = (text) => parseFloat(text) * (text.endsWith('%') ? 0.01 : units[text.at(-1)] ?? 1);
             const wrong = [];

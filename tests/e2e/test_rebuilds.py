@@ -141,6 +141,30 @@ def test_a_kill_amid_a_forgetting_does_not_stop_it(start: Start) -> None:
     service.assert_replay_equals_live("m")
 
 
+def test_what_is_being_forgotten_is_unknown_to_corrections(start: Start) -> None:
+    """They would write its id into the journal again, and nothing would erase that."""
+    service = start()
+    tag = {"tag": "mrs-smith@example.org"}
+    for number in range(10):
+        more = tag if number == 5 else {}
+        service.learn("m", point(number), label_of(number), id=f"m-{number}", **more)
+    for number in range(10, 1_000, 2):
+        service.post("/models/m/forget", tag)
+        if service.stats("m")["corrections"]["rebuilding"] and (worker := stopped_worker(service)):
+            break
+        rebuilt(service, "m")
+        for more in range(number, number + 2):
+            service.learn("m", point(more), label_of(more), id=f"m-{more}", **tag)
+    gone = 5 if number == 10 else number - 1
+    put = service.client.put(f"/feedback/m-{gone}", json={"label": -label_of(gone)})
+    deleted = service.client.delete(f"/predictions/m-{gone}")
+    os.kill(worker, signal.SIGCONT)
+    assert problem_of(put) == problem_of(deleted) == (404, "unknown-prediction")
+    rebuilt(service, "m")
+    assert traces(service.data) == []
+    service.assert_replay_equals_live("m")
+
+
 class Busy(threading.Thread):
     """Learns, predicts and reveals until it is told to stop."""
 

@@ -123,9 +123,8 @@ def test_curves_change_places_with_their_learners_and_end_with_a_reset_or_a_remo
 def as_before(model: Model) -> dict[str, Any]:
     """The state as the version before would have written it."""
     state = copy.deepcopy(model.state())
-    state["contest"]["record"].pop()
-    for kept in state["contest"]["challengers"].values():
-        kept["record"].pop()
+    for kept in (state["contest"], *state["contest"]["challengers"].values()):
+        kept["record"][2] = 0.0  # a variance, where the curve is by now
     return state
 
 
@@ -167,19 +166,19 @@ def test_an_export_of_the_version_before_is_imported() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "field"),
     [
-        (("record", 3), None, "record[3]"),
-        (("record", 3, 0), 61, "record[3][0]"),
-        (("record", 3, 0), 1, "record[3][2][1]"),
-        (("record", 3, 2, 3), [1] * 600, "record[3][2][3]"),
-        (("record", 3, 2, 3, 5), 2, "record[3][2][3]"),
-        (("record",), lambda kept: kept[:3], "record"),
-        (("challengers", "full", "record", 3), [0, 0, [1, 1, 0, []]], "challengers.full.record[3][2][1]"),
-        (("challengers", "full", "record", 3, 2, 0), 3, "challengers.full.record[3][2][0]"),
-        (("challengers", "full", "record", 3, 2, 1), 10**6, "challengers.full.record[3][2][1]"),
-        (("challengers", "full", "record", 3, 2, 2), 0, "challengers.full.record[3][2][2]"),
-        (("challengers", "full", "record", 1), 0, "challengers.full.record[3][2][2]"),
-        (("challengers", "full", "record", 3, 1), 2**63, "challengers.full.record[3][1]"),
-        (("challengers", "full", "record", 3), {"$bytes": "AAAA"}, "challengers.full.record[3]"),
+        (("record", 2), None, "record[2]"),
+        (("record", 2, 0), 61, "record[2][0]"),
+        (("record", 2, 0), 1, "record[2][2][1]"),
+        (("record", 2, 2, 3), [1] * 600, "record[2][2][3]"),
+        (("record", 2, 2, 3, 5), 2, "record[2][2][3]"),
+        (("record",), lambda kept: kept[:2], "record"),
+        (("challengers", "full", "record", 2), [0, 0, [1, 1, 0, []]], "challengers.full.record[2][2][1]"),
+        (("challengers", "full", "record", 2, 2, 0), 3, "challengers.full.record[2][2][0]"),
+        (("challengers", "full", "record", 2, 2, 1), 10**6, "challengers.full.record[2][2][1]"),
+        (("challengers", "full", "record", 2, 2, 2), 0, "challengers.full.record[2][2][2]"),
+        (("challengers", "full", "record", 1), 0, "challengers.full.record[2][2][2]"),
+        (("challengers", "full", "record", 2, 1), 2**63, "challengers.full.record[2][1]"),
+        (("challengers", "full", "record", 2), {"$bytes": "AAAA"}, "challengers.full.record[2]"),
     ],
 )
 def test_a_curve_that_no_learner_can_have_is_refused_by_its_place(

@@ -3,17 +3,20 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, closing, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
-import msgspec
+import httpx
 import typer
 from rich.logging import RichHandler
+from typer import Argument, Option
 
-from novikoff import AsyncClient, ModelInfo, Refused
+from novikoff import AsyncClient, ModelInfo
 from novikoff.schemas import Label
+from service.app import create_app
 from service.commands.console import (
     CommandFailed,
     Key,
@@ -21,134 +24,203 @@ from service.commands.console import (
     counted,
     err,
     out,
+    progress_bar,
     report_failures,
     service_key,
 )
-from service.commands.replay import options
-from service.commands.replay.comparison import Comparison
-from service.commands.replay.contestants import contestants
-from service.commands.replay.interrupting import Interrupt
-from service.commands.replay.making import settings_for, shape_for
-from service.commands.replay.progress import Tally, bar, plain_bar, summary
-from service.commands.replay.rounds import Rounds
-from service.commands.replay.source import Source
-from service.commands.replay.survey import Survey
-from service.commands.target import connected
+from service.commands.replay.comparison import NOTE, Comparison, contestants, settings_in
+from service.commands.replay.examples import Source, Survey, settings_for, shape_for
+from service.commands.replay.readers import Format
+from service.commands.replay.rounds import Rounds, find_model
+from service.commands.replay.terminal import Interrupt, Tally, summary
 from service.engine.names import check_name
 from service.runtime import environment
+from service.settings import load_settings
 
 INTERRUPTED = 130
 LABELS_SHOWN = 5
 
-NOTE = (
-    "Each row was predicted before it was learned. Errors are in truth `between` the two at 95% confidence,"
-    " however often one looks. `against` is in points, + errs more, 95% for all together; ? is too few rows to tell."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    model: str
-    settings: dict[str, Any]
-    delay: int
-    fast: bool
-    one_by_one: bool
-    resume: bool
-    run: str
-
 
 def replay(
-    file: options.File,
-    model: options.Model = None,
-    url: options.Service = None,
+    file: Annotated[str, Argument(metavar="FILE", help="The examples, may be gzipped; - is standard input.")],
+    model: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="The model that learns; it is created if it does not exist."
+            " With --compare, the prefix of the new models' names.",
+        ),
+    ] = None,
+    url: Annotated[
+        str | None,
+        Option(
+            metavar="URL",
+            help=f"A running service. Default: {environment.URL} in the environment, unless --data is given;"
+            " else a service within this process.",
+        ),
+    ] = None,
     key: Key = None,
     key_file: KeyFile = None,
-    data: options.Data = None,
-    format: options.FormatChoice = None,
-    label: options.LabelColumn = None,
-    features: options.FeatureColumns = None,
-    settings: options.ModelSettings = None,
-    delay: options.Delay = 0,
-    fast: options.Fast = False,
-    one_by_one: options.OneByOne = False,
-    resume: options.Resume = False,
-    run: options.Run = "",
-    compare: options.Compare = None,
+    data: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="Without --url: the data directory of the service within this process. Default: a temporary one.",
+        ),
+    ] = None,
+    format: Annotated[Format | None, Option(help="Default: by the file's name.")] = None,
+    label: Annotated[
+        str | None,
+        Option(
+            metavar="NAME", help="The label's column. Default: label, y, target, class, outcome or the last."
+        ),
+    ] = None,
+    features: Annotated[
+        str | None,
+        Option(
+            metavar="NAMES", help="The features' columns, separated by commas. Default: all but the label."
+        ),
+    ] = None,
+    settings: Annotated[
+        str | None, Option(metavar="JSON", help="""Settings of a new model: '{"features": "named"}'.""")
+    ] = None,
+    delay: Annotated[int, Option(min=0, metavar="N", help="Reveal each label N predictions later.")] = 0,
+    fast: Annotated[
+        bool, Option("--fast", help="Faster, without ids: rows that are sent twice are learned twice.")
+    ] = False,
+    one_by_one: Annotated[
+        bool,
+        Option("--one-by-one", help="Send one request per row, like a program that acts on each prediction."),
+    ] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue after the model's last round.")] = False,
+    run: Annotated[
+        str, Option(metavar="NAME", help="The rows of a run with another name are learned again.")
+    ] = "",
+    compare: Annotated[
+        list[str] | None,
+        Option(
+            metavar="SETTINGS",
+            help="Play the file to several new models and compare their errors with the first one's: `usual`,"
+            " or algorithms separated by commas, each with options of its features (auto,pa1,arow+standardize+fourier;"
+            " also +crosses), or a model's settings as JSON. May be repeated.",
+        ),
+    ] = None,
 ) -> None:
-    """Play a file's examples to a model, one round each, and show how it did.
+    """Play a file's examples to a model, one round each, and show its error rate.
 
-    Rows are sent as a stream, many in one request. A replay may be run twice:
-    a row that was learned is not learned again. One that broke off, or was
-    stopped with Ctrl-C, goes on with --resume. With --fast, rows have no ids:
-    --resume then goes by their count alone.
+    Rows are sent as a stream, many in one request. A replay can be run twice:
+    a row that was learned is not learned again. After an interruption (Ctrl-C
+    or an error), --resume continues. With --fast, rows have no ids: --resume
+    then goes by their number alone.
 
     Which settings are best for a file? novikoff replay FILE --compare usual
-    plays it to several new models and shows who errs how often.
+    plays it to several new models and compares their error rates.
     """
     with report_failures():
         if url is None and data is None:
             url = os.environ.get(environment.URL) or None
-        connection = connected(url, service_key(key, key_file), data)
+        is_kept = url is not None or data is not None
+        given = {"delay": delay, "fast": fast, "one-by-one": one_by_one, "resume": resume, "run": run}
         if compare:
-            given = {"delay": delay, "fast": fast, "one-by-one": one_by_one, "resume": resume, "run": run}
-            _refuse_beside_compare(given)
-            with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
-                asyncio.run(
-                    _compare(compare, model or "compare", _settings(settings), source, connection, interrupt)
-                )
-            if interrupt.is_set:
-                raise typer.Exit(INTERRUPTED)
-            return
-        if model is None:
+            for name, value in given.items():
+                if value:
+                    raise CommandFailed(f"--compare plays whole rounds to new models, without --{name}")
+        elif model is None:
             raise CommandFailed("--model NAME says which model learns; --compare tries several settings")
-        if resume and url is None and data is None:
+        if resume and not is_kept:
             raise CommandFailed("--resume needs --url or --data: otherwise nothing was kept")
         if fast and delay:
-            raise CommandFailed("--fast sends whole rounds, and --delay needs two halves")
-        if url is None and data is None and not (delay or one_by_one):
-            fast = True  # nothing is kept that a second run could meet
+            raise CommandFailed("--fast sends whole rounds, so it cannot be used with --delay")
         if fast and one_by_one:
             raise CommandFailed("--fast and --one-by-one are opposites")
-        check_name("model", model)
-        plan = Plan(model, _settings(settings), delay, fast, one_by_one, resume, run)
-        with closing(Source(file, format, label, _names(features))) as source, Interrupt() as interrupt:
-            asyncio.run(_run(plan, source, connection, interrupt))
+        check_name("model", model or "compare")
+        wanted = settings_in(settings or "{}", "--settings")
+        connection = connected(url, service_key(key, key_file), data)
+        columns = [name.strip() for name in features.split(",")] if features else []
+        with closing(Source(file, format, label, columns)) as source, Interrupt() as interrupt:
+            if compare:
+                playing = _compare(compare, model or "compare", wanted, source, connection, interrupt)
+            else:
+                assert model is not None
+                playing = _play(
+                    model, wanted, source, connection, interrupt,
+                    delay=delay, one_by_one=one_by_one, resume=resume, run=run,
+                    # Where nothing is kept, no second run can meet the same ids.
+                    with_ids=not fast and (is_kept or delay > 0 or one_by_one),
+                )  # fmt: skip
+            asyncio.run(playing)
     if interrupt.is_set:
         raise typer.Exit(INTERRUPTED)
 
 
-async def _run(
-    plan: Plan, source: Source, connection: AbstractAsyncContextManager[AsyncClient], interrupt: Interrupt
+@asynccontextmanager
+async def connected(url: str | None, key: str | None, data: Path | None) -> AsyncIterator[AsyncClient]:
+    """A client of the service at `url`; without one, of a service within this process.
+
+    Without `data` either, that uses a temporary directory.
+    """
+    if url is not None:
+        async with AsyncClient(url, key=key) as client:
+            yield client
+    elif data is not None:
+        async with _own_service(data, durability=None) as client:
+            yield client
+    else:
+        with TemporaryDirectory(prefix="novikoff-") as directory:
+            async with _own_service(Path(directory), durability="process") as client:
+                yield client
+
+
+@asynccontextmanager
+async def _own_service(data: Path, *, durability: str | None) -> AsyncIterator[AsyncClient]:
+    settings = load_settings(data=data, durability=durability, otlp_endpoint="")
+    app = create_app(settings, guarded=False)
+    async with (
+        app.router.lifespan_context(app),  # the transport would not run it
+        AsyncClient("http://in-process", transport=httpx.ASGITransport(app)) as client,
+    ):
+        yield client
+
+
+async def _play(
+    model: str,
+    settings: dict[str, Any],
+    source: Source,
+    connection: AbstractAsyncContextManager[AsyncClient],
+    interrupt: Interrupt,
+    *,
+    delay: int,
+    one_by_one: bool,
+    resume: bool,
+    run: str,
+    with_ids: bool,
 ) -> None:
     async with connection as client:
-        info = await _find(client, plan.model)
+        info = await find_model(client, model)
         # The rows of a stream may come slowly: do not wait for many of them without need.
         survey = None if source.is_stream and info is not None else source.survey()
         out.print(_source_line(source, survey), soft_wrap=True)
         is_new = info is None
         if info is None:
             assert survey is not None
-            info = await client.create_model(plan.model, **settings_for(source, survey, plan.settings))
-        rounds_before = 0 if is_new else (await client.stats(plan.model)).rounds.revealed
-        skipped = rounds_before if plan.resume else 0
+            info = await client.create_model(model, **settings_for(source, survey, settings))
+        rounds_before = 0 if is_new else (await client.stats(model)).rounds.revealed
+        skipped = rounds_before if resume else 0
         out.print(_model_line(info, is_new, skipped), soft_wrap=True)
-        shape = shape_for(info, source)
-        rounds = Rounds(client, plan.model, shape, run=plan.run, delay=plan.delay, with_ids=not plan.fast)
+        rounds = Rounds(
+            client, model, shape_for(info, source),
+            run=run, delay=delay, with_ids=with_ids, is_stopped=lambda: interrupt.is_set,
+        )  # fmt: skip
         examples = interrupt.reading(source.examples())
         await rounds.skip(examples, skipped)
         tally = Tally(rounds_before)
+        outcomes = rounds.play_one_by_one(examples) if one_by_one else rounds.play(examples, source.has_more)
         try:
-            with bar(survey.rows if survey else None, skipped, tally) as advance, _logs_above():
-                outcomes = (
-                    rounds.play_one_by_one(examples, lambda: interrupt.is_set)
-                    if plan.one_by_one
-                    else rounds.play(examples, lambda: interrupt.is_set, source.has_more)
-                )
+            with progress_bar(survey.rows if survey else None, "round", skipped) as advance, _logs_above():
                 async for outcome in outcomes:
-                    tally.add(outcome)
-                    advance()
+                    advance(1, tally.add(outcome))
         finally:
-            stats = await client.stats(plan.model)
+            stats = await client.stats(model)
             out.print(summary(stats, tally, is_complete=not interrupt.is_set))
 
 
@@ -166,31 +238,15 @@ async def _compare(
     async with connection as client:
         comparison = Comparison(client)
         await comparison.make(prefix, chosen, source)
-        with plain_bar(survey.rows) as advance:
-            examples = interrupt.reading(source.examples())
-            await comparison.play(examples, lambda: interrupt.is_set, advance)
+        with progress_bar(survey.rows, "row") as advance:
+            await comparison.play(interrupt.reading(source.examples()), advance)
         out.print(await comparison.table())
     out.print(NOTE, soft_wrap=True)
 
 
-def _refuse_beside_compare(given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if value:
-            raise CommandFailed(f"--compare plays whole rounds to new models, without --{name}")
-
-
-async def _find(client: AsyncClient, model: str) -> ModelInfo | None:
-    try:
-        return await client.get_model(model)
-    except Refused as refused:
-        if refused.code != "unknown-model":
-            raise
-        return None
-
-
 @contextmanager
 def _logs_above() -> Iterator[None]:
-    """Warnings of a service within this process, such as a drift, above the bar."""
+    """Show warnings of a service within this process, such as a drift, above the progress bar."""
     handler = RichHandler(console=err, show_time=False, show_path=False, markup=False)
     log = logging.getLogger("service")
     log.addHandler(handler)
@@ -201,8 +257,7 @@ def _logs_above() -> Iterator[None]:
 
 
 def _source_line(source: Source, survey: Survey | None) -> str:
-    guessed = " (guessed)" if source.layout.is_guess else ""
-    label = f"label `{source.layout.label}`{guessed}"
+    label = f"label `{source.label}`" + (" (guessed)" if source.is_guess else "")
     if survey is None:
         return f"{source.file}: {source.format}, rows as they come, {counted(len(source.first), 'feature')}, {label}"
     rows = "rows as they come" if survey.rows is None else counted(survey.rows, "row")
@@ -211,25 +266,14 @@ def _source_line(source: Source, survey: Survey | None) -> str:
 
 
 def _model_line(info: ModelInfo, is_new: bool, skipped: int) -> str:
-    made = "made now" if is_new else f"there already, version {info.version}"
-    going_on = f"; going on after row {skipped:,}" if skipped else ""
+    state = "new model" if is_new else f"existing model, version {info.version}"
+    resumed = f"; continuing after row {skipped:,}" if skipped else ""
     algorithm = info.settings["learner"]["algorithm"]
     labels = info.settings["labels"]
     classes = "classes as they are revealed" if labels is None else f"labels {_shown(labels)}"
-    return f"{info.model}: {made}, {algorithm}, {info.features_kind} features, {classes}{going_on}"
+    return f"{info.model}: {state}, {algorithm}, {info.features_kind} features, {classes}{resumed}"
 
 
 def _shown(labels: list[Label]) -> str:
     more = f" and {len(labels) - LABELS_SHOWN} more" if len(labels) > LABELS_SHOWN else ""
     return ", ".join(map(repr, labels[:LABELS_SHOWN])) + more
-
-
-def _names(features: str | None) -> list[str]:
-    return [name.strip() for name in features.split(",")] if features else []
-
-
-def _settings(text: str | None) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise CommandFailed(f"--settings is not a JSON object: {error}") from None

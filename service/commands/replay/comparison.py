@@ -1,36 +1,128 @@
-"""Several models over the same rows, side by side, and what they are compared by.
+"""`--compare`: several models over the same rows, side by side.
 
-The rows are read once, a batch at a time, and every model learns a batch before the next is read: so a stream of any
-length will do, and all have seen the same when it is stopped.
+Settings are given by short names, an algorithm and what its features get (`arow+standardize+fourier`), or as JSON.
+The rows are read once, a batch at a time, and every model learns a batch before the next is read: so the input may be
+a stream, and all models have seen the same rows when it is stopped.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
+from typing import Any
 
+import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from novikoff import AsyncClient, Refused, Stats
 from novikoff.schemas import Interval
 from service.commands.console import CommandFailed, percent
-from service.commands.replay.contestants import Settings, model_name
-from service.commands.replay.making import shape_for
-from service.commands.replay.rounds import Rounds
-from service.commands.replay.source import Source
-from service.commands.replay.survey import Example
+from service.commands.replay.examples import Example, Source, shape_for
+from service.commands.replay.rounds import Rounds, find_model
 from service.learning.certainty import anytime
 
+Settings = dict[str, Any]
+
+USUAL = (
+    "auto",
+    "perceptron",
+    "pa1+standardize",
+    "arow+standardize",
+    "arow+standardize+fourier",
+    "logistic+standardize",
+    "scw+standardize+crosses",
+)
+"""What `--compare usual` compares."""
+
+ADDED: dict[str, Settings] = {
+    "standardize": {"standardize": True},
+    "fourier": {"fourier": {}},
+    "crosses": {"crosses": 2},
+}
+"""What may follow an algorithm, and the setting of the features that it stands for."""
+
+CONTESTANTS_MAX = 20
 BATCH_ROWS = 1_000
 CONFIDENCE = 0.95
 NAME_SHOWN_CHARS = 24
-"""Room for the longest of the usual settings."""
+"""Enough for the longest of the usual settings."""
+
+NOTE = (
+    "Each row was predicted before it was learned. `between` holds the true error rate at every row with 95%"
+    " confidence. `against` is in percentage points (+ is more errors), 95% for all models together; ? means too few"
+    " rows to tell."
+)
+
+
+def contestants(texts: Iterable[str], common: Settings) -> dict[str, Settings]:
+    """The settings in their order, each once and each over those `common` to all.
+
+    >>> found = contestants(["pa1,arow+standardize", '{"tie": -1}'], {"labels": [0, 1], "features": "dense"})
+    >>> found["arow+standardize"]
+    {'labels': [0, 1], 'features': {'kind': 'dense', 'standardize': True}, 'learner': {'algorithm': 'arow'}}
+    >>> found['{"tie": -1}']
+    {'labels': [0, 1], 'features': 'dense', 'tie': -1}
+    """
+    found: dict[str, Settings] = {}
+    for text in texts:
+        if text.lstrip().startswith("{"):
+            found[text.strip()] = common | settings_in(text, f"--compare {text}")
+            continue
+        for name in (part.strip() for part in text.split(",")):
+            for each in _usual(common) if name == "usual" else [name]:
+                found[each] = _by_name(each, common)
+    if len(found) < 2:
+        raise CommandFailed("--compare needs two settings or more, such as --compare auto,arow+standardize")
+    if len(found) > CONTESTANTS_MAX:
+        raise CommandFailed(f"--compare takes at most {CONTESTANTS_MAX} settings, not {len(found)}")
+    return found
+
+
+def model_name(prefix: str, name: str, number: int) -> str:
+    """The name of the model with these settings; `number` distinguishes those given as JSON.
+
+    >>> model_name("mails", "arow+fourier", 3), model_name("mails", '{"tie": -1}', 3)
+    ('mails.arow.fourier', 'mails.settings.3')
+    """
+    suffix = re.sub(r"[^A-Za-z0-9_:-]", ".", name) if not name.startswith("{") else f"settings.{number}"
+    return f"{prefix}.{suffix}"
+
+
+def _usual(common: Settings) -> list[str]:
+    """Fourier features are for dense ones only."""
+    is_dense = _features(common).get("kind", "dense") == "dense"
+    return [name for name in USUAL if is_dense or "fourier" not in name]
+
+
+def _by_name(name: str, common: Settings) -> Settings:
+    algorithm, *added = name.split("+")
+    features = _features(common)
+    for word in added:
+        if word not in ADDED:
+            raise CommandFailed(f"--compare {name}: unknown part `{word}`, known are {', '.join(ADDED)}")
+        features |= ADDED[word]
+    learner = {"algorithm": algorithm}
+    return {**common, "features": features if added else common.get("features", "dense"), "learner": learner}
+
+
+def _features(common: Settings) -> Settings:
+    features = common.get("features", "dense")
+    return dict(features) if isinstance(features, dict) else {"kind": features}
+
+
+def settings_in(text: str, option: str) -> Settings:
+    """A model's settings as the JSON object that an option was given."""
+    try:
+        return msgspec.json.decode(text, type=Settings)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise CommandFailed(f"{option}: not a JSON object: {error}") from None
 
 
 @dataclass(slots=True)
 class Difference:
-    """How much more often one errs than another on the same rows, with an interval that may be looked at any time.
+    """How much more often one model errs than another on the same rows, with an interval that holds at every row.
 
     >>> difference = Difference()
     >>> for number in range(1000):
@@ -44,7 +136,7 @@ class Difference:
     _variance: float = 0.0
 
     def add(self, more: int) -> None:
-        """Take in a row on which it erred once more (1), once less (-1) or as much (0) as the other."""
+        """Add a row on which only this model erred (1), only the other (-1), or both or none (0)."""
         distance = more - (self.total / self.rounds if self.rounds else 0.0)
         self._variance += distance * distance
         self.rounds += 1
@@ -67,15 +159,15 @@ class Contestant:
     against_first: Difference = field(default_factory=Difference)
 
     async def play(self, batch: list[Example]) -> list[bool]:
-        """Learn the rows; on which of them it erred."""
+        """Learn the rows; which of them it predicted wrongly."""
         began = perf_counter()
-        mistakes = [outcome.mistake async for outcome in self.rounds.play(iter(batch), lambda: False)]
+        mistakes = [outcome.mistake async for outcome in self.rounds.play(iter(batch))]
         self.seconds += perf_counter() - began
         return mistakes
 
 
 class Comparison:
-    """Models made for settings with names, all compared with the first."""
+    """New models with different settings, all compared with the first."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -83,33 +175,22 @@ class Comparison:
         self.rows = 0
 
     async def make(self, prefix: str, settings: dict[str, Settings], source: Source) -> None:
-        """A model for each; none is left behind if one is refused."""
+        """Make a model for each; if one is refused, those made before it are deleted."""
         for number, (name, chosen) in enumerate(settings.items(), 1):
             model = model_name(prefix, name, number)
             try:
-                await self._refuse_if_known(model)
+                if await find_model(self._client, model) is not None:
+                    raise CommandFailed(f"model {model} already exists: choose another name with --model")
                 info = await self._client.create_model(model, **chosen)
-                rounds = Rounds(self._client, model, shape_for(info, source), run="", delay=0, with_ids=False)
+                rounds = Rounds(self._client, model, shape_for(info, source), with_ids=False)
             except (Refused, CommandFailed) as error:
                 for made in self.contestants:
                     await self._client.delete_model(made.model)
                 raise CommandFailed(f"--compare {name}: {error}") from None
             self.contestants.append(Contestant(name, model, rounds))
 
-    async def _refuse_if_known(self, model: str) -> None:
-        try:
-            await self._client.get_model(model)
-        except Refused as refused:
-            if refused.code != "unknown-model":
-                raise
-        else:
-            raise CommandFailed(f"there is a model {model} already: choose another name with --model")
-
-    async def play(
-        self, examples: Iterator[Example], is_stopped: Callable[[], bool], advance: Callable[[int], None]
-    ) -> None:
-        """All rows, or those before it was stopped."""
-        while not is_stopped() and (batch := list(islice(examples, BATCH_ROWS))):
+    async def play(self, examples: Iterator[Example], advance: Callable[[int], None]) -> None:
+        while batch := list(islice(examples, BATCH_ROWS)):
             first = await self.contestants[0].play(batch)
             for contestant in self.contestants[1:]:
                 mistakes = await contestant.play(batch)
@@ -119,7 +200,7 @@ class Comparison:
             advance(len(batch))
 
     async def table(self) -> Table:
-        """The models, the one that errs least on top, and beneath them what needs no learning."""
+        """The models, the one with the fewest errors first, and below them two baselines that learn nothing."""
         found = [(each, await self._client.stats(each.model)) for each in self.contestants]
         title = f"{self.rows:,} rows, the same for all"
         table = Table(
@@ -147,7 +228,7 @@ class Comparison:
         difference = contestant.against_first
         if not difference.rounds:
             return [*cells, "", "", pace]
-        # Each gets its part of the 5 %, so that all of them hold together.
+        # The 5 % are divided among the models, so that all intervals hold together (Bonferroni).
         interval = difference.interval(1 - (1 - CONFIDENCE) / (len(self.contestants) - 1))
         mean = difference.total / difference.rounds
         radius = max(interval.high - mean, mean - interval.low)

@@ -1,28 +1,27 @@
-"""Examples as rounds of a model.
+"""Sends examples as rounds of a model.
 
-A round's id is made of the model, the run, the row and what the row says. The same row sent again is thus the
-same round, which the service answers again but does not learn again: a replay is safe to run twice, and to
-go on with after it broke off.
+The id of a round is a hash of the model, the run, the row and its content. A row that is sent again is therefore the
+same round, which the service does not learn again: a replay can be run twice, and resumed after it broke off.
 """
 
 import hashlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
-from novikoff import AsyncClient, Outcome, Refused
+from novikoff import AsyncClient, ModelInfo, Outcome, Refused
 from novikoff.calls import Features
 from novikoff.lines import Line
 from novikoff.schemas import Label
 from service.commands.console import CommandFailed, counted
-from service.commands.replay.shape import Shape
-from service.commands.replay.survey import Example
+from service.commands.replay.examples import Example, Shape
+
+T = TypeVar("T")
 
 LINES_MAX = 250
-"""In one request: few enough that the bar moves, and that not much is sent behind a row that is refused."""
-
-Stopped = Callable[[], bool]
+"""In one request: few enough that the progress bar moves, and that few rows are sent behind a refused one."""
 
 
 def round_id(model: str, run: str, row: int, features: Features, label: Label) -> str:
@@ -41,7 +40,15 @@ class Rounds:
     """
 
     def __init__(
-        self, client: AsyncClient, model: str, shape: Shape, *, run: str, delay: int, with_ids: bool = True
+        self,
+        client: AsyncClient,
+        model: str,
+        shape: Shape,
+        *,
+        run: str = "",
+        delay: int = 0,
+        with_ids: bool = True,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
         self._model = model
@@ -49,15 +56,16 @@ class Rounds:
         self._run = f"{run}/{delay}"
         self._delay = delay
         self._with_ids = with_ids
+        self._is_stopped = is_stopped
 
     async def play(
-        self, examples: Iterator[Example], is_stopped: Stopped, has_more: Callable[[], bool] = lambda: True
+        self, examples: Iterator[Example], has_more: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[Outcome]:
-        """The outcomes of the rounds, many in one request. What has come is sent once `has_more` says no.
+        """The outcomes of the rounds, many in one request, which is sent when `has_more` is false.
 
-        Rows behind one that is refused are learned if they were in the same request: their outcomes come, too.
+        Rows behind a refused one in the same request are learned: their outcomes come, too.
         """
-        lines = self._lines(examples, is_stopped)
+        lines = self._lines(examples)
         while True:
             sent, failure = _gather(lines, has_more)
             places = deque(example.place for example, _ in sent)
@@ -79,11 +87,9 @@ class Rounds:
             if not sent:
                 return
 
-    async def play_one_by_one(
-        self, examples: Iterator[Example], is_stopped: Stopped
-    ) -> AsyncIterator[Outcome]:
-        """The same with a request for each line, as a program does that has to act on every prediction."""
-        for example, line in self._lines(examples, is_stopped):
+    async def play_one_by_one(self, examples: Iterator[Example]) -> AsyncIterator[Outcome]:
+        """The same with a request for each line, like a program that acts on every prediction."""
+        for example, line in self._lines(examples):
             try:
                 if "prediction_id" in line:
                     yield await self._client.feedback(line["prediction_id"], line["label"])
@@ -96,11 +102,11 @@ class Rounds:
             except Refused as refused:
                 raise CommandFailed(f"{example.place}: {refused}") from None
 
-    def _lines(self, examples: Iterator[Example], is_stopped: Stopped) -> Iterator[tuple[Example, Line]]:
-        """What is sent for the examples, each line with the example that it is for."""
-        waiting: deque[tuple[Example, str]] = deque()
+    def _lines(self, examples: Iterator[Example]) -> Iterator[tuple[Example, Line]]:
+        """The lines to send, each with its example."""
+        waiting: deque[tuple[Example, Line]] = deque()
         for example in examples:
-            if is_stopped():
+            if self._is_stopped():
                 return
             features, id = self._identify(example)
             if not self._with_ids:
@@ -109,16 +115,16 @@ class Rounds:
                 yield example, {"features": features, "label": example.label, "id": id}
             else:
                 yield example, {"features": features, "id": id}
-                waiting.append((example, id))
+                waiting.append((example, {"prediction_id": id, "label": example.label}))
                 if len(waiting) > self._delay:
-                    yield _reveal(*waiting.popleft())
-        while waiting and not is_stopped():
-            yield _reveal(*waiting.popleft())
+                    yield waiting.popleft()
+        while waiting and not self._is_stopped():
+            yield waiting.popleft()
 
     async def skip(self, examples: Iterator[Example], count: int) -> None:
         """Pass over the first examples, of which the last must be the model's last round.
 
-        Rounds without ids cannot be told apart: then the count must do.
+        Rounds without ids cannot be told apart, so only their number is checked.
         """
         example = None
         for _ in range(count):
@@ -128,16 +134,10 @@ class Rounds:
         if example is None or not self._with_ids:
             return
         _, id = self._identify(example)
-        try:
-            known = (await self._client.feedback(id, example.label)).replayed
-        except Refused as refused:
-            if refused.code != "unknown-prediction":
-                raise
-            known = False
-        if not known:
+        outcome = await _unless(self._client.feedback(id, example.label), "unknown-prediction")
+        if outcome is None or not outcome.replayed:
             raise CommandFailed(
-                f"{self._model} has {count} rounds, but its last was not row {count} of this file:"
-                " there is nothing to go on with"
+                f"cannot resume: {self._model} has {count} rounds, but its last was not row {count} of this file"
             )
 
     def _identify(self, example: Example) -> tuple[Features, str]:
@@ -148,6 +148,20 @@ class Rounds:
         if not self._with_ids:
             return features, ""
         return features, round_id(self._model, self._run, example.row, features, example.label)
+
+
+async def find_model(client: AsyncClient, model: str) -> ModelInfo | None:
+    return await _unless(client.get_model(model), "unknown-model")
+
+
+async def _unless(answer: Awaitable[T], code: str) -> T | None:
+    """The answer, or None if it is refused with this code."""
+    try:
+        return await answer
+    except Refused as refused:
+        if refused.code != code:
+            raise
+        return None
 
 
 def _behind(rows: int) -> str:
@@ -161,14 +175,10 @@ def _behind(rows: int) -> str:
     return f"; {counted(rows, 'row')} behind it {verbs[0]} in the same request and {verbs[1]} learned"
 
 
-def _reveal(example: Example, id: str) -> tuple[Example, Line]:
-    return example, {"prediction_id": id, "label": example.label}
-
-
 def _gather(
     lines: Iterator[tuple[Example, Line]], has_more: Callable[[], bool]
 ) -> tuple[list[tuple[Example, Line]], CommandFailed | None]:
-    """The next lines to send, and the error that kept it from more of them."""
+    """The next lines to send, and the error that ended them, if one did."""
     sent: list[tuple[Example, Line]] = []
     try:
         while len(sent) < LINES_MAX and (not sent or has_more()):

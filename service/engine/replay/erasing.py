@@ -19,7 +19,6 @@ from service.events import (
     Label,
     ModelRebuilt,
     ModelRolledBack,
-    Prediction,
     PredictionVoided,
     RoundLearned,
     RoundRevealed,
@@ -58,14 +57,14 @@ async def erase(journal: Journal, fleet: Fleet, live: Live, limits: JobLimits) -
     ]
     snapshots = (min(first, *unknowing), saved_at) if unknowing else (first, rebuilt_at or first)
     instead = {seq: event for seq, event in traced.items() if first < seq < rebuilt_at} | unknowing | replaced
-    waiting = _unserved(live, labels)
     if labels:
+        _unserve(live, labels)
         await journal.settle()
         instead |= {seq: event async for seq, event in _served(journal, live, rebuilt_at, labels)}
     if journal.is_shared:  # which could not find a round by its id any more
         instead = {seq: each for seq, each in instead.items() if seq in replaced or not _round_id(each)}
     events = [*instead.items()]
-    await eraser.erase(Erasure(live.life, events, without, snapshots, [], is_whole=True, waiting=waiting))
+    await eraser.erase(Erasure(live.life, events, without, snapshots, [], is_whole=True, labels=labels))
 
 
 async def _traced(
@@ -84,14 +83,12 @@ async def _traced(
         await playing.end()
 
 
-def _unserved(live: Live, labels: list[Label]) -> list[Prediction]:
-    """The waiting predictions that were served one of these labels, which nobody knows any more, without that."""
+def _unserve(live: Live, labels: list[Label]) -> None:
+    """Forget that waiting predictions in memory were served one of these labels, which nobody knows any more."""
     gone = Labels(labels)
-    changed = [
-        structs.replace(each, served=None) for each in live.pending.values() if gone.index(each.served) >= 0
-    ]
-    live.pending.update((each.prediction_id, each) for each in changed)
-    return changed
+    for prediction_id, each in live.pending.items():
+        if gone.index(each.served) >= 0:
+            live.pending[prediction_id] = structs.replace(each, served=None)
 
 
 async def _served(

@@ -14,7 +14,7 @@ from service.engine.replay.playing import milestone_before
 from service.engine.replay.rebuilds import Rebuilds
 from service.engine.rounds.replays import correction_key, is_void
 from service.engine.rounds.rounds import Rounds
-from service.errors import NotRevealed, Overloaded
+from service.errors import NotRevealed, Overloaded, UnknownPrediction
 from service.events import Label, Prediction, PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed
 from service.journal.protocol import Journal, Recorded
 
@@ -119,6 +119,8 @@ class Corrections:
         """None if another replica has corrected the same round at the same moment: then it is to be seen anew."""
         name, prediction_id = event.model, event.prediction_id
         assert prediction_id is not None
+        if seq in live.model.erasing:  # a correction would keep the id
+            raise UnknownPrediction(f"prediction {prediction_id!r} is forgotten")
         last = await self._rounds.replays.last_correction(live, event)
         former = event.label if last is None else last.label
         if former is None and label is not None:

@@ -311,6 +311,11 @@ class SqliteJournal(Unshared):
 
     async def erase(self, erasure: Erasure) -> None:
         life = erasure.life
+        found: list[Prediction] = []
+        if erasure.labels:
+            await self._settle()
+            found = await self._read(reading.served, life, erasure.labels)
+        waiting = [msgspec.structs.replace(each, served=None) for each in found]
         record = EraseRecord(
             life,
             [
@@ -326,7 +331,7 @@ class SqliteJournal(Unshared):
             erasure.is_whole,
             [
                 (each.prediction_id, seal_pending(encode(each), each.prediction_id, life, each.at))
-                for each in erasure.waiting
+                for each in waiting
             ],
         )
         done = await self._submit(record)

@@ -2,12 +2,12 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
 
-from service.events import Prediction
+from service.events import Label, Prediction
 from service.journal.codec import StateBytes, decode_event, decode_prediction
 from service.journal.protocol import (
     PENDING_LOADED_BYTES_MAX,
@@ -292,6 +292,12 @@ def pages(connection: sqlite3.Connection, life: int, seq: int) -> list[tuple[int
 def tagged(connection: sqlite3.Connection, life: int, tag: str) -> list[str]:
     rows = connection.execute(f"SELECT {_PENDING} FROM pending WHERE model = ?", (life,))
     return [row[0] for row in rows if _prediction(row).tag == tag]
+
+
+def served(connection: sqlite3.Connection, life: int, labels: Collection[Label]) -> list[Prediction]:
+    sought = {(type(label), label) for label in labels}
+    rows = connection.execute(f"SELECT {_PENDING} FROM pending WHERE model = ?", (life,))
+    return [each for each in map(_prediction, rows) if (type(each.served), each.served) in sought]
 
 
 def summary(connection: sqlite3.Connection, model: str) -> Summary | None:

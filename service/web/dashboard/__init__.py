@@ -1,5 +1,10 @@
-"""`/`: the page for people. Plain files, read once; a policy under which nothing but them can run."""
+"""`/`: the page for people. Plain files, read once; the content security policy allows no other scripts.
 
+views/ is what the address chooses: the fleet, a model, the inbox. A model is shown by cards/, these draw charts/.
+lib/ is what all share and knows none of them.
+"""
+
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,16 +58,17 @@ class File(NamedTuple):
 
 
 def read_files() -> dict[str, File]:
-    """All files of the page by name.
+    """All files of the page by their path.
 
-    >>> read_files()["index.html"].media_type
-    'text/html; charset=utf-8'
+    >>> read_files()["css/page.css"].media_type
+    'text/css; charset=utf-8'
     """
     files = {}
-    for path in sorted(FILES.iterdir()):
+    for path in sorted(FILES.rglob("*")):
         if path.suffix in MEDIA_TYPES:
             content = path.read_bytes()
-            files[path.name] = File(content, MEDIA_TYPES[path.suffix], etag_of(content))
+            name = path.relative_to(FILES).as_posix()
+            files[name] = File(content, MEDIA_TYPES[path.suffix], etag_of(content))
     return files
 
 
@@ -81,14 +87,22 @@ def router() -> APIRouter:
         """Browsers ask for it on their own, on /docs for one."""
         return answer(files["favicon.svg"], request.headers.get("if-none-match"))
 
-    @routes.api_route("/dashboard/{name}", methods=["GET", "HEAD"])
+    # A route for each folder: `{folder}` would take `/dashboard/../stats`, too.
+    for folder in sorted({path[: path.rfind("/") + 1] for path in files}):
+        routes.add_api_route(
+            f"/dashboard/{folder}{{name}}", _in_folder(folder, files), methods=["GET", "HEAD"]
+        )
+    return routes
+
+
+def _in_folder(folder: str, files: dict[str, File]) -> Callable[[str, Request], Awaitable[Response]]:
     @access(Role.OPEN)
     async def file(name: str, request: Request) -> Response:
-        if name not in files:
-            raise HttpError("not-found", "the page has no such file")
-        return answer(files[name], request.headers.get("if-none-match"))
+        if folder + name not in files:
+            raise HttpError("not-found", "Unknown file of the page.")
+        return answer(files[folder + name], request.headers.get("if-none-match"))
 
-    return routes
+    return file
 
 
 def answer(file: File, if_none_match: str | None) -> Response:

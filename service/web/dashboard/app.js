@@ -1,12 +1,12 @@
 // Which view is shown, by the part of the address after #.
 
-import { openCompare } from "./compare.js";
-import { openFleet } from "./fleet.js";
-import { openInbox } from "./inbox.js";
-import { allowAsking, installKey } from "./key.js";
-import { openModel } from "./model.js";
-import { openNewModel } from "./new_model.js";
-import { learnRole } from "./role.js";
+import { allowAsking, installKey } from "./lib/key.js";
+import { learnRole } from "./lib/role.js";
+import { openCompare } from "./views/compare.js";
+import { openFleet } from "./views/fleet.js";
+import { openInbox } from "./views/inbox.js";
+import { openModel } from "./views/model.js";
+import { openNewModel } from "./views/new_model.js";
 
 const main = document.getElementById("main");
 

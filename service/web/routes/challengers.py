@@ -1,11 +1,11 @@
 """/models/{model}/challengers and /models/{model}/promote: who else learns from a model's reveals, and who serves."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo
+from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, Job, ModelInfo
 from service.engine.clock import Clock
 from service.engine.fleet.models import Models
 from service.engine.jobs.warm_challengers import WarmChallengers
@@ -13,7 +13,6 @@ from service.engine.models.settings import ModelLimits
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.http.responses import Json
-from service.web.routes.jobs import JobAnswer
 from service.web.routes.jobs import describe as describe_job
 from service.web.routes.model_settings import ChallengerSettings, PromoteField
 from service.web.routes.models import ModelName, describe
@@ -39,7 +38,7 @@ class PromotionRule(BaseModel):
     promote: PromoteField
 
 
-STARTED: dict[str, Any] = {"model": JobAnswer, "description": "the job that lets it learn first has begun"}
+STARTED = answers(Job, 202)[202] | {"description": "the job that lets it learn first has begun"}
 
 
 def router(models: Models, warm_challengers: WarmChallengers, limits: ModelLimits, clock: Clock) -> APIRouter:

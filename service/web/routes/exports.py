@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from fastapi import Query, Response
-from pydantic import BaseModel, Field
 
 from service.engine.fleet.copies import FEW_NUMBERS, Copies, Room
 from service.engine.fleet.large_models import beside_the_loop, takes_long_to_read
@@ -23,35 +22,10 @@ from service.learning.packing import Kept
 from service.learning.parameters import BadParameter
 from service.learning.vectors import Array, Indices
 from service.web.http.responses import BreakingOff, Json, SlicedJson, in_turns
-from service.web.routes.model_settings import LabelField
 
 Largest = Annotated[
     int | None, Query(ge=1, le=1000, description="only so many, by absolute value, with names")
 ]
-
-
-class NamedWeight(BaseModel):
-    feature: int | str
-    weight: float
-
-
-class ClassWeights(BaseModel):
-    """The weights of one class; with two classes there is one row, which speaks for the second."""
-
-    label: LabelField | None
-    weights: list[float] | list[NamedWeight]
-    bias: float | None
-
-
-class WeightsAnswer(BaseModel):
-    model: str
-    version: int
-    labels: list[LabelField]
-    names: list[int | str] | None = Field(description="of the features, where they are not positions")
-    classes: list[ClassWeights]
-    expert: str | None = Field(
-        None, description="of `auto` only: the expert that weighs most, whose weights these are"
-    )
 
 
 class ReadWeights(NamedTuple):

@@ -6,6 +6,7 @@ import msgspec
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from novikoff import schemas
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.clock import Clock
 from service.engine.jobs.fit_bodies import UnreadFit
@@ -22,25 +23,9 @@ from service.web.http.requests import NDJSON, checks_query, media_type_of, param
 from service.web.http.responses import Json, timestamp
 from service.web.routes.model_settings import GIVEN, ModelSettings
 from service.web.routes.models import ModelName
-from service.web.routes.openapi import problems
+from service.web.routes.openapi import answers, problems
 
 JobId = Annotated[str, Path(max_length=128)]
-
-
-class JobAnswer(BaseModel):
-    id: str
-    kind: str
-    model: str
-    state: str
-    options: dict[str, Any]
-    examples: int
-    progress: dict[str, Any] | None
-    seconds_left: float | None
-    result: dict[str, Any] | None
-    error: str | None
-    version: int | None
-    started_at: str
-    finished_at: str | None
 
 
 def describe(job: Job, now: int) -> dict[str, Any]:
@@ -118,8 +103,12 @@ def router(jobs: Jobs, fits: Fits, what_ifs: WhatIfs, limits: ModelLimits, clock
         check_known_job(job_id, job.model)
         return job
 
-    @routes.post("/models/{model}/fit", status_code=202, response_model=JobAnswer,
-                 responses=problems(400, 409, 413, 415), openapi_extra={"requestBody": REQUEST_BODY})  # fmt: skip
+    @routes.post(
+        "/models/{model}/fit",
+        status_code=202,
+        responses=answers(schemas.Job, 202) | problems(400, 409, 413, 415),
+        openapi_extra={"requestBody": REQUEST_BODY},
+    )
     @access(Role.ADMIN, tenants=True, body=Body.UPLOAD)
     @checks_query
     async def fit(model: ModelName, request: Request) -> Response:
@@ -135,21 +124,24 @@ def router(jobs: Jobs, fits: Fits, what_ifs: WhatIfs, limits: ModelLimits, clock
         job = await fits.fit(model, UnreadFit(await request.body(), is_lines, options))
         return Json(describe(job, clock.now()), 202, {"location": f"/jobs/{job.id}"})
 
-    @routes.get("/jobs/{job_id}", response_model=JobAnswer)
+    @routes.get("/jobs/{job_id}", responses=answers(schemas.Job))
     @access(Role.READ, tenants=True)
     async def show(job_id: JobId) -> Response:
         """How far a job is, or what has come of it."""
         return Json(describe(await find(job_id), clock.now()))
 
-    @routes.delete("/jobs/{job_id}", response_model=JobAnswer)
+    @routes.delete("/jobs/{job_id}", responses=answers(schemas.Job))
     @access(Role.ADMIN, tenants=True)
     async def cancel(job_id: JobId) -> Response:
         """Cancel a job; nothing of it enters the model. A finished one stays as it is."""
         await find(job_id)
         return Json(describe(await jobs.cancel(job_id), clock.now()))
 
-    @routes.post("/models/{model}/replay", status_code=202, response_model=JobAnswer,
-                 responses=problems(400, 409, 413, 415))  # fmt: skip
+    @routes.post(
+        "/models/{model}/replay",
+        status_code=202,
+        responses=answers(schemas.Job, 202) | problems(400, 409, 413, 415),
+    )
     @access(Role.ADMIN, tenants=True, body=Body.JSON)
     async def replay(model: ModelName, wanted: Replay) -> Response:
         """Play the retained history through other settings, as a job: what would they have served?

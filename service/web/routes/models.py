@@ -7,7 +7,16 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import structs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, ModelInfo, ModelPage
+from novikoff.schemas import (
+    NAME_CHARS_MAX,
+    NAME_PATTERN,
+    NAME_RULE,
+    EventPage,
+    LargestWeights,
+    ModelInfo,
+    ModelPage,
+    Weights,
+)
 from service.engine.fleet.copies import Copies, Room
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
@@ -27,7 +36,7 @@ from service.web.http.requests import JSON, media_type_of
 from service.web.http.responses import Json, timestamp
 from service.web.problems import HttpError
 from service.web.routes import exports
-from service.web.routes.exports import Largest, WeightsAnswer, read_weights
+from service.web.routes.exports import Largest, read_weights
 from service.web.routes.exports import answer as weights_answer
 from service.web.routes.model_settings import NewModel, advice_table
 from service.web.routes.openapi import answers, problems
@@ -46,21 +55,6 @@ At = Annotated[
     int | None,
     Query(ge=0, le=2**63 - 1, description="a version: as it was then; 410 if that is no longer kept"),
 ]
-
-
-class EventLine(BaseModel):
-    """One event; what else it has depends on its kind."""
-
-    model_config = ConfigDict(extra="allow")
-
-    seq: int
-    kind: str
-    at: str
-
-
-class EventPage(BaseModel):
-    events: list[EventLine]
-    next: int | None
 
 
 def describe(live: Live) -> dict[str, Any]:
@@ -206,7 +200,7 @@ def router(
         """
         return Json(describe(await models.reset(model)))
 
-    @routes.get("/models/{model}/weights", response_model=WeightsAnswer, responses=problems(404, 410))
+    @routes.get("/models/{model}/weights", responses=answers(Weights | LargestWeights) | problems(404, 410))
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
@@ -248,7 +242,7 @@ def router(
         live = await models.adopt(model, imported.settings, imported.state)
         return Json(describe(live), 201, {"location": f"/models/{model}"})
 
-    @routes.get("/models/{model}/events", response_model=EventPage, responses=problems(404))
+    @routes.get("/models/{model}/events", responses=answers(EventPage) | problems(404))
     @access(Role.READ, tenants=True)
     async def events(
         model: ModelName, after: AfterSeq = 0, limit: Limit = 100, kinds: Kinds = None

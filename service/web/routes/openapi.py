@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from fastapi import FastAPI
@@ -61,9 +62,10 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def answers(shape: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers with one of `ANSWERS`."""
-    schema = {"$ref": _REF.format(name=shape.__name__)}
+def answers(shape: type | UnionType, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers with one of `ANSWERS`, or with one of several."""
+    refs = [{"$ref": _REF.format(name=each.__name__)} for each in get_args(shape) or (shape,)]
+    schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
     return {status: {"content": {"application/json": {"schema": schema}}}}
 
 

@@ -257,7 +257,7 @@ def test_a_key_made_by_the_command_works_in_all_commands_and_is_told_by_none(
 ) -> None:
     made = run("key", "--name", "ci", "--role", "admin", "--prefix", "ci-")
     secret, line = made.stdout.split()
-    assert made.returncode == 0 and "not kept anywhere" in made.stderr
+    assert made.returncode == 0 and "not stored anywhere" in made.stderr
     service = start(api_keys=line)
     at = ("--url", service.url)
     rounds = tmp_path / "rounds.jsonl"

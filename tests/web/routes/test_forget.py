@@ -221,6 +221,25 @@ def test_nothing_of_names_and_classes_is_left_in_fits_challengers_and_other_roun
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["expired by a rollback", "in the journal only"])
+def test_what_was_served_to_others_is_forgotten_wherever_they_are(start: Start, where: str) -> None:
+    few = {"pending_bytes_max": 8_000} if where == "in the journal only" else {}
+    service = start(durability_of_predictions="strict", **few)
+    service.create("m", labels=None)
+    service.learn("m", [1.0, 1.0], "usual")
+    for number in range(3):
+        service.learn("m", [-9.0, 9.0], "smith-called", id=f"s{number}", tag="smith")
+    for number in range(20):
+        assert service.predict("m", [-9.0, 9.0], id=f"late-{number}")["label"] == "smith-called"
+    if where == "expired by a rollback":
+        service.post("/models/m/rollback", {"to": 1})
+    service.post("/models/m/forget", {"tag": "smith"})
+    rebuilt(service, "m")
+    service.stop()
+    assert not [trace for trace in traces(service.data) if trace.startswith("reason")]
+
+
+@pytest.mark.slow
 def test_the_history_goes_on_telling_what_was_answered(service: Service, name: str) -> None:
     service.create(name, learner={"algorithm": "arow"}, labels=[-1, 1])
     for number in range(30):
