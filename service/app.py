@@ -6,14 +6,14 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from fastapi import Depends, FastAPI
 
-from service.engine.engine import Engine, Rules
+from service.engine.engine import Engine
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.attention import Attention
-from service.engine.fleet.shares import Tenants
 from service.engine.models.settings import ModelLimits
 from service.engine.transfer.importing import Importing
 from service.errors import StartError
@@ -21,7 +21,6 @@ from service.journal.protocol import Journal
 from service.journals import make_journal
 from service.runtime.byte_budget import ByteBudget
 from service.runtime.cooperative import ended_tasks, keep_running
-from service.runtime.processes import JobLimits
 from service.runtime.timings import LoopPauses
 from service.settings import Settings
 from service.web import dashboard, problems
@@ -46,7 +45,7 @@ from service.web.routes import (
 from service.web.routes.metrics import SpanCounts, Traffic
 from service.web.routes.model_settings import ModelSettings
 from service.web.stream import endpoint as stream
-from service.web.stream.held_answers import DiskRoom
+from service.web.stream.held_answers import AnswerFiles
 
 if TYPE_CHECKING:
     from service.web.tracing import Tracing
@@ -64,35 +63,11 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     gate = make_gate(settings, ring, origins) if guarded else None
     tracing = _tracing(settings)
     journal = make_journal(settings)
-    limits = ModelLimits(
-        names_max=min(settings.names_max, settings.weights_max),
-        classes_max=settings.classes_max,
-        covariance_dimension_max=settings.covariance_dimension_max,
-        weights_max=settings.weights_max,
-    )
+    limits = msgspec.convert(settings, ModelLimits, from_attributes=True)
     engine = Engine(
         journal,
-        Rules(
-            default_settings=_default_settings(limits) if settings.auto_create else {},
-            wait_for_predictions=settings.durability_of_predictions == "strict",
-            pending_ttl_seconds=settings.pending_ttl_seconds,
-            pending_max=settings.pending_max,
-            pending_total_max=settings.pending_total_max,
-            features_max=settings.features_max,
-            feature_abs_max=settings.feature_abs_max,
-            weight_max=settings.weight_max,
-            jobs_max=settings.jobs_max,
-            models_max=settings.models_max,
-            models_loaded_max=settings.models_loaded_max,
-            snapshot_every_events=settings.snapshot_every_events,
-            pending_bytes_max=settings.pending_bytes_max,
-            models_loaded_bytes_max=settings.models_loaded_bytes_max,
-            outcomes_bytes_max=settings.outcomes_bytes_max,
-            copies_bytes_max=settings.copies_bytes_max,
-            fit=JobLimits(
-                settings.fit_seconds_max, settings.fit_memory_bytes_max, settings.fit_examples_bytes_max
-            ),
-        ),
+        msgspec.convert(settings, EngineSettings, from_attributes=True),
+        default_settings={kind: ModelSettings(features=kind).complete(limits) for kind in ("dense", "named")},
         tenants=ring.prefixes if ring is not None else lambda: (),
     )
 
@@ -136,7 +111,9 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     traffic = Traffic() if tracing is None else tracing.traffic()
     rounds_seen = TenantRounds(engine.rounds)
     follow = feed.Feed(engine.models, engine.fleet, engine.clock, clients_max=settings.feeds_max)
-    answers_room = _answers_room(settings, engine.fleet.tenants)
+    held_answers = ByteBudget(settings.stream_answers_bytes_max, engine.fleet.tenants)
+    # On the disk of the journal, if that is here: the system's directory may be in memory.
+    answer_files = AnswerFiles(held_answers, settings.data if settings.journal == "sqlite" else None)
     collector = metrics.Collector(
         engine.fleet,
         journal,
@@ -147,18 +124,14 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         models_max=settings.metrics_models_max,
         queue_events_max=settings.queue_events_max,
         budgets={
-            "pending": metrics.Budget(lambda: engine.fleet.waiting.bytes, settings.pending_bytes_max),
-            "models": metrics.Budget(
-                lambda: engine.fleet.memory.models_bytes, settings.models_loaded_bytes_max
-            ),
-            "outcomes": metrics.Budget(
-                lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
-            ),
-            "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
-            "connections": metrics.Budget(lambda: held.bytes, held.bytes_max),
-            "fit": metrics.Budget(None, settings.fit_memory_bytes_max),
-            "copies": metrics.Budget(lambda: engine.copies.used_bytes, engine.copies.bytes_max),
+            "pending": engine.fleet.waiting.budget,
+            "models": engine.fleet.memory.models,
+            "outcomes": engine.fleet.memory.outcomes,
+            "stream_answers": held_answers,
+            "connections": held,
+            "copies": engine.copies,
         },
+        fit_memory_bytes_max=settings.fit_memory_bytes_max,
         rebuilds=engine.rebuilds,
         jobs=engine.jobs,
         streams_open=lambda: streaming.open_count,
@@ -170,7 +143,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         engine.blocks,
         limits=request_limits,
         tenants=engine.fleet.tenants,
-        answers_room=answers_room,
+        answer_files=answer_files,
     )
     endpoints = rounds.endpoints(rounds_seen, request_limits)
     if tracing is not None:
@@ -229,12 +202,6 @@ def _tracing(settings: Settings) -> "Tracing | None":
     )
 
 
-def _answers_room(settings: Settings, tenants: Tenants) -> DiskRoom:
-    """On the disk of the journal, if that is here: the system's directory may be in memory."""
-    directory = settings.data if settings.journal == "sqlite" else None
-    return DiskRoom(settings.stream_answers_bytes_max, directory, tenants)
-
-
 async def _close(engine: Engine, journal: Journal, seconds: float) -> None:
     """Let the engine finish, however long it takes, as long as the disk takes what it is given."""
     closing = asyncio.create_task(engine.close())
@@ -246,8 +213,3 @@ async def _close(engine: Engine, journal: Journal, seconds: float) -> None:
         log.critical("the disk has taken nothing for %g seconds: ending without it", seconds)
         os._exit(1)
     closing.result()
-
-
-def _default_settings(limits: ModelLimits) -> dict[str, dict[str, Any]]:
-    """What a model is made of that a first example makes, by the kind of its features."""
-    return {kind: ModelSettings(features=kind).complete(limits) for kind in ("dense", "named")}

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 from fastapi import Request
 from msgspec import structs
 
-from service.engine.clock import made_at
 from service.engine.models.checks import Sent
 from service.engine.models.outcomes import Round
-from service.engine.names import check_name
+from service.engine.names import check_name, made_at
 from service.engine.rounds.corrections import Corrected, Corrections
 from service.engine.rounds.explanation import Answered
 from service.engine.rounds.rounds import Rounds

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE, Job, ModelInfo
 from service.engine.clock import Clock
 from service.engine.fleet.models import Models
-from service.engine.jobs.warm_challengers import WarmChallengers
+from service.engine.jobs.what_ifs import WarmChallengers
 from service.engine.models.settings import ModelLimits
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role

@@ -19,7 +19,6 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
-from service.engine.fleet.shares import Shares
 from service.errors import (
     InvalidRequest,
     ModelUnreadable,
@@ -29,6 +28,7 @@ from service.errors import (
     UnknownModel,
 )
 from service.journal.protocol import Totals
+from service.runtime.byte_budget import Shares
 from service.runtime.cooperative import Turns
 from service.web.access.declarations import access
 from service.web.access.keys import Role

@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from novikoff import schemas
 from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN, NAME_RULE
 from service.engine.clock import Clock
-from service.engine.jobs.fit_bodies import UnreadFit
+from service.engine.jobs.fit_process import UnreadFit
 from service.engine.jobs.fits import Fits
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import Jobs
+from service.engine.jobs.jobs import Job, Jobs
 from service.engine.jobs.what_ifs import WhatIf, WhatIfs
 from service.engine.models.settings import ModelLimits
 from service.errors import InvalidRequest

@@ -6,7 +6,7 @@ from functools import cached_property
 from heapq import nlargest
 from importlib.metadata import version
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, exposition
@@ -23,6 +23,7 @@ from service.engine.fleet.live import Counts, Live
 from service.engine.jobs.jobs import Jobs
 from service.engine.replay.rebuilds import Rebuilds, is_forgetting, is_rebuilding
 from service.journal.protocol import Journal
+from service.runtime.byte_budget import ByteBudget
 from service.runtime.cooperative import Turns
 from service.runtime.timings import LoopPauses, Timings
 from service.web.access.declarations import access
@@ -77,14 +78,6 @@ class Watched:
         await self._send(message)
 
 
-class Budget(NamedTuple):
-    """Something that is limited in bytes."""
-
-    used: Callable[[], int] | None
-    """None if the processes of the system know it alone."""
-    bytes_max: int
-
-
 class Collector:
     """Figures of the busiest loaded models, of the journal, of the requests and of the event loop."""
 
@@ -99,7 +92,8 @@ class Collector:
         memory_bytes: int,
         models_max: int,
         queue_events_max: int,
-        budgets: dict[str, Budget],
+        budgets: Mapping[str, ByteBudget],
+        fit_memory_bytes_max: int,
         rebuilds: Rebuilds,
         jobs: Jobs,
         streams_open: Callable[[], int],
@@ -114,6 +108,7 @@ class Collector:
         self._models_max = models_max
         self._queue_events_max = queue_events_max
         self._budgets = budgets
+        self._fit_memory_bytes_max = fit_memory_bytes_max
         self._rebuilds = rebuilds
         self._jobs = jobs
         self._streams_open = streams_open
@@ -229,9 +224,9 @@ class Collector:
         )
         most = GaugeMetricFamily("novikoff_budget_bytes_max", "How many may be.", labels=["of"])
         for name, budget in self._budgets.items():
-            if budget.used is not None:
-                used.add_metric([name], budget.used())
+            used.add_metric([name], budget.bytes)
             most.add_metric([name], budget.bytes_max)
+        most.add_metric(["fit"], self._fit_memory_bytes_max)  # the system alone knows what fits use
         yield used
         yield most
         yield GaugeMetricFamily(

@@ -17,17 +17,18 @@ from novikoff.schemas import (
     ModelPage,
     Weights,
 )
-from service.engine.fleet.copies import Copies, Room
+from service.engine.fleet.large_models import CopyReservation, weights_bytes
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.contest import NO_CHALLENGERS
 from service.engine.models.settings import ModelLimits
-from service.engine.replay.going_back import GoingBack
 from service.engine.replay.past import Past
+from service.engine.replay.rollbacks import GoingBack
 from service.engine.transfer.importing import Importing
 from service.errors import InvalidRequest, ModelDamaged
 from service.events import AnyEvent, RoundCorrected
 from service.journal.protocol import Page
+from service.runtime.byte_budget import ByteBudget
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenants import check_own, narrowed, public_id
@@ -138,7 +139,7 @@ def router(
     going_back: GoingBack,
     limits: ModelLimits,
     importing: Importing,
-    copies: Copies,
+    copies: ByteBudget,
 ) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503))
 
@@ -204,8 +205,8 @@ def router(
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
-        room = Room(copies.of_weights if largest is None else lambda _: None)
-        read = await past.read(model, at, partial(read_weights, largest=largest), first=room.take)
+        room = CopyReservation(copies, weights_bytes if largest is None else lambda _: 0)
+        read = await past.read(model, at, partial(read_weights, largest=largest), first=room.take_for)
         return weights_answer(read, room)
 
     @routes.get("/models/{model}/export", responses=problems(404, 410))

@@ -20,8 +20,7 @@ import msgspec
 from novikoff.schemas import FeaturesSent
 from service.engine.models.labels import LABEL_ABS_MAX
 from service.engine.models.outcomes import BlockOutcome
-from service.engine.rounds.blocks import Begun, Blocks, even_share
-from service.engine.rounds.room import ROOM_SECONDS_MAX, with_room
+from service.engine.rounds.blocks import ROOM_SECONDS_MAX, Begun, Blocks, even_share, with_room
 from service.errors import (
     InvalidRequest,
     NovikoffError,

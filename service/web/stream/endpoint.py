@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.engine.fleet.shares import Shares, Tenants
 from service.engine.names import check_name
 from service.engine.rounds.blocks import Blocks
 from service.errors import InvalidRequest, NovikoffError, Overloaded, Unauthorized
+from service.runtime.byte_budget import Shares, Tenants
 from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace
 from service.web.access.tenants import NO_LONGER_VALID, TenantRounds, check_own, prefix, told_of_revocation
@@ -35,7 +35,7 @@ from service.web.problems import HttpError
 from service.web.routes.rounds import model_of_path
 from service.web.stream.answers import StreamAnswers, Tally
 from service.web.stream.arrow import ARROW, batches
-from service.web.stream.held_answers import DiskRoom, HeldAnswers
+from service.web.stream.held_answers import AnswerFiles, HeldAnswers
 from service.web.stream.lines import Lines
 
 _encode = msgspec.json.Encoder().encode
@@ -71,12 +71,12 @@ class StreamEndpoint:
         *,
         limits: RequestLimits,
         tenants: Tenants,
-        answers_room: DiskRoom,
+        answer_files: AnswerFiles,
     ) -> None:
         self._rounds = rounds
         self._blocks = blocks
         self._limits = limits
-        self._answers_room = answers_room
+        self._answer_files = answer_files
         self._tenants = tenants
         self._open = Shares(tenants)
 
@@ -137,7 +137,7 @@ class StreamEndpoint:
             errors_max=self._limits.stream_errors_max,
             streams_open=lambda: self._open.count,
         )
-        held = HeldAnswers(self._answers_room, self._tenants.of(prefix()))
+        held = HeldAnswers(self._answer_files, self._tenants.of(prefix()))
         async with incoming:
             sending = asyncio.create_task(_send_all(send, head, held))
             others: list[asyncio.Task[Any]] = [sending]

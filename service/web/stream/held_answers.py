@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from service.engine.fleet.shares import Shares, Tenants
+from service.runtime.byte_budget import ByteBudget
 from service.web.problems import HttpError
 
 T = TypeVar("T")
@@ -33,33 +33,18 @@ UNTAKEN_SECONDS_MAX = 3.0
 taken for one that will send everything first."""
 
 
-class DiskRoom:
-    """How many bytes of answers may wait on disk, those of all streams together, and where.
+class AnswerFiles:
+    """Files for the answers that wait on disk, and how many bytes those of all streams together may have.
 
     Files are used in a thread, so that no request waits for the disk; in a single one, so that a file is never
     closed while it is still being written.
     """
 
-    def __init__(self, bytes_max: int, directory: Path | None, tenants: Tenants | None = None) -> None:
+    def __init__(self, budget: ByteBudget, directory: Path | None) -> None:
         """Without a `directory`, the system's for temporary files is used."""
-        self.bytes_max = bytes_max
+        self.budget = budget
         self._directory = directory
-        self._used = Shares(tenants or Tenants())
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream-answers")
-
-    @property
-    def used_bytes(self) -> int:
-        return self._used.bytes
-
-    def take(self, size: int, tenant: str = "") -> bool:
-        """Reserve so many bytes; False if there are not as many left for this tenant."""
-        if not self._used.may_take(tenant, size, self.bytes_max, by_bytes=True):
-            return False
-        self._used.add(tenant, size, count=0)
-        return True
-
-    def give_back(self, size: int, tenant: str = "") -> None:
-        self._used.remove(tenant, size, count=0)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *args))
@@ -88,9 +73,10 @@ class HeldAnswers:
     read takes no room for long, however long the stream lasts.
     """
 
-    def __init__(self, room: DiskRoom, tenant: str = "") -> None:
+    def __init__(self, files: AnswerFiles, tenant: str = "") -> None:
         """`tenant`: whose stream it is."""
-        self._room = room
+        self._files = files
+        self._budget = files.budget
         self._tenant = tenant
         self._memory: deque[bytes] = deque()
         self._memory_bytes = 0
@@ -156,27 +142,27 @@ class HeldAnswers:
         """Drop what still waits."""
         for part in (self._reading, self._writing):
             if part.file is not None:
-                self._room.close_later(part.file)
-        self._room.give_back(self._reserved, self._tenant)
+                self._files.close_later(part.file)
+        self._budget.give_back(self._reserved, self._tenant)
 
     def _is_on_disk(self) -> bool:
         return self._reading.read < self._reading.written or self._writing.written > 0
 
     async def _reserve(self, size: int) -> None:
         """Wait for room on disk, as long as the client takes answers."""
-        while not self._room.take(size, self._tenant):
+        while not self._budget.take(size, self._tenant):
             self._taken.clear()
             try:
                 async with asyncio.timeout(UNTAKEN_SECONDS_MAX):
                     await self._taken.wait()
             except TimeoutError:
-                if self._room.take(size, self._tenant):  # what other streams have given back
+                if self._budget.take(size, self._tenant):  # what other streams have given back
                     break
                 limit = (
-                    f"at most {self._room.bytes_max} bytes of answers may wait, those of all streams together;"
+                    f"at most {self._budget.bytes_max} bytes of answers may wait, those of all streams together;"
                     " a tenant leaves half of them to others"
                     if self._tenant
-                    else f"at most {self._room.bytes_max} bytes of answers may wait, those of all streams together"
+                    else f"at most {self._budget.bytes_max} bytes of answers may wait, those of all streams together"
                 )
                 raise _untaken(limit) from None
         self._reserved += size
@@ -185,8 +171,8 @@ class HeldAnswers:
         async with self._files_in_use:
             part = self._writing
             if part.file is None:
-                part.file = await self._room.run(self._room.make_file)
-            await self._room.run(_write_all, part.file, answers, part.written)
+                part.file = await self._files.run(self._files.make_file)
+            await self._files.run(_write_all, part.file, answers, part.written)
             part.written += len(answers)
 
     async def _read(self) -> bytes:
@@ -195,11 +181,11 @@ class HeldAnswers:
                 self._reading, self._writing = self._writing, self._reading
             part = self._reading
             assert part.file is not None
-            answers = await self._room.run(os.pread, part.file.fileno(), READ_BYTES_MAX, part.read)
+            answers = await self._files.run(os.pread, part.file.fileno(), READ_BYTES_MAX, part.read)
             part.read += len(answers)
             if part.read == part.written:
-                await self._room.run(part.file.truncate, 0)
-                self._room.give_back(part.written, self._tenant)
+                await self._files.run(part.file.truncate, 0)
+                self._budget.give_back(part.written, self._tenant)
                 self._reserved -= part.written
                 part.read = part.written = 0
             return answers

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.memory_use import MemoryUse
-from service.engine.fleet.shares import Tenants
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import FINISHED_KEPT, Jobs
-from service.runtime.processes import JobLimits
+from service.engine.jobs.jobs import FINISHED_KEPT, Job, Jobs
+from service.runtime.byte_budget import ByteBudget, Tenants
 from service.web.problems import HttpError
-from service.web.stream.held_answers import MEMORY_BYTES_MAX, DiskRoom, HeldAnswers
+from service.web.stream.held_answers import MEMORY_BYTES_MAX, AnswerFiles, HeldAnswers
 from tests.journal.journals import sqlite_at
 from tests.support.api_keys import Holder, good, lines_of, refusal
 from tests.support.service_process import Service
@@ -139,20 +137,10 @@ def test_fits(start: Start) -> None:
 
 async def test_finished_fits(tmp_path: Path) -> None:
     journal = sqlite_at(tmp_path, events_kept_max=1_000)
-    memory = MemoryUse(
-        models_max=10,
-        models_bytes_max=10**9,
-        outcomes_bytes_max=10**9,
-        tenants=Tenants(lambda: ["calm-", "flood-"]),
-    )
     clock = Clock()
-    jobs = Jobs(
-        journal,
-        Fleet(journal, clock, memory=memory, pending_bytes_max=10**9, snapshot_every_events=10),
-        clock,
-        running_max=2,
-        limits=JobLimits(),
-    )
+    settings = EngineSettings(jobs_max=2)
+    fleet = Fleet(journal, clock, settings, Tenants(lambda: ["calm-", "flood-"]))
+    jobs = Jobs(journal, fleet, clock, settings)
     of_calm = Job("calm", "fit", "calm-0", {}, 1, state="done")
     jobs._jobs = {
         job.id: job
@@ -201,16 +189,20 @@ def test_feeds(start: Start) -> None:
 
 
 async def test_answers_that_wait_on_disk(tmp_path: Path) -> None:
-    room = DiskRoom(10 * MB, tmp_path, Tenants(lambda: ["calm-", "flood-"]))
-    flood = [HeldAnswers(room, "flood-") for _ in range(3)]
+    files = AnswerFiles(ByteBudget(10 * MB, Tenants(lambda: ["calm-", "flood-"])), tmp_path)
+    flood = [HeldAnswers(files, "flood-") for _ in range(3)]
     with pytest.raises(HttpError, match="a tenant leaves"):
         for _ in range(100):
             for held in flood:
                 await held.put(b"x" * MEMORY_BYTES_MAX)
-    assert 4 * MB < room.used_bytes <= 5 * MB + MEMORY_BYTES_MAX
-    calm = HeldAnswers(room, "calm-")
+    assert 4 * MB < files.budget.bytes <= 5 * MB + MEMORY_BYTES_MAX
+    calm = HeldAnswers(files, "calm-")
     for _ in range(4):
         await calm.put(b"y" * MEMORY_BYTES_MAX)
     for held in (*flood, calm):
         held.close()
-    assert room.take(5 * MB, "flood-") and not room.take(1, "flood-") and room.take(1, "calm-")
+    assert (
+        files.budget.take(5 * MB, "flood-")
+        and not files.budget.take(1, "flood-")
+        and files.budget.take(1, "calm-")
+    )

@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
+from service.runtime.byte_budget import ByteBudget
 from service.web.problems import HttpError
-from service.web.stream.held_answers import MEMORY_BYTES_MAX, DiskRoom, HeldAnswers
+from service.web.stream.held_answers import MEMORY_BYTES_MAX, AnswerFiles, HeldAnswers
 
 ANSWER = b"x" * 10_000
 
@@ -22,8 +23,8 @@ async def taken_all(held: HeldAnswers) -> bytes:
 @pytest.mark.parametrize("seed", range(5))
 async def test_whoever_is_faster_all_answers_come_in_their_order(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
-    room = DiskRoom(100_000_000, tmp_path)
-    held = HeldAnswers(room)
+    files = AnswerFiles(ByteBudget(100_000_000), tmp_path)
+    held = HeldAnswers(files)
     answers = [bytes([at % 256]) * random.randrange(1, 100_000) for at in range(300)]
 
     async def put_all() -> None:
@@ -44,15 +45,15 @@ async def test_whoever_is_faster_all_answers_come_in_their_order(tmp_path: Path,
     _, taken = await asyncio.gather(put_all(), take_some())
     assert taken == b"".join([*answers, b"the end"])
     held.close()
-    assert room.take(room.bytes_max), "all room was given back"
+    assert files.budget.take(files.budget.bytes_max), "all room was given back"
 
 
 async def test_what_was_read_takes_no_room(tmp_path: Path) -> None:
     """Ten times what may wait passes through, if its reader is never far behind."""
-    room = DiskRoom(2_000_000, tmp_path)
-    held = HeldAnswers(room)
+    files = AnswerFiles(ByteBudget(2_000_000), tmp_path)
+    held = HeldAnswers(files)
     put = taken = 0
-    while put < 10 * room.bytes_max:
+    while put < 10 * files.budget.bytes_max:
         await held.put(ANSWER)
         put += len(ANSWER)
         while put - taken > MEMORY_BYTES_MAX + 100_000:  # so that some of it is on disk, always
@@ -63,8 +64,8 @@ async def test_what_was_read_takes_no_room(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_room_is_told_and_what_waits_is_kept(tmp_path: Path) -> None:
-    room = DiskRoom(100_000, tmp_path)
-    held = HeldAnswers(room)
+    files = AnswerFiles(ByteBudget(100_000), tmp_path)
+    held = HeldAnswers(files)
     put = 0
     with pytest.raises(HttpError) as refused:
         while put < 1_000:
@@ -74,23 +75,23 @@ async def test_a_full_disk_room_is_told_and_what_waits_is_kept(tmp_path: Path) -
     held.end(b"the end")
     assert await taken_all(held) == ANSWER * put + b"the end"
     held.close()
-    assert room.take(room.bytes_max)
+    assert files.budget.take(files.budget.bytes_max)
 
 
 async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    room = DiskRoom(100_000, tmp_path / "nowhere")
-    held = HeldAnswers(room)
+    files = AnswerFiles(ByteBudget(100_000), tmp_path / "nowhere")
+    held = HeldAnswers(files)
     with pytest.raises(HttpError, match="cannot be kept: no such file or directory"):
         for _ in range(1_000):
             await held.put(ANSWER)
     held.end()
     assert len(await taken_all(held)) >= MEMORY_BYTES_MAX
     held.close()
-    assert room.take(room.bytes_max)
+    assert files.budget.take(files.budget.bytes_max)
 
 
 async def test_no_file_has_a_name(tmp_path: Path) -> None:
-    held = HeldAnswers(DiskRoom(10_000_000, tmp_path))
+    held = HeldAnswers(AnswerFiles(ByteBudget(10_000_000), tmp_path))
     for _ in range(200):
         await held.put(ANSWER)
     assert not list(tmp_path.iterdir())
