@@ -19,7 +19,7 @@ from service.errors import StartError
 from service.journal.sqlite.acknowledged import Note, has_log
 from service.journal.sqlite.doubt import InDoubt
 from service.journal.sqlite.erasing import write_anew
-from service.journal.sqlite.ownership import check_in_place, opened_file
+from service.journal.sqlite.ownership import FilesInPlace, check_in_place, opened_file
 from service.journal.sqlite.records import NEW, REPEATED, EraseRecord, Group, Opening, Record, Written
 from service.journal.sqlite.schema import LOG_BYTES_USUAL, open_writer
 from service.journal.sqlite.writing import Result, Writing
@@ -45,7 +45,6 @@ class Committer:
         self._fold_at = 0.0
         self._connection: sqlite3.Connection | None = None
         self._note: Note | None = None
-        self._files = opening.files
         self._open()
 
     def _open(self) -> None:
@@ -56,7 +55,7 @@ class Committer:
             expired_remembered_max=self._opening.expired_remembered_max,
             history_bytes_max=self._opening.history_bytes_max,
         )
-        self._files = [*self._opening.files, opened_file(Path(self._log))]
+        self._files = FilesInPlace([*self._opening.files, opened_file(Path(self._log))])
         self._note = Note(Path(self._opening.path), self._opening.durability)
         self._cut_off_leavings()
 
@@ -124,7 +123,7 @@ class Committer:
     def remove_leavings(self) -> None:
         """Remove some of it. If that fails, the next commit opens the file anew and sees what is left."""
         try:
-            check_in_place(self._files)
+            self._files.check()
             self._writing.remove_leavings()
         except sqlite3.Error:
             self.close()
@@ -141,11 +140,14 @@ class Committer:
                 raise doubt from None
 
     def _attempt(self, records: list[Record]) -> list[Result]:
-        check_in_place(self._files if self._connection is not None else self._opening.files)
+        if self._connection is None:
+            check_in_place(self._opening.files)
+        else:
+            self._files.check()
         try:
             if self._connection is None:
                 self._open()
-                check_in_place(self._files)  # a file that was not there has been made
+                self._files.check()  # a file that was not there has been made
             results = self._writing.commit(records)
             assert self._note is not None
             self._note.write(max([seq for status, seq in results if status == NEW], default=0))
@@ -171,13 +173,9 @@ class Committer:
 
     def _fold(self) -> None:
         """See to it that a log which has grown too long is folded into the file; remember it if that fails."""
-        if self._connection is None:  # what was erased could not be written anew
+        if self._connection is None or self._note is None:  # what was erased could not be written anew
             return
-        try:
-            log_bytes = os.stat(self._log).st_size  # noqa: PTH116  (with every commit: a Path takes twice as long)
-        except FileNotFoundError:  # the next commit looks for it, too, and tells
-            return
-        if log_bytes <= LOG_BYTES_MAX:
+        if self._note.log_bytes <= LOG_BYTES_MAX:
             self._log_failure = None
             return
         if monotonic() < self._fold_at:

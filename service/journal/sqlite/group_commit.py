@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
+from typing import NamedTuple
 
 from service.errors import Overloaded
 from service.journal.sqlite.numbered import NONE, Item, Numbered, Numbers, oldest_of
@@ -49,6 +50,9 @@ HELD_SECONDS = 0.005
 """How long predictions may gather when no request waits for them to be durable. One that is revealed meanwhile is never
 written, since the event of the reveal holds everything in it."""
 
+HELD_SECONDS_MIN = 0.003
+"""When the oldest is due, those that were held for so long go with it. Younger ones stay: many are revealed soon."""
+
 
 PROBE_SECONDS = 1.0
 """How often it is tried whether the disk works again."""
@@ -57,6 +61,14 @@ PROBE_SECONDS = 1.0
 def _voids_predictions(record: Record) -> bool:
     """Whether predictions made before it must be written before it."""
     return isinstance(record, DeathRecord) or getattr(record, "voids", None) is not None
+
+
+class Held(NamedTuple):
+    """A prediction that nobody waits for, its number among all that were submitted, and the loop's time then."""
+
+    number: int
+    item: Item
+    at: float
 
 
 class Answers(asyncio.Protocol):
@@ -91,7 +103,7 @@ class GroupCommit:
     ) -> None:
         self._done = done
         self.queue_max = queue_max
-        self._held: dict[str, Numbered] = {}
+        self._held: dict[str, Held] = {}
         self._queue: list[Numbered] = []
         self._failures_known = 0
         """How many failures were known of when the first in the queue was submitted: it may build on what was under way
@@ -124,8 +136,8 @@ class GroupCommit:
         oldest = min(
             self._oldest_queued, self._being_applied.oldest, *(g.oldest for g in self._under_way), NONE
         )
-        for number, _ in islice(self._held.values(), 1):
-            oldest = min(oldest, number)
+        for held in islice(self._held.values(), 1):
+            oldest = min(oldest, held.number)
         return min(oldest, self.submitted + 1) - 1
 
     async def start(self, opening: Opening, lock_file: int) -> None:
@@ -158,12 +170,13 @@ class GroupCommit:
         record = item.record
         if isinstance(record, PendingRecord) and item.future is None:
             self.withdraw(record.prediction_id)  # one that was given up, if its id is used again already
-            self._held[record.prediction_id] = (self.submitted, item)
+            now = self._loop.time()
+            self._held[record.prediction_id] = Held(self.submitted, item, now)
             if self._releasing is None:
-                self._releasing = self._loop.call_later(HELD_SECONDS, self._release)
+                self._releasing = self._loop.call_at(now + HELD_SECONDS, self._release)
             return
         if self._held and _voids_predictions(record):
-            self._gather_held()
+            self._gather_held(len(self._held))
         self._enqueue([(self.submitted, item)])
         self._oldest_queued = min(self._oldest_queued, self.submitted)
         if self._flushing is None and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
@@ -175,13 +188,17 @@ class GroupCommit:
         if held is None:
             return None
         self.waiting -= 1
-        record = held[1].record
+        record = held.item.record
         assert isinstance(record, PendingRecord)
         return record
 
     def _release(self) -> None:
-        self._releasing = None
-        self._gather_held()
+        latest = self._loop.time() - HELD_SECONDS_MIN
+        self._gather_held(sum(1 for _ in takewhile(lambda held: held.at <= latest, self._held.values())))
+        oldest = next(iter(self._held.values()), None)
+        self._releasing = (
+            None if oldest is None else self._loop.call_at(oldest.at + HELD_SECONDS, self._release)
+        )
         self._flush()
 
     def _enqueue(self, items: Iterable[Numbered]) -> None:
@@ -189,11 +206,12 @@ class GroupCommit:
             self._failures_known = self.failures
         self._queue += items
 
-    def _gather_held(self) -> None:
-        self._enqueue(self._held.values())
-        for number, _ in islice(self._held.values(), 1):
+    def _gather_held(self, count: int) -> None:
+        """Queue the oldest of the predictions that nobody waits for."""
+        for prediction_id in list(islice(self._held, count)):
+            number, item, _ = self._held.pop(prediction_id)
+            self._enqueue([(number, item)])
             self._oldest_queued = min(self._oldest_queued, number)
-        self._held.clear()
 
     def _flush(self) -> None:
         self._flushing = None

@@ -25,7 +25,6 @@ from service.journal.sqlite.records import (
 )
 from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
 from service.journal.sqlite.snapshots_kept import SnapshotsKept
-from service.journal.sqlite.statements import run_many
 from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
 from service.journal.thinning import goes_through, needed_for
 
@@ -59,6 +58,7 @@ class Writing:
     ) -> None:
         self._connection = connection
         self._execute = connection.execute
+        self._execute_many = connection.executemany
         self._events_kept_max = events_kept_max
         self._expired_remembered_max = expired_remembered_max
         (self._seq,) = self._execute(
@@ -120,11 +120,11 @@ class Writing:
         return results
 
     def _write_run(self, run: list[EventRecord | PendingRecord], results: list[Result], first: int) -> None:
-        """Write a run of events and predictions in few statements, then empty it. `first` is its place in the group."""
+        """Write a run of events and predictions, then empty it. `first` is its place in the group."""
         events: list[NewEvent] = []
         where: list[int] = []  # the place in the group of each of the events
-        kept: list[Any] = []
-        revealed: list[str | None] = []
+        kept: list[tuple[str, int, int, bytes]] = []
+        revealed: list[tuple[str | None]] = []
         voided: list[tuple[int, Voids]] = []
         self.leavings.free(run)
         newest = self._newest
@@ -135,19 +135,22 @@ class Writing:
             elif isinstance(record, PendingRecord):
                 prediction_id, at = record.prediction_id, record.at
                 if not (record.retried and self._stands_at(prediction_id)):
-                    kept += (prediction_id, life, at, seal_pending(record.body, prediction_id, life, at))
+                    kept.append((prediction_id, life, at, seal_pending(record.body, prediction_id, life, at)))
             else:
                 self._seq += 1
                 events.append((self._seq, life, record.prediction_id, record.body))
                 where.append(i)
                 if record.reveals:
-                    revealed.append(record.prediction_id)
+                    revealed.append((record.prediction_id,))
                 if record.voids is not None:
                     voided.append((life, record.voids))
-        run_many(self._connection, "INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
-        for i, result in zip(where, self._insert(events), strict=True):
-            results[i] = result
-        run_many(self._connection, "DELETE FROM pending WHERE prediction_id IN (", "?", revealed, ")")
+        if kept:
+            self._execute_many("INSERT INTO pending VALUES (?,?,?,?) ON CONFLICT DO NOTHING", kept)
+        if events:
+            for i, result in zip(where, self._insert(events), strict=True):
+                results[i] = result
+        if revealed:
+            self._execute_many("DELETE FROM pending WHERE prediction_id = ?", revealed)
         for life, voids in voided:
             self._void(life, voids)
         run.clear()
@@ -169,15 +172,15 @@ class Writing:
 
     def _insert_linked(self, events: list[NewEvent]) -> int:
         """Insert events, each with the one of its model before it as its `previous`; how many had new ids."""
-        rows: list[Any] = []
+        rows: list[tuple[Any, ...]] = []
         newest = self._newest
         for seq, life, prediction_id, body in events:
             previous = newest[life]
             newest[life] = seq
             sealed = seal_event(body, seq, life, prediction_id, previous)
-            rows += (seq, life, prediction_id, sealed, previous)
-        tail = " ON CONFLICT (prediction_id) DO NOTHING"
-        return run_many(self._connection, "INSERT INTO event VALUES", "(?,?,?,?,?)", rows, tail)
+            rows.append((seq, life, prediction_id, sealed, previous))
+        insert = "INSERT INTO event VALUES (?,?,?,?,?) ON CONFLICT (prediction_id) DO NOTHING"
+        return self._execute_many(insert, rows).rowcount
 
     def _create(self, birth: BirthRecord) -> Result:
         if self._execute("SELECT 1 FROM model WHERE name = ?", (birth.model,)).fetchone():
@@ -239,7 +242,7 @@ class Writing:
     def _summarise(self, summaries: SummariesRecord) -> None:
         """Write what lists show of models, and how far each has come, which a load relies on."""
         rows = [(*row, self._newest[row[0]]) for row in summaries.rows if self._lives_on(row[0])]
-        self._connection.executemany(
+        self._execute_many(
             "UPDATE model SET updated_at = ?2, revealed = ?3, mistakes = ?4, updates = ?5, pending = ?6, expired = ?7,"
             " ewma_error_rate = ?8, newest = ?9, digest = model_digest("
             "  id, name, created_at, settings, voided_through, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?8) WHERE id = ?1",
