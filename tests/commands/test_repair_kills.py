@@ -19,7 +19,7 @@ from tests.support.service_process import Service
 
 KILL_AT = """
 import json, os, signal, sys, traceback
-from service.commands.doctor.copying import swap
+from service.commands.doctor.repairing import swap
 from pathlib import Path
 
 step = 0
