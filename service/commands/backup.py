@@ -19,8 +19,13 @@ from service.commands.doctor.checks import Severity
 from service.commands.doctor.command import examine
 from service.commands.doctor.history import examine_model
 from service.errors import StartError
-from service.journal.sqlite.identity import check_not_lost, has_been_used, take_over
-from service.journal.sqlite.lock import DirectoryLock, sync_directory
+from service.journal.sqlite.directory import (
+    DirectoryLock,
+    check_not_lost,
+    has_been_used,
+    sync_directory,
+    take_over,
+)
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.soundness import why_misshapen, why_numbering_damaged
 from service.journals import access_of

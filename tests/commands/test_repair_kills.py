@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from service.journal.sqlite.acknowledged import has_log
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from tests.commands.repaired import JOURNAL, PAGE_BYTES, content_of, fill
 from tests.commands.running import novikoff
 from tests.support.service_process import Service

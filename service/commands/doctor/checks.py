@@ -10,11 +10,16 @@ import msgspec
 
 from service.journal.codec import decode_prediction
 from service.journal.seals import Damaged
-from service.journal.sqlite.identity import identity_beside, identity_in, why_not_its_own
-from service.journal.sqlite.migrations import LARGEST_NUMBER
-from service.journal.sqlite.permissions import unwritable, unwritable_for_owner, why_unwritable
-from service.journal.sqlite.replacing import is_replacing
-from service.journal.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
+from service.journal.sqlite.directory import (
+    identity_beside,
+    identity_in,
+    is_replacing,
+    unwritable,
+    unwritable_for_owner,
+    why_not_its_own,
+    why_unwritable,
+)
+from service.journal.sqlite.schema import APPLICATION_ID, LARGEST_NUMBER, SCHEMA_VERSION
 from service.journal.sqlite.sealing import unseal_pending
 from service.journal.sqlite.soundness import (
     why_log_damaged,

@@ -26,10 +26,7 @@ from service.commands.doctor.checks import (
 from service.commands.doctor.history import examine_model, examine_unlisted
 from service.commands.doctor.repairing import remove, salvage, swap
 from service.errors import StartError
-from service.journal.sqlite.identity import check_not_lost
-from service.journal.sqlite.lock import DirectoryLock
-from service.journal.sqlite.permissions import check_readable
-from service.journal.sqlite.replacing import end_replacing
+from service.journal.sqlite.directory import DirectoryLock, check_not_lost, check_readable, end_replacing
 from service.journal.sqlite.schema import legible_errors, open_reader, open_writer
 from service.settings import Settings, load_settings
 

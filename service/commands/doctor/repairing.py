@@ -18,11 +18,8 @@ from typing import Any
 from service.commands.doctor.checks import named
 from service.journal.seals import Damaged
 from service.journal.sqlite.acknowledged import has_log, read_note
-from service.journal.sqlite.identity import identity_beside
-from service.journal.sqlite.lock import sync_directory
-from service.journal.sqlite.migrations import LARGEST_NUMBER
-from service.journal.sqlite.replacing import remove_beside, replace_with
-from service.journal.sqlite.schema import open_reader, open_writer
+from service.journal.sqlite.directory import identity_beside, remove_beside, replace_with, sync_directory
+from service.journal.sqlite.schema import LARGEST_NUMBER, open_reader, open_writer
 from service.journal.sqlite.sealing import SEAL_JOURNAL, journal_digest
 from service.journal.sqlite.soundness import why_log_damaged
 from service.journal.sqlite.tables import TABLES, Row, Table

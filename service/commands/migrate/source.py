@@ -16,8 +16,7 @@ from service.errors import StartError
 from service.events import ModelCreated, ModelImported, Prediction
 from service.journal.protocol import Recorded
 from service.journal.sqlite import reading
-from service.journal.sqlite.identity import open_directory
-from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.directory import DirectoryLock, open_directory
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.sealing import unseal_outcomes
 

@@ -8,16 +8,20 @@ import asyncio
 import fcntl
 import logging
 import os
+import sys
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+import msgspec
+
 from service.errors import Overloaded
-from service.journal.sqlite.numbered import NONE, Item, Numbered, Numbers, oldest_of
+from service.events import AnyEvent
+from service.journal.protocol import Appended
 from service.journal.sqlite.records import (
     DeathRecord,
     Group,
@@ -34,6 +38,34 @@ from service.runtime.logs import LogLimiter
 from service.runtime.memory import environment_of_child
 from service.runtime.processes import command_of
 from service.runtime.timings import Timings
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A record, who waits for it, the event in it, and the prediction that need not be written with it."""
+
+    record: Record
+    future: Future[Appended] | None
+    event: AnyEvent | None = None
+    instead_of: PendingRecord | None = None
+
+
+Numbered = tuple[int, Item]
+"""An item and its number among all that were submitted."""
+
+NONE = sys.maxsize
+"""The oldest number where there is none."""
+
+
+class Numbers(NamedTuple):
+    """A group, and the oldest number in it: predictions that were held may be older than what stands before them."""
+
+    items: list[Numbered]
+    oldest: int
+
+
+def oldest_of(items: list[Numbered]) -> int:
+    return min(items)[0] if items else NONE  # numbers differ, so no items are compared
+
 
 log = logging.getLogger(__name__)
 
@@ -177,8 +209,7 @@ class GroupCommit:
             return
         if self._held and _voids_predictions(record):
             self._gather_held(len(self._held))
-        self._enqueue([(self.submitted, item)])
-        self._oldest_queued = min(self._oldest_queued, self.submitted)
+        self._enqueue(self.submitted, item)
         if self._flushing is None and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             self._flushing = self._loop.call_soon(self._flush)
 
@@ -201,17 +232,18 @@ class GroupCommit:
         )
         self._flush()
 
-    def _enqueue(self, items: Iterable[Numbered]) -> None:
+    def _enqueue(self, number: int, item: Item) -> None:
         if not self._queue:
             self._failures_known = self.failures
-        self._queue += items
+        if number < self._oldest_queued:
+            self._oldest_queued = number
+        self._queue.append((number, item))
 
     def _gather_held(self, count: int) -> None:
         """Queue the oldest of the predictions that nobody waits for."""
         for prediction_id in list(islice(self._held, count)):
             number, item, _ = self._held.pop(prediction_id)
-            self._enqueue([(number, item)])
-            self._oldest_queued = min(self._oldest_queued, number)
+            self._enqueue(number, item)
 
     def _flush(self) -> None:
         self._flushing = None

@@ -3,9 +3,8 @@
 import sqlite3
 from typing import Any
 
-from service.journal.sqlite.doubt import end_transaction
+from service.journal.sqlite.deferred_deletes import TRIMMED_MIN, DeferredDeletes, SnapshotsKept, Trimming
 from service.journal.sqlite.erasing import erase
-from service.journal.sqlite.leavings import Leavings
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
@@ -24,9 +23,25 @@ from service.journal.sqlite.records import (
     Voids,
 )
 from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
-from service.journal.sqlite.snapshots_kept import SnapshotsKept
-from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
 from service.journal.thinning import goes_through, needed_for
+
+NOT_WRITTEN = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_IOERR_WRITE")
+"""Failures of a COMMIT that leave nothing behind: its last page, which makes it count, was not written whole."""
+
+
+class InDoubt(sqlite3.OperationalError):
+    """All of a commit may be in the log, and not be seen before a crash."""
+
+
+def end_transaction(connection: sqlite3.Connection) -> None:
+    """End a transaction; InDoubt if nobody can tell whether it was kept."""
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        if error.sqlite_errorname in NOT_WRITTEN:
+            raise
+        raise InDoubt(str(error)) from error
+
 
 LIVES_KNOWN_MAX = 100_000
 FORGOTTEN_MAX = 1_000  # expired predictions that are removed at a time
@@ -66,8 +81,8 @@ class Writing:
         ).fetchone()
         self._newest: dict[int, int] = {}  # models known to live, and the number of the newest event of each
         self._trimming = Trimming(connection)
-        self.leavings = Leavings(connection)
-        self._snapshots_kept = SnapshotsKept(connection, self.leavings, bytes_max=history_bytes_max)
+        self.deferred = DeferredDeletes(connection)
+        self._snapshots_kept = SnapshotsKept(connection, self.deferred, bytes_max=history_bytes_max)
 
     def commit(self, group: list[Record]) -> list[Result]:
         """All of the group, durable, or none of it; InDoubt if that cannot be told.
@@ -78,16 +93,16 @@ class Writing:
         results = self._write(group)
         most = max(TRIMMED_MIN, 2 * len(group))
         self._trimming.trim(most)
-        self.leavings.remove(most)
+        self.deferred.remove(most)
         end_transaction(self._connection)
         if len(self._newest) > LIVES_KNOWN_MAX:
             self._newest.clear()
         return results
 
-    def remove_leavings(self) -> None:
+    def delete_deferred(self) -> None:
         """Remove some of what deleted models have left, while there is nothing else to write. Fails like `commit`."""
         self._execute("BEGIN IMMEDIATE")
-        self.leavings.remove(REMOVED_AT_ONCE)
+        self.deferred.remove(REMOVED_AT_ONCE)
         end_transaction(self._connection)
 
     def _write(self, group: list[Record]) -> list[Result]:
@@ -126,7 +141,7 @@ class Writing:
         kept: list[tuple[str, int, int, bytes]] = []
         revealed: list[tuple[str | None]] = []
         voided: list[tuple[int, Voids]] = []
-        self.leavings.free(run)
+        self.deferred.free(run)
         newest = self._newest
         for i, record in enumerate(run, first):
             life = record.life
@@ -201,7 +216,7 @@ class Writing:
         if not self._lives_on(life):
             return MODEL_UNKNOWN, 0
         self._execute("DELETE FROM model WHERE id = ?", (life,))
-        self.leavings.add(life)
+        self.deferred.add(life)
         self._trimming.drop(life)
         self._newest.pop(life, None)
         self._seq += 1

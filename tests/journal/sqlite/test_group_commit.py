@@ -16,8 +16,7 @@ import pytest
 
 from service.errors import Overloaded
 from service.journal.seals import SEAL_BYTES
-from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit
-from service.journal.sqlite.numbered import Item
+from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.records import (
     NEW,
     BirthRecord,
