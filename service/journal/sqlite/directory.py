@@ -25,6 +25,8 @@ from service.journal.sqlite.acknowledged import file_beside, has_log
 from service.journal.sqlite.schema import PAGE_BYTES, open_reader, open_writer
 from service.journal.sqlite.soundness import check_log, check_soundness, fold_log
 
+log = logging.getLogger(__name__)
+
 LAST_COMMIT_SECONDS = 10.0
 """How long the writing process of a service that was killed may take to finish what it was at."""
 
@@ -147,9 +149,6 @@ def _files(path: Path) -> list[tuple[Path, int]]:
 
 def _may_write(user: int, file: os.stat_result) -> bool:
     return user == 0 or bool(file.st_mode & (0o200 if file.st_uid == user else 0o022))
-
-
-log = logging.getLogger(__name__)
 
 
 def replace_with(new: Path, path: Path) -> None:

@@ -39,6 +39,28 @@ from service.runtime.memory import environment_of_child
 from service.runtime.processes import command_of
 from service.runtime.timings import Timings
 
+log = logging.getLogger(__name__)
+
+GROUP_MAX = 2_000
+"""The most records in one commit, so that no client waits behind an endless group."""
+
+GROUPS_UNDER_WAY_MAX = 2
+"""One on its way to the disk, and one that waits in the pipe for its turn."""
+
+PIPE_BYTES = 1_048_576
+"""Whole groups fit into the pipe, so that one can be read from it while the loop is busy with the one before."""
+
+HELD_SECONDS = 0.005
+"""How long predictions may gather when no request waits for them to be durable. One that is revealed meanwhile is never
+written, since the event of the reveal holds everything in it."""
+
+HELD_SECONDS_MIN = 0.003
+"""When the oldest is due, those that were held for so long go with it. Younger ones stay: many are revealed soon."""
+
+
+PROBE_SECONDS = 1.0
+"""How often it is tried whether the disk works again."""
+
 
 class Item(msgspec.Struct, frozen=True):
     """A record, who waits for it, the event in it, and the prediction that need not be written with it."""
@@ -65,29 +87,6 @@ class Numbers(NamedTuple):
 
 def oldest_of(items: list[Numbered]) -> int:
     return min(items)[0] if items else NONE  # numbers differ, so no items are compared
-
-
-log = logging.getLogger(__name__)
-
-GROUP_MAX = 2_000
-"""The most records in one commit, so that no client waits behind an endless group."""
-
-GROUPS_UNDER_WAY_MAX = 2
-"""One on its way to the disk, and one that waits in the pipe for its turn."""
-
-PIPE_BYTES = 1_048_576
-"""Whole groups fit into the pipe, so that one can be read from it while the loop is busy with the one before."""
-
-HELD_SECONDS = 0.005
-"""How long predictions may gather when no request waits for them to be durable. One that is revealed meanwhile is never
-written, since the event of the reveal holds everything in it."""
-
-HELD_SECONDS_MIN = 0.003
-"""When the oldest is due, those that were held for so long go with it. Younger ones stay: many are revealed soon."""
-
-
-PROBE_SECONDS = 1.0
-"""How often it is tried whether the disk works again."""
 
 
 def _voids_predictions(record: Record) -> bool:

@@ -73,6 +73,16 @@ from service.journal.sqlite.sealing import seal_outcomes, seal_pending
 from service.runtime.cooperative import Turns
 from service.runtime.logs import LogLimiter
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+READERS = 2
+
+OF_PREDICTIONS = (RoundRevealed, PredictionVoided)
+"""Events with which a prediction need not be written any more."""
+
+log = logging.getLogger(__name__)
+
 
 class NoPeers:
     """See `Peers`: there are none."""
@@ -111,17 +121,6 @@ class Unshared:
 
     async def may_arrive_later(self, prediction_id: str) -> bool:
         return False
-
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-
-READERS = 2
-
-OF_PREDICTIONS = (RoundRevealed, PredictionVoided)
-"""Events with which a prediction need not be written any more."""
-
-log = logging.getLogger(__name__)
 
 
 class SqliteJournal(Unshared):
