@@ -15,15 +15,19 @@ from typing import Annotated
 import typer
 
 from service.commands.console import CommandFailed, counted, err, out, report_failures
+from service.commands.doctor.checks import Severity
 from service.commands.doctor.command import examine
-from service.commands.doctor.findings import Severity
 from service.commands.doctor.history import examine_model
 from service.errors import StartError
-from service.journal.sqlite.identity import check_not_lost, has_been_used, take_over
-from service.journal.sqlite.lock import DirectoryLock, sync_directory
+from service.journal.sqlite.directory import (
+    DirectoryLock,
+    check_not_lost,
+    has_been_used,
+    sync_directory,
+    take_over,
+)
 from service.journal.sqlite.schema import open_reader, open_writer
-from service.journal.sqlite.shape import why_misshapen
-from service.journal.sqlite.soundness import why_numbering_damaged
+from service.journal.sqlite.soundness import why_misshapen, why_numbering_damaged
 from service.journals import access_of
 from service.settings import Settings, load_settings
 

@@ -30,8 +30,7 @@ from service.events import (
 )
 from service.journal.protocol import Recorded, Snapshot
 from service.journal.sqlite import reading
-from service.journal.sqlite.identity import open_directory
-from service.journal.sqlite.lock import DirectoryLock
+from service.journal.sqlite.directory import DirectoryLock, open_directory
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.sealing import unseal_outcomes
 from service.journals import make_journal

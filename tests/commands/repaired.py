@@ -8,7 +8,7 @@ from pathlib import Path
 
 from service.engine.models.model import Model, model_from
 from service.journal.sqlite import reading
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from service.journal.sqlite.schema import open_reader
 from tests.support.service_process import Service
 

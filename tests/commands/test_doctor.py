@@ -144,7 +144,8 @@ def test_a_directory_in_use_and_one_that_is_none(tmp_path: Path, service: Servic
         (f"UPDATE model SET mistakes = mistakes + 1, digest = model_digest({MISTAKEN}) WHERE name = 'revealed'",
          "says mistakes"),
         ("UPDATE summarised SET through = 1000000", "counts of models are said to be right"),
-        ("INSERT INTO pending VALUES ('x', 999, 1, x'00')", "1 predictions that wait belong to models"),
+        ("INSERT INTO pending VALUES ('x', 999, 1, seal_pending(x'00', 'x', 999, 1))",
+         "1 predictions that wait belong to models"),
         ("INSERT INTO snapshot VALUES (999, 1, x'00')", "1 snapshots belong to models"),
         ("INSERT INTO pending SELECT 'r29', model, at + 1, body FROM pending WHERE prediction_id = 'r20'",
          "waits for a label that event"),
@@ -242,8 +243,7 @@ def test_a_snapshot_that_says_something_else_is_found_and_left_alone(damage: Cal
     ("statement", "given_up", "only_if_trimmed"),
     [
         (f"UPDATE pending SET body = x'00' WHERE {MODEL} AND at = (SELECT min(at) FROM pending)",
-         "the waiting prediction 'r0'", False),
-        # By more than a bit: one that has turned is put back.
+         "waiting predictions that cannot be read: 'r0'", False),
         ("UPDATE model SET mistakes = mistakes + 5 WHERE name = 'revealed'", "up to when predictions", True),
         ("UPDATE model SET settings = x'00' WHERE name = 'revealed'", "up to when predictions", True),
         (f"UPDATE event SET body = x'00' WHERE {MODEL} AND seq = (SELECT max(seq) FROM snapshot WHERE {MODEL})",

@@ -12,7 +12,7 @@ import pytest
 
 from service.errors import DirectoryUnusable, JournalDamaged
 from service.journal.sqlite.acknowledged import read_note
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from tests.commands.repaired import JOURNAL, PAGE_BYTES, Content, content_of, fill, truth_of
 from tests.commands.running import Ended, novikoff
 from tests.support.service_process import Service

@@ -12,14 +12,14 @@ from contextlib import closing
 from pathlib import Path
 
 from service.journal.sqlite.acknowledged import has_log
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from tests.commands.repaired import JOURNAL, PAGE_BYTES, content_of, fill
 from tests.commands.running import novikoff
 from tests.support.service_process import Service
 
 KILL_AT = """
 import json, os, signal, sys, traceback
-from service.commands.doctor.copying import swap
+from service.commands.doctor.repairing import swap
 from pathlib import Path
 
 step = 0

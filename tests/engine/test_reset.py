@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from service.engine.models.model import Model
+from service.engine.models.settings import RULES
 from service.events import DimensionFixed, ModelCreated, ModelReset, RoundLearned, RoundRevealed
 from service.journal.codec import encode_state
 from service.web.routes.model_settings import ModelLimits, ModelSettings
@@ -51,7 +52,7 @@ def test_the_same_stream_after_a_reset_is_the_same_to_the_bit(learner: str, way:
     model = new_model(learner, way, features)
     first = run(model, rounds, at=10)
     state = model.state()
-    model.apply(ModelReset("m", 11))
+    model.apply(ModelReset("m", 11, RULES))
     assert model.labels.values == (model.settings["labels"] or [])
     assert run(model, rounds, at=12) == first
     again = model.state()
@@ -62,7 +63,7 @@ def test_the_same_stream_after_a_reset_is_the_same_to_the_bit(learner: str, way:
 def test_a_reveal_that_crosses_a_reset_brings_its_class_again() -> None:
     model = new_model("perceptron", "one_vs_all-appearing", "named")
     run(model, [({"a": 1.0}, "x"), ({"b": 1.0}, "y")], at=10)  # type: ignore[list-item]
-    model.apply(ModelReset("m", 20))
+    model.apply(ModelReset("m", 20, RULES))
     assert (model.labels.values, model.features.size()) == ([], 1)
     event = RoundRevealed("m", 21, "p", "y", 15, {"b": 1.0}, "y", 1.0, 2, 2)
     outcome = model.apply(event)

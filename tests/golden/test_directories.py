@@ -9,8 +9,7 @@ import pytest
 
 from service.journal.codec import decode_state, encode_state
 from service.journal.seals import SEAL_BYTES
-from service.journal.sqlite.migrations import seal_derived
-from service.journal.sqlite.schema import SCHEMA_VERSION
+from service.journal.sqlite.schema import SCHEMA_VERSION, seal_derived
 from tests.commands.running import novikoff
 from tests.golden.archives import FILES, unpack
 from tests.golden.fleet import OPENED_WITH

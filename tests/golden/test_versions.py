@@ -5,13 +5,13 @@ import pytest
 from service.engine.models import state_migrations
 from service.journal.codec import STATE_VERSION, NewerState, decode_state, encode_state
 from service.journal.jetstream import format as stream_format
-from service.journal.sqlite import migrations, schema
+from service.journal.sqlite import schema
 from service.learning.statistics import Statistics
 
 
 def test_there_is_a_step_from_each_version_to_the_next() -> None:
     assert [*state_migrations.STEPS] == [*range(1, STATE_VERSION)]
-    assert [*migrations.STEPS] == [*range(1, schema.SCHEMA_VERSION)]
+    assert [*schema.STEPS] == [*range(1, schema.SCHEMA_VERSION)]
     assert [*stream_format.STEPS] == [*range(1, stream_format.FORMAT_VERSION)]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from service.journal.sqlite.shape import why_misshapen
+from service.journal.sqlite.soundness import why_misshapen
 from tests.torture.cuts import CUTS, DAMAGES
 from tests.torture.faults import CALLS_THAT_FAIL, try_faults
 from tests.torture.mutants import find_mutants

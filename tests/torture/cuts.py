@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES
-from service.journal.sqlite.log_file import frames_followed
+from service.journal.sqlite.soundness import frames_followed
 from tests.torture.disk import SECTOR_BYTES, Disk, Image
 
 PAGE_BYTES = 8192

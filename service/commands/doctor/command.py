@@ -12,17 +12,21 @@ import typer
 from rich.text import Text
 
 from service.commands.console import CommandFailed, err, out, report_failures
-from service.commands.doctor.copying import copy_whole, remove, swap
-from service.commands.doctor.file import COPY, examine_file, examine_permissions, examine_what_was_given_up
-from service.commands.doctor.findings import Finding, Severity
-from service.commands.doctor.history import examine_model
-from service.commands.doctor.salvaging import Salvaged, named, salvage
-from service.commands.doctor.tables import examine_tables
+from service.commands.doctor.checks import (
+    COPY,
+    Finding,
+    Severity,
+    by_copying,
+    examine_file,
+    examine_permissions,
+    examine_tables,
+    examine_what_was_given_up,
+    named,
+)
+from service.commands.doctor.history import examine_model, examine_unlisted
+from service.commands.doctor.repairing import remove, salvage, swap
 from service.errors import StartError
-from service.journal.sqlite.identity import check_not_lost
-from service.journal.sqlite.lock import DirectoryLock
-from service.journal.sqlite.permissions import check_readable
-from service.journal.sqlite.replacing import end_replacing
+from service.journal.sqlite.directory import DirectoryLock, check_not_lost, check_readable, end_replacing
 from service.journal.sqlite.schema import legible_errors, open_reader, open_writer
 from service.settings import Settings, load_settings
 
@@ -68,8 +72,8 @@ def doctor(
             end_replacing(path)
         findings = examine(path)
         _print_findings(findings)
-        if repair and any(finding.repair or finding.remedy == COPY for finding in findings):
-            findings = _repair(path, findings, lost, give_up=give_up)
+        if repair and any(finding.repair for finding in findings):
+            findings = _repair(path, lost, give_up=give_up)
     _conclude(findings, lost)
 
 
@@ -96,24 +100,19 @@ def _conclude(findings: list[Finding], lost: list[str]) -> None:
     out.print("all is well")
 
 
-def _repair(path: Path, findings: list[Finding], lost: list[str], *, give_up: bool) -> list[Finding]:
+def _repair(path: Path, lost: list[str], *, give_up: bool) -> list[Finding]:
     """Repair a copy and put it in the place of the journal; what is left to find."""
     new = path.with_name(f"{path.name}.new")
     remove(new)
-    salvaged = Salvaged()
-    if any(finding.remedy == COPY for finding in findings):
-        salvaged = salvage(path, new)
-        if salvaged.refusal is not None and not give_up:
-            remove(new)
-            raise CommandFailed(
-                f"nothing was changed: {salvaged.refusal}. Restore a backup;"
-                " --repair --give-up goes on with what is left"
-            )
-        lost += salvaged.lost
-        findings = examine(new)
-        _print_findings(findings)
-    else:
-        copy_whole(path, new)
+    salvaged = salvage(path, new)
+    if salvaged.refusal is not None and not give_up:
+        remove(new)
+        raise CommandFailed(
+            f"nothing was changed: {salvaged.refusal}. Restore a backup;"
+            " --repair --give-up goes on with what is left"
+        )
+    lost += salvaged.lost
+    findings = examine(new)
     for _ in range(REPAIRS_MAX):
         if any(finding.repair for finding in findings):
             lost += _apply(new, findings)
@@ -171,7 +170,7 @@ def examine(path: Path, shown: Path | None = None) -> list[Finding]:
         with legible_errors():
             return _look(path, shown or path)
     except sqlite3.Error as error:
-        return [Finding("file", f"it cannot be read: {error}", COPY)]
+        return [Finding("file", f"it cannot be read: {error}", COPY, by_copying)]
 
 
 def _look(path: Path, shown: Path) -> list[Finding]:
@@ -180,7 +179,9 @@ def _look(path: Path, shown: Path) -> list[Finding]:
         if findings:
             return findings
         _print_counts(connection, shown)
-        findings = [*examine_permissions(path), *examine_what_was_given_up(path), *examine_tables(connection)]
+        unlisted, lost = examine_unlisted(connection)
+        findings = [*examine_permissions(path), *examine_what_was_given_up(path), *unlisted]
+        findings += examine_tables(connection, lost)
     with closing(open_reader(path)) as connection, err.status("replaying") as status:
         models = connection.execute("SELECT id, name FROM model ORDER BY name").fetchall()
         for number, name in models:

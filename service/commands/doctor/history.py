@@ -1,24 +1,26 @@
-"""Replays a model's events and compares its snapshots, outcomes and counts with the result, to the bit."""
+"""Replays a model's events and compares its snapshots, its outcomes and its line with the result, to the bit.
+
+The line is that of the list of models: what lists show, and from where a load goes on.
+"""
 
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from service.commands.doctor.file import BACKUP
-from service.commands.doctor.findings import Finding, Severity, statement
-from service.commands.doctor.lines import examine_line
+from service.commands.doctor.checks import BACKUP, DROP, UNLISTED, Finding, Repair, Severity, statement
 from service.commands.doctor.outcomes import Page, examine_outcomes
 from service.engine.fleet.fold import Fold
 from service.engine.fleet.live import Live
 from service.engine.models.model import Model, model_from
 from service.events import ModelCreated, ModelImported
-from service.journal.codec import STATE_VERSION, decode_event
+from service.journal.codec import STATE_VERSION, decode_event, encode
 from service.journal.protocol import Recorded
+from service.journal.seals import Damaged
 from service.journal.sqlite.large_snapshots import state_of
-from service.journal.sqlite.sealing import unseal_event
+from service.journal.sqlite.sealing import MODEL_COLUMNS, SEAL_MODEL, check_model, unseal_event
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, AssertionError, msgspec.MsgspecError)
 """What reading a damaged state, or applying a damaged event, may raise."""
@@ -69,6 +71,40 @@ class Replay:
     states: dict[int, bytes]
 
 
+def examine_unlisted(connection: sqlite3.Connection) -> tuple[list[Finding], list[int]]:
+    """Models that have events or snapshots and no line: those whose line can be made anew, and the others."""
+    rows = f"SELECT model FROM event WHERE {UNLISTED} UNION SELECT model FROM snapshot WHERE {UNLISTED}"
+    listed = "SELECT name FROM model WHERE id IN (SELECT model FROM event UNION SELECT model FROM snapshot)"
+    taken = {name for (name,) in connection.execute(listed)}
+    found, lost = [], []
+    for (life,) in connection.execute(f"{rows} ORDER BY model DESC").fetchall():
+        history = _read(connection, life, "")
+        model = history.snapshots[max(history.snapshots)] if history.snapshots else None
+        if history.is_whole:
+            model = model_from(history.events[0].event)
+        if model is None or model.name in taken:
+            lost.append(life)
+            continue
+        taken.add(model.name)
+        message = "its line in the list of models is missing"
+        found.append(Finding(model.name, message, "--repair makes it anew.", _new_line(life, model)))
+    return found, lost
+
+
+def _new_line(life: int, model: Model) -> Repair:
+    """A line without a digest, which is written whole when it is looked at next."""
+
+    def repair(connection: sqlite3.Connection) -> None:
+        # A line of this name that nothing belongs to is this one, with a number that has changed.
+        connection.execute("DELETE FROM model WHERE name = ?", (model.name,))
+        connection.execute(
+            "INSERT INTO model (id, name, created_at, settings, updated_at) VALUES (?,?,?,?,?)",
+            (life, model.name, model.created_at, encode(model.settings), model.created_at),
+        )
+
+    return repair
+
+
 def examine_model(connection: sqlite3.Connection, number: int, name: str) -> Iterator[Finding]:
     try:
         history = _read(connection, number, name)
@@ -93,7 +129,7 @@ def examine_model(connection: sqlite3.Connection, number: int, name: str) -> Ite
     yield from _examine_snapshots(history, replay)
     yield from examine_outcomes(number, name, history.events, history.pages, replay.live, replay.began_at,
                                 max([*history.snapshots, *history.damaged], default=0))  # fmt: skip
-    yield from examine_line(connection, number, replay.live, is_whole=history.is_whole)
+    yield from _examine_line(connection, replay.live, is_whole=history.is_whole)
 
 
 def _read(connection: sqlite3.Connection, number: int, name: str) -> History:
@@ -149,8 +185,8 @@ def _read_events(connection: sqlite3.Connection, history: History) -> None:
 
 def _newest(connection: sqlite3.Connection, number: int) -> int:
     """The number of the newest event of a model, as its line has it."""
-    (newest,) = connection.execute("SELECT newest FROM model WHERE id = ?", (number,)).fetchone()
-    return int(newest)
+    row = connection.execute("SELECT newest FROM model WHERE id = ?", (number,)).fetchone()
+    return int(row[0]) if row is not None else 0
 
 
 def _give_up(history: History) -> Finding:
@@ -244,7 +280,7 @@ def _examine_snapshots(history: History, replay: Replay) -> Iterator[Finding]:
         is_derivable = seq > replay.began_at and (history.is_whole or seq in history.pages)
         if is_derivable or seq < max(history.snapshots, default=0):
             drop = statement("DELETE FROM snapshot WHERE model = ? AND seq = ?", history.number, seq)
-            yield Finding(history.name, message, "--repair drops it: the rest tells the same.", drop)
+            yield Finding(history.name, message, f"{DROP[:-1]}: the rest tells the same.", drop)
         else:
             yield Finding(history.name, message, BACKUP)
     for seq, state in replay.states.items():
@@ -256,3 +292,55 @@ def _examine_snapshots(history: History, replay: Replay) -> Iterator[Finding]:
 
 def _note(where: str, message: str) -> Finding:
     return Finding(where, message, severity=Severity.note)
+
+
+def _examine_line(connection: sqlite3.Connection, live: Live, *, is_whole: bool) -> Iterator[Finding]:
+    """Compare the line of a model with its replay, unless it is stale: then the service brings it up to date itself.
+    `is_whole`: none of its events was trimmed."""
+    model, number = live.model, live.life
+    (pending,) = connection.execute(
+        "SELECT count(*) FROM pending p JOIN model m ON m.id = p.model WHERE m.id = ? AND p.at > m.voided_through",
+        (number,),
+    ).fetchone()
+    counted = {
+        "revealed": model.revealed, "mistakes": model.mistakes, "updates": model.updates,
+        "expired": model.expired, "pending": pending,
+    }  # fmt: skip
+    row = connection.execute(f"SELECT {MODEL_COLUMNS}, digest FROM model WHERE id = ?", (number,)).fetchone()
+    try:
+        check_model(row)
+    except Damaged as error:
+        values = counted | {
+            "name": model.name, "created_at": model.created_at, "settings": encode(model.settings),
+            "updated_at": model.updated_at, "newest": live.seq,
+            "ewma_error_rate": model.statistics.ewma.error_rate,
+        }  # fmt: skip
+        if is_whole:
+            values["voided_through"] = live.voided_through
+        loses = "" if is_whole else f"up to when predictions of {model.name} are void, if it was that"
+        yield Finding(model.name, str(error), "--repair makes it anew.", _update(number, values), loses)
+        return
+    is_late = (
+        "SELECT EXISTS (SELECT 1 FROM event WHERE model = ? AND seq > (SELECT min(through) FROM summarised))"
+    )
+    if connection.execute(is_late, (number,)).fetchone()[0]:
+        return
+    said = dict(zip(MODEL_COLUMNS.replace(" ", "").split(","), row, strict=False))
+    wrong = {name: count for name, count in counted.items() if said[name] != count}
+    if wrong:
+        words = ", ".join(f"{name} {said[name]} instead of {count}" for name, count in wrong.items())
+        # Waiting predictions are not events, so a service that was killed may have counted them differently.
+        severity = Severity.note if wrong.keys() <= {"expired", "pending"} else Severity.problem
+        message = f"its line in the list of models says {words}"
+        yield Finding(
+            model.name, message, "--repair counts anew.", _update(number, counted), severity=severity
+        )
+
+
+def _update(number: int, values: dict[str, Any]) -> Repair:
+    def repair(connection: sqlite3.Connection) -> None:
+        columns = ", ".join(f"{name} = ?" for name in values)
+        connection.execute(f"UPDATE model SET {columns} WHERE id = ?", (*values.values(), number))
+        connection.execute(f"{SEAL_MODEL} WHERE id = ?", (number,))
+
+    return repair

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.commands.doctor.findings import Finding, Repair
+from service.commands.doctor.checks import Finding, Repair
 from service.engine.fleet.live import Live
 from service.engine.models.outcomes import Outcome, OutcomeLog
 from service.events import ModelRebuilt, RoundErased, RoundLearned, RoundRevealed

@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 
 from service.commands.console import CommandFailed, err, out
-from service.commands.doctor.file import BACKUP
-from service.commands.doctor.findings import Finding, Severity
+from service.commands.doctor.checks import BACKUP, Finding, Severity
 from service.engine.fleet.loading import DAMAGE, restored_at_once
 from service.errors import JournalUnavailable, ModelUnreadable
 from service.journal.jetstream.journal import JetStreamJournal

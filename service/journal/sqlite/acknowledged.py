@@ -58,7 +58,8 @@ class Note:
 
     @property
     def log_bytes(self) -> int:
-        """How long the log is up to the last commit that counts. To be asked within a transaction."""
+        """How long the log is up to the last commit that counts: exact within a transaction, or if no other process
+        writes."""
         page_bytes, frames = map(int, _INDEX.unpack_from(self._index)[:2])
         return LOG_HEADER_BYTES + frames * (FRAME_HEADER_BYTES + page_bytes)
 

@@ -8,15 +8,20 @@ import asyncio
 import fcntl
 import logging
 import os
+import sys
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+import msgspec
 
 from service.errors import Overloaded
-from service.journal.sqlite.numbered import NONE, Item, Numbered, Numbers, oldest_of
+from service.events import AnyEvent
+from service.journal.protocol import Appended
 from service.journal.sqlite.records import (
     DeathRecord,
     Group,
@@ -49,14 +54,52 @@ HELD_SECONDS = 0.005
 """How long predictions may gather when no request waits for them to be durable. One that is revealed meanwhile is never
 written, since the event of the reveal holds everything in it."""
 
+HELD_SECONDS_MIN = 0.003
+"""When the oldest is due, those that were held for so long go with it. Younger ones stay: many are revealed soon."""
+
 
 PROBE_SECONDS = 1.0
 """How often it is tried whether the disk works again."""
 
 
+class Item(msgspec.Struct, frozen=True):
+    """A record, who waits for it, the event in it, and the prediction that need not be written with it."""
+
+    record: Record
+    future: Future[Appended] | None
+    event: AnyEvent | None = None
+    instead_of: PendingRecord | None = None
+
+
+Numbered = tuple[int, Item]
+"""An item and its number among all that were submitted."""
+
+NONE = sys.maxsize
+"""The oldest number where there is none."""
+
+
+class Numbers(NamedTuple):
+    """A group, and the oldest number in it: predictions that were held may be older than what stands before them."""
+
+    items: list[Numbered]
+    oldest: int
+
+
+def oldest_of(items: list[Numbered]) -> int:
+    return min(items)[0] if items else NONE  # numbers differ, so no items are compared
+
+
 def _voids_predictions(record: Record) -> bool:
     """Whether predictions made before it must be written before it."""
     return isinstance(record, DeathRecord) or getattr(record, "voids", None) is not None
+
+
+class Held(NamedTuple):
+    """A prediction that nobody waits for, its number among all that were submitted, and the loop's time then."""
+
+    number: int
+    item: Item
+    at: float
 
 
 class Answers(asyncio.Protocol):
@@ -91,7 +134,7 @@ class GroupCommit:
     ) -> None:
         self._done = done
         self.queue_max = queue_max
-        self._held: dict[str, Numbered] = {}
+        self._held: dict[str, Held] = {}
         self._queue: list[Numbered] = []
         self._failures_known = 0
         """How many failures were known of when the first in the queue was submitted: it may build on what was under way
@@ -124,8 +167,8 @@ class GroupCommit:
         oldest = min(
             self._oldest_queued, self._being_applied.oldest, *(g.oldest for g in self._under_way), NONE
         )
-        for number, _ in islice(self._held.values(), 1):
-            oldest = min(oldest, number)
+        for held in islice(self._held.values(), 1):
+            oldest = min(oldest, held.number)
         return min(oldest, self.submitted + 1) - 1
 
     async def start(self, opening: Opening, lock_file: int) -> None:
@@ -158,14 +201,14 @@ class GroupCommit:
         record = item.record
         if isinstance(record, PendingRecord) and item.future is None:
             self.withdraw(record.prediction_id)  # one that was given up, if its id is used again already
-            self._held[record.prediction_id] = (self.submitted, item)
+            now = self._loop.time()
+            self._held[record.prediction_id] = Held(self.submitted, item, now)
             if self._releasing is None:
-                self._releasing = self._loop.call_later(HELD_SECONDS, self._release)
+                self._releasing = self._loop.call_at(now + HELD_SECONDS, self._release)
             return
         if self._held and _voids_predictions(record):
-            self._gather_held()
-        self._enqueue([(self.submitted, item)])
-        self._oldest_queued = min(self._oldest_queued, self.submitted)
+            self._gather_held(len(self._held))
+        self._enqueue(self.submitted, item)
         if self._flushing is None and len(self._under_way) < GROUPS_UNDER_WAY_MAX:
             self._flushing = self._loop.call_soon(self._flush)
 
@@ -175,25 +218,31 @@ class GroupCommit:
         if held is None:
             return None
         self.waiting -= 1
-        record = held[1].record
+        record = held.item.record
         assert isinstance(record, PendingRecord)
         return record
 
     def _release(self) -> None:
-        self._releasing = None
-        self._gather_held()
+        latest = self._loop.time() - HELD_SECONDS_MIN
+        self._gather_held(sum(1 for _ in takewhile(lambda held: held.at <= latest, self._held.values())))
+        oldest = next(iter(self._held.values()), None)
+        self._releasing = (
+            None if oldest is None else self._loop.call_at(oldest.at + HELD_SECONDS, self._release)
+        )
         self._flush()
 
-    def _enqueue(self, items: Iterable[Numbered]) -> None:
+    def _enqueue(self, number: int, item: Item) -> None:
         if not self._queue:
             self._failures_known = self.failures
-        self._queue += items
+        if number < self._oldest_queued:
+            self._oldest_queued = number
+        self._queue.append((number, item))
 
-    def _gather_held(self) -> None:
-        self._enqueue(self._held.values())
-        for number, _ in islice(self._held.values(), 1):
-            self._oldest_queued = min(self._oldest_queued, number)
-        self._held.clear()
+    def _gather_held(self, count: int) -> None:
+        """Queue the oldest of the predictions that nobody waits for."""
+        for prediction_id in list(islice(self._held, count)):
+            number, item, _ = self._held.pop(prediction_id)
+            self._enqueue(number, item)
 
     def _flush(self) -> None:
         self._flushing = None

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import math
 import sqlite3
 import threading
+import time
 from asyncio import Future
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,7 @@ from service.events import AnyEvent, Prediction, PredictionVoided, RoundRevealed
 from service.journal.codec import encode
 from service.journal.protocol import (
     NEW_LIFE,
+    Answer,
     Appended,
     Apply,
     Before,
@@ -46,14 +49,12 @@ from service.journal.protocol import (
     WaitingPrediction,
 )
 from service.journal.seals import Damaged
-from service.journal.sqlite import listing, milestones, reading
-from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite import reading
+from service.journal.sqlite.directory import DirectoryLock, open_directory
+from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.large_snapshots import PART_BYTES, LargeSnapshots, sealed
-from service.journal.sqlite.lock import DirectoryLock
-from service.journal.sqlite.numbered import Item
-from service.journal.sqlite.ownership import check_in_place, opened_file
-from service.journal.sqlite.patience import Patience, QueueCounts
+from service.journal.sqlite.ownership import OpenedFile, check_in_place, opened_file, why_lost
+from service.journal.sqlite.queue_limit import AdaptiveQueueLimit, QueueCounts
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
@@ -69,7 +70,6 @@ from service.journal.sqlite.records import (
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.scrubbing import Scrub
 from service.journal.sqlite.sealing import seal_outcomes, seal_pending
-from service.journal.sqlite.unshared import Unshared
 from service.runtime.cooperative import Turns
 from service.runtime.logs import LogLimiter
 
@@ -82,6 +82,45 @@ OF_PREDICTIONS = (RoundRevealed, PredictionVoided)
 """Events with which a prediction need not be written any more."""
 
 log = logging.getLogger(__name__)
+
+
+class NoPeers:
+    """See `Peers`: there are none."""
+
+    replica = ""
+
+    async def answer(self, answer: Answer) -> None:
+        pass
+
+    async def ask(self, replica: str, question: bytes) -> bytes | None:
+        return None
+
+    async def answer_all(self, answer: Answer) -> None:
+        pass
+
+    async def ask_all(self, question: bytes) -> list[bytes]:
+        return []
+
+
+class Unshared:
+    """No other process appends, so this one never lags behind; but its files may be taken away from it."""
+
+    is_shared = False
+    pending_seconds_max = math.inf
+    peers = NoPeers()
+    lag_events = 0
+    why_out_of_touch: str | None = None
+    _files: list[OpenedFile]
+
+    async def refresh(self) -> None:
+        """See whether the files are still those that were opened."""
+        self.why_out_of_touch = await asyncio.to_thread(why_lost, self._files)
+
+    def time_us(self) -> int:
+        return time.time_ns() // 1000
+
+    async def may_arrive_later(self, prediction_id: str) -> bool:
+        return False
 
 
 class SqliteJournal(Unshared):
@@ -130,11 +169,12 @@ class SqliteJournal(Unshared):
         self._writer = GroupCommit(self._committed, queue_max=self._queue_events_max)
         await self._writer.start(self._opening, self._lock.file)
         self._large_snapshots = LargeSnapshots(self._submit)
-        self._patience = [
-            Patience(queue, seconds_max=self._queue_seconds_max) for queue in (self._writer, self._lookups)
+        self._queue_limits = [
+            AdaptiveQueueLimit(queue, seconds_max=self._queue_seconds_max)
+            for queue in (self._writer, self._lookups)
         ]
-        for patience in self._patience:
-            patience.start()
+        for limit in self._queue_limits:
+            limit.start()
         newest = await self._read(reading.newest_time)  # which opens the log, too
         self._files.append(opened_file(Path(f"{self._path}-wal")))
         self._scrub.start()
@@ -143,8 +183,8 @@ class SqliteJournal(Unshared):
     async def close(self) -> None:
         await self._scrub.stop()
         await self._large_snapshots.settle()
-        for patience in self._patience:
-            await patience.stop()
+        for limit in self._queue_limits:
+            await limit.stop()
         self._readers.shutdown()
         self._finder.shutdown()
         for connection in self._reader_connections:
@@ -282,20 +322,20 @@ class SqliteJournal(Unshared):
         return await self._read(reading.summary, model)
 
     async def models(self, page: Page) -> list[Listed]:
-        return await self._read(listing.models, page)
+        return await self._read(reading.models, page)
 
     async def totals(self, prefix: str) -> Totals:
-        return await self._read(listing.totals, prefix)
+        return await self._read(reading.totals, prefix)
 
     async def events(self, model: str, *, after: int, limit: int) -> list[Recorded]:
         return await self._read(reading.events, model, after, limit)
 
     async def milestone(self, model: str, version: int | None) -> Milestone | None:
         await self._settle(model)
-        return await self._read(milestones.milestone, model, version)
+        return await self._read(reading.milestone, model, version)
 
     async def history(self, milestone: Milestone, *, after: int, limit: int) -> list[Recorded] | None:
-        return await self._read(milestones.history, milestone.life, after, limit)
+        return await self._read(reading.history, milestone.life, after, limit)
 
     @property
     def eraser(self) -> Eraser:

@@ -8,7 +8,14 @@ import os
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
+from time import monotonic, time_ns
 from typing import NamedTuple
+
+CLOCK_STEP_NS = 3_000_000_000
+"""File systems have modification times in steps of up to 2 s: changes within one step cannot be told apart."""
+
+LOOK_AGAIN_SECONDS = 1.0
+"""A file system that was mounted over a file does not change the directory."""
 
 
 class OpenedFile(NamedTuple):
@@ -25,8 +32,41 @@ def opened_file(path: Path, descriptor: int | None = None) -> OpenedFile:
     return OpenedFile(str(path), found.st_dev, found.st_ino)
 
 
+class FilesInPlace:
+    """Looks with every commit whether files of one directory are still the ones that were opened.
+
+    The directory's modification time changes when an entry of it does. So while the directory is as it was, the files
+    are looked at one by one only once in a while.
+    """
+
+    def __init__(self, files: Iterable[OpenedFile]) -> None:
+        self._files = tuple(files)
+        self._directory = os.path.dirname(self._files[0].path)  # noqa: PTH120
+        self._seen: tuple[int, int, int] | None = None
+        """The directory when all files were in place, if another change of it cannot have the same time."""
+        self._look_again_at = 0.0
+
+    def check(self) -> None:
+        """OperationalError, as of a journal that cannot be used just now, if one is no longer the file at its path."""
+        try:
+            found = os.stat(self._directory)  # noqa: PTH116  (with every commit: a Path takes twice as long)
+        except OSError as error:
+            raise sqlite3.OperationalError(
+                f"{self._directory} is not there any more: {error.strerror}"
+            ) from error
+        seen = found.st_dev, found.st_ino, found.st_mtime_ns
+        now = monotonic()
+        if seen == self._seen and now < self._look_again_at:
+            return
+        self._seen = None
+        if (why := why_lost(self._files)) is not None:
+            raise sqlite3.OperationalError(why)
+        if abs(time_ns() - found.st_mtime_ns) > CLOCK_STEP_NS:
+            self._seen, self._look_again_at = seen, now + LOOK_AGAIN_SECONDS
+
+
 def check_in_place(files: Iterable[OpenedFile]) -> None:
-    """OperationalError, as of a journal that cannot be used just now, if one is no longer the file at its path."""
+    """The same, once."""
     if (why := why_lost(files)) is not None:
         raise sqlite3.OperationalError(why)
 
@@ -35,7 +75,7 @@ def why_lost(files: Iterable[OpenedFile]) -> str | None:
     """Which of the files is no longer the one at its path, in words; None if they all are."""
     for path, device, inode in files:
         try:
-            found = os.stat(path)  # noqa: PTH116  (with every commit: a Path takes twice as long)
+            found = os.stat(path)  # noqa: PTH116
         except OSError as error:
             return f"{path} is not there any more: {error.strerror}"
         if found.st_ino != inode or found.st_dev != device:

@@ -12,12 +12,16 @@ from service.journal.codec import StateBytes, decode_event, decode_prediction
 from service.journal.protocol import (
     PENDING_LOADED_BYTES_MAX,
     PENDING_LOADED_MAX,
+    Listed,
+    Milestone,
     Overdue,
     OwnTime,
+    Page,
     Recorded,
     Resting,
     StoredModel,
     Summary,
+    Totals,
     WaitingPrediction,
     own_ttl_us,
 )
@@ -71,7 +75,7 @@ def recorded(connection: sqlite3.Connection, life: int, event_id: str) -> Record
 
 
 def _lives(connection: sqlite3.Connection, life: int) -> bool:
-    """Deleted models leave rows behind that are removed later: see `leavings`."""
+    """Deleted models leave rows behind that are removed later: see `deferred_deletes`."""
     if connection.execute("SELECT 1 FROM model WHERE id = ?", (life,)).fetchone() is not None:
         return True
     if connection.execute("SELECT 1 FROM ended WHERE life = ?", (life,)).fetchone() is None:
@@ -333,3 +337,114 @@ def chained_events(
         found.append(recorded)
         follows = recorded.seq
     return found
+
+
+_ERROR_RATE = "CASE revealed WHEN 0 THEN -1.0 ELSE 1.0 * mistakes / revealed END"
+
+SORTS = {
+    "name": "name",
+    "rounds": "revealed",
+    "mistakes": "mistakes",
+    "updated_at": "updated_at",
+    "pending": "pending",
+    "error_rate": _ERROR_RATE,
+    "ewma_error_rate": f"coalesce(ewma_error_rate, {_ERROR_RATE})",
+}
+"""What lists of models can be sorted by, as SQL; numbers largest first, equal ones by name."""
+
+_WITH_PREFIX = "name >= :prefix AND name < :prefix || '~'"
+"""A range of the index: whatever follows in a name comes before `~`."""
+
+_CONTAINING = "instr(lower(name), :contains)"
+"""Names have letters of ASCII only, which are what `lower` knows."""
+
+
+def models(connection: sqlite3.Connection, page: Page) -> list[Listed]:
+    key = SORTS[page.sort]
+    later, down, up = (">", "DESC", "ASC") if not page.is_reversed else ("<", "ASC", "DESC")
+    lower = "<" if not page.is_reversed else ">"
+    seen, order = f"name {later} :name", f"name {up}"
+    if page.sort != "name":
+        seen, order = f"({key} {lower} :key OR ({key} = :key AND {seen}))", f"{key} {down}, {order}"
+    last_key, last_name = page.after or (None, "")
+    rows = connection.execute(
+        f"SELECT {key}, {MODEL_COLUMNS}, digest FROM model WHERE {_WITH_PREFIX}"
+        f" AND {_CONTAINING if page.contains else 1} AND {seen if page.after else 1}"
+        f" ORDER BY {order} LIMIT :limit",
+        {
+            "prefix": page.prefix, "contains": page.contains, "key": last_key, "name": last_name,
+            "limit": page.limit,
+        },
+    )  # fmt: skip
+    return [Listed(row[2], row[3], _settings_if_sound(row[1:]), row[0]) for row in rows]
+
+
+def _settings_if_sound(row: tuple[Any, ...]) -> dict[str, Any] | None:
+    """None for a damaged line, which leaves the others of its page well."""
+    name, settings = row[1], row[3]
+    try:
+        check_model(row)
+        return msgspec.msgpack.decode(settings, type=dict[str, Any])
+    except (msgspec.MsgspecError, Damaged) as error:
+        log.error("the settings of %s are damaged: %s", name, error, extra={"model": name})
+        return None
+
+
+def totals(connection: sqlite3.Connection, prefix: str) -> Totals:
+    row = connection.execute(
+        "SELECT count(*), total(revealed), total(mistakes), total(updates), total(pending), total(expired)"
+        f" FROM model WHERE {_WITH_PREFIX}",
+        {"prefix": prefix},
+    ).fetchone()
+    return Totals(*map(int, row))
+
+
+def milestone(connection: sqlite3.Connection, model: str, version: int | None) -> Milestone | None:
+    connection.execute("BEGIN")  # one view for all questions
+    try:
+        row = model_row(connection, model)
+        return _milestone(connection, row[0], version) if row is not None else None
+    finally:
+        connection.execute("COMMIT")
+
+
+def _milestone(connection: sqlite3.Connection, life: int, version: int | None) -> Milestone | None:
+    snapshots = connection.execute(
+        "SELECT s.seq, s.state, o.version FROM snapshot s LEFT JOIN outcome o"
+        " ON o.model = s.model AND o.through = s.seq WHERE s.model = ?"
+        f" ORDER BY s.seq {'DESC' if version is not None else ''}",
+        (life,),
+    )
+    beginning = Milestone(life, 0, None) if _is_followed(connection, life, 0) else None
+    if beginning is not None and version is None:
+        return beginning
+    for seq, sealed, of_version in snapshots:
+        if version is not None and of_version is not None and of_version > version:
+            continue
+        if not _is_followed(connection, life, seq):
+            continue
+        try:
+            state = state_of(connection, life, seq, sealed)
+        except Damaged:  # a load tells of it
+            continue
+        return Milestone(life, seq, state)
+    return beginning
+
+
+def _is_followed(connection: sqlite3.Connection, life: int, seq: int) -> bool:
+    """Whether the event after this one is kept, or it is the newest. Those after that are, too: the oldest go first."""
+    following = connection.execute(
+        "SELECT previous FROM event WHERE model = ? AND seq > ? ORDER BY seq LIMIT 1", (life, seq)
+    ).fetchone()
+    return (following is None and seq > 0) or (following is not None and following[0] == seq)
+
+
+def history(connection: sqlite3.Connection, life: int, after: int, limit: int) -> list[Recorded] | None:
+    connection.execute("BEGIN")
+    try:
+        is_there = connection.execute("SELECT 1 FROM model WHERE id = ?", (life,)).fetchone()
+        if not is_there or not _is_followed(connection, life, after):
+            return None
+        return chained_events(connection, life, after=after, limit=limit, follows=after)
+    finally:
+        connection.execute("COMMIT")

@@ -7,18 +7,11 @@ index of its table, and for each event it is seen whether the one before it is t
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from service.errors import JournalUnavailable
 from service.journal.seals import Damaged
-from service.journal.sqlite.large_snapshots import state_of
-from service.journal.sqlite.sealing import (
-    MODEL_COLUMNS,
-    check_model,
-    unseal_event,
-    unseal_outcomes,
-    unseal_pending,
-)
+from service.journal.sqlite.tables import TABLES, Row, Table
 from service.runtime.cooperative import end, keep_running
 
 SLICE_ROWS = 100
@@ -27,8 +20,6 @@ PAUSE_SECONDS = 600.0
 
 TOLD_MAX = 1_000
 """Damaged rows that are told, each once; after so many, no more are."""
-
-Row = tuple[Any, ...]
 
 
 class Slice(NamedTuple):
@@ -40,31 +31,25 @@ class Slice(NamedTuple):
     damage: list[str]
 
 
-class Table(NamedTuple):
-    """How a table is read in the order of its keys, and what has to hold for each row."""
-
-    name: str
-    columns: str
-    key: tuple[str, ...]
-    """Columns that are first among the columns."""
-    check: Callable[[sqlite3.Connection, Row], None]
-
-
 def look(connection: sqlite3.Connection, table: Table, after: Row | None, limit: int) -> Slice:
     """Look at the rows of a table after a key; one that cannot be read ends the table for this time."""
-    keys = ", ".join(table.key)
-    where = f"WHERE ({keys}) > ({', '.join('?' * len(table.key))})" if after else ""
+    keys, size = ", ".join(table.key), len(table.key)
+    where = f"WHERE ({keys}) > ({', '.join('?' * size)})" if after else ""
     last: Row | None = None
     rows = 0
     damage: list[str] = []
     connection.execute("BEGIN")
     try:
-        select = f"SELECT {table.columns} FROM {table.name} NOT INDEXED {where} ORDER BY {keys} LIMIT ?"
-        for row in connection.execute(select, (*(after or ()), limit)):
+        found = table.rows(connection, f"{where} ORDER BY {keys} LIMIT ?", *(after or ()), limit)
+        names = [column[0] for column in found.description]
+        for row in found:
             rows += 1
-            last = row[: len(table.key)]
+            last = row[:size]
             try:
-                table.check(connection, row)
+                table.check(connection, row[size:])
+                table.check_indexes(connection, names, row)
+                if table.name == "event":
+                    _check_predecessor(connection, *row[size:])
             except Damaged as error:
                 damage.append(str(error))
     except sqlite3.DatabaseError as error:
@@ -77,23 +62,9 @@ def look(connection: sqlite3.Connection, table: Table, after: Row | None, limit:
     return Slice(last if rows == limit else None, rows, damage)
 
 
-def _indexed(connection: sqlite3.Connection, what: str, index: str, where: str, *values: object) -> None:
-    """Damaged unless an index leads to the row; the index alone is asked."""
-    table = what.split()[0]
-    if (
-        connection.execute(f"SELECT 1 FROM {table} INDEXED BY {index} WHERE {where}", values).fetchone()
-        is None
-    ):
-        raise Damaged(f"{what} is missing in the index {index}")
-
-
-def _check_event(connection: sqlite3.Connection, row: Row) -> None:
-    seq, life, prediction_id, previous, sealed = row
-    unseal_event(sealed, seq, life, prediction_id, previous)
-    _indexed(connection, f"event {seq}", "event_of_model", "model = ? AND seq = ?", life, seq)
-    if prediction_id is not None:
-        where = "prediction_id = ? AND seq = ?"
-        _indexed(connection, f"event {seq}", "sqlite_autoindex_event_1", where, prediction_id, seq)
+def _check_predecessor(
+    connection: sqlite3.Connection, seq: int, life: int, _id: str | None, _body: bytes, previous: int
+) -> None:
     (before,) = connection.execute(
         "SELECT max(seq) FROM event WHERE model = ? AND seq < ? AND model NOT IN (SELECT life FROM ended)",
         (life, seq),
@@ -103,40 +74,6 @@ def _check_event(connection: sqlite3.Connection, row: Row) -> None:
     is_there = connection.execute("SELECT 1 FROM event NOT INDEXED WHERE seq = ?", (before,)).fetchone()
     if before != previous or not is_there:
         raise Damaged(f"event {previous}, the one before event {seq}, is missing")
-
-
-def _check_pending(connection: sqlite3.Connection, row: Row) -> None:
-    prediction_id, life, at, sealed = row
-    unseal_pending(sealed, prediction_id, life, at)
-    what = f"pending prediction {prediction_id!r}"
-    where = "model = ? AND at = ? AND prediction_id = ?"
-    _indexed(connection, what, "pending_of_model", where, life, at, prediction_id)
-    _indexed(connection, what, "pending_by_time", "at = ? AND prediction_id = ?", at, prediction_id)
-
-
-def _check_model(connection: sqlite3.Connection, row: Row) -> None:
-    check_model(row)
-    _indexed(
-        connection, f"model {row[1]!r}", "sqlite_autoindex_model_1", "name = ? AND id = ?", row[1], row[0]
-    )
-
-
-def _check_snapshot(connection: sqlite3.Connection, row: Row) -> None:
-    _, state, life, seq = row
-    state_of(connection, life, seq, state)
-
-
-def _check_outcomes(connection: sqlite3.Connection, row: Row) -> None:
-    unseal_outcomes(row[3], *row[:3])
-
-
-TABLES = (
-    Table("model", f"{MODEL_COLUMNS}, digest", ("id",), _check_model),
-    Table("event", "seq, model, prediction_id, previous, body", ("seq",), _check_event),
-    Table("pending", "prediction_id, model, at, body", ("prediction_id",), _check_pending),
-    Table("snapshot", "rowid, state, model, seq", ("rowid",), _check_snapshot),
-    Table("outcome", "model, through, version, body", ("model", "through"), _check_outcomes),
-)
 
 
 class Scrub:

@@ -1,30 +1,34 @@
-"""A quick check of the SQLite file at the start: its size, and both ends of every table and index."""
+"""The check of the SQLite file at the start: its log, its schema, its size, and both ends of every table and index.
+
+SQLite believes whatever the first page says of its schema: after one turned bit a column has another name, or no table
+can be read at all. It goes through its log (`-wal`) up to the first frame whose checksum does not fit and forgets the
+rest without a word. That is right after a power cut, when the last transaction was written in part; what was
+acknowledged must be there, and `acknowledged` tells how far that was.
+"""
 
 import sqlite3
+import struct
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from service.errors import DirectoryUnusable
 from service.journal.seals import Damaged
-from service.journal.sqlite.acknowledged import file_beside, has_log, read_note
-from service.journal.sqlite.log_file import why_log_damaged
+from service.journal.sqlite.acknowledged import (
+    FRAME_HEADER_BYTES,
+    LOG_HEADER_BYTES,
+    file_beside,
+    has_log,
+    read_index,
+    read_note,
+)
 from service.journal.sqlite.reading import newest_time
-from service.journal.sqlite.schema import damaged, open_reader
-from service.journal.sqlite.sealing import journal_digest
-from service.journal.sqlite.shape import why_misshapen
-
-ENDS = {
-    "journal": ("rowid",),
-    "model": ("id", "name"),
-    "event": ("seq", "model, seq", "prediction_id"),
-    "pending": ("prediction_id", "model, at", "at"),
-    "snapshot": ("rowid", "model, seq"),
-    "outcome": ("model, through",),
-}
-"""Each table and index by its order: both ends of each are looked at, however large it is."""
-
+from service.journal.sqlite.schema import PAGE_BYTES, damaged, legible_errors, open_reader
+from service.journal.sqlite.schema import TABLES as SCHEMA
+from service.journal.sqlite.sealing import add_functions, journal_digest
+from service.journal.sqlite.tables import TABLES
 
 FORMAT = 2
 """Of a SQLite file with a log. With a later one SQLite reads a file and does not write it."""
@@ -32,6 +36,14 @@ FORMAT = 2
 CHECKED_WHOLE_BYTES_MAX = 4_000_000
 """A file up to this size is checked whole at the start, which takes some milliseconds. A larger one is checked while
 the service runs."""
+
+LOG_MAGIC = 0x377F0682  # plus one if checksums are over big-endian words
+FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
+FRAME_HEAD = struct.Struct(
+    ">4xI8s"
+)  # the pages of the file if the frame ends a transaction, the salts of the log
+
+Shape = dict[str, list[tuple[object, ...]]]
 
 
 def check_log(path: Path, durability: str) -> None:
@@ -41,6 +53,96 @@ def check_log(path: Path, durability: str) -> None:
     """
     if (why := why_log_damaged(path, durability)) is not None:
         raise damaged(path, why)
+
+
+def why_log_damaged(path: Path, durability: str) -> str | None:
+    """In words, if a part of the log that was acknowledged cannot be read.
+
+    How far SQLite goes is asked of SQLite itself; how far it ought to, of the note and of the heads of the frames.
+    """
+    try:
+        content = path.with_name(f"{path.name}-wal").read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(content) < LOG_HEADER_BYTES + FRAME_BYTES:
+        return None
+    if not _is_log_header_valid(content[:LOG_HEADER_BYTES]):
+        return "the beginning of its log is damaged, and what came after it was acknowledged"
+    try:
+        with closing(open_reader(path)) as connection:
+            connection.execute("PRAGMA schema_version").fetchone()  # so that SQLite goes through the log
+            valid, checksum = read_index(path)
+    except sqlite3.Error:  # the file itself is damaged, which other checks tell
+        return None
+    note = read_note(path)
+    expected = 0
+    if note is not None and note.is_reliable and note.salts == content[16:24]:
+        expected = note.frames
+        if valid == expected and checksum != note.checksum:
+            valid -= 1
+    # Without a sync for each transaction a power cut may leave anything.
+    if note.survives_power_cut if note is not None else durability == "power":
+        expected = max(expected, frames_followed(content))
+    if valid < expected:
+        return f"frame {valid + 1} of its log is damaged, and {expected} frames were acknowledged"
+    return None
+
+
+def frames_followed(content: bytes) -> int:
+    """How many frames of a log belong to transactions that others come after.
+
+    These were durable if each transaction is synced before the next one is written. A frame before one of this log is
+    of this log as well, whatever its own head says. See sqlite.org/fileformat2.html#walformat.
+    """
+    places = range(LOG_HEADER_BYTES, len(content) - FRAME_BYTES + 1, FRAME_BYTES)
+    heads = [FRAME_HEAD.unpack_from(content, at) for at in places]
+    last = max((i for i, (_, salts) in enumerate(heads) if salts == content[16:24]), default=0)
+    return max((i + 1 for i, (ends, _) in enumerate(heads[:last]) if ends), default=0)
+
+
+def _is_log_header_valid(header: bytes) -> bool:
+    (magic,) = struct.unpack(">I", header[:4])
+    a = b = 0
+    for x, y in struct.iter_unpack(">II" if magic & 1 else "<II", header[:24]):
+        a = (a + x + b) & 0xFFFFFFFF
+        b = (b + y + a) & 0xFFFFFFFF
+    return magic | 1 == LOG_MAGIC | 1 and struct.unpack(">II", header[24:]) == (a, b)
+
+
+def why_misshapen(connection: sqlite3.Connection) -> str | None:
+    """In words, if a table or an index is missing or is not as this version makes it."""
+    try:
+        with legible_errors():
+            found = _shape(connection)
+    except sqlite3.DatabaseError as error:
+        return f"its schema cannot be read: {error}"
+    wrong = [name for name, columns in _ours().items() if found.get(name) != columns]
+    return f"its schema is damaged: {', '.join(wrong)} is not as it was made" if wrong else None
+
+
+@cache
+def _ours() -> Shape:
+    with closing(_sample()) as sample:
+        return _shape(sample)
+
+
+def _sample() -> sqlite3.Connection:
+    sample = sqlite3.connect(":memory:", isolation_level=None)
+    add_functions(sample)
+    sample.executescript(SCHEMA)
+    return sample
+
+
+def _shape(connection: sqlite3.Connection) -> Shape:
+    """Columns by the name of their table or index. Types and keys count: they decide how a row is read."""
+    shape: Shape = {}
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_master").fetchall():
+        if kind == "table":
+            info = connection.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (name,))
+        else:
+            info = connection.execute("SELECT name FROM pragma_index_info(?)", (name,))
+        shape[name] = info.fetchall()
+    return shape
 
 
 def why_newest_missing(connection: sqlite3.Connection, path: Path) -> str | None:
@@ -103,11 +205,11 @@ def check_soundness(path: Path) -> None:
                 for (complaint,) in connection.execute("PRAGMA integrity_check(1)"):
                     if complaint != "ok":
                         raise damaged(path, complaint.replace("\n", " "))
-            for table, orders in ENDS.items():
-                for order in orders:
-                    backwards = ", ".join(f"{column} DESC" for column in order.split(", "))
-                    connection.execute(f"SELECT * FROM {table} ORDER BY {order} LIMIT 1").fetchall()
-                    connection.execute(f"SELECT * FROM {table} ORDER BY {backwards} LIMIT 1").fetchall()
+            for table in TABLES:
+                for columns in (table.key, *table.indexes.values()):
+                    for direction in ("ASC", "DESC"):
+                        order = ", ".join(f"{column} {direction}" for column in columns)
+                        connection.execute(f"SELECT * FROM {table.name} ORDER BY {order} LIMIT 1").fetchall()
             newest_time(connection)
     except (sqlite3.Error, msgspec.MsgspecError, Damaged) as error:
         raise damaged(path, str(error)) from error

@@ -3,9 +3,8 @@
 import sqlite3
 from typing import Any
 
-from service.journal.sqlite.doubt import end_transaction
+from service.journal.sqlite.deferred_deletes import TRIMMED_MIN, DeferredDeletes, SnapshotsKept, Trimming
 from service.journal.sqlite.erasing import erase
-from service.journal.sqlite.leavings import Leavings
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
     NEW,
@@ -24,10 +23,25 @@ from service.journal.sqlite.records import (
     Voids,
 )
 from service.journal.sqlite.sealing import SEAL_MODEL, seal_event, seal_pending
-from service.journal.sqlite.snapshots_kept import SnapshotsKept
-from service.journal.sqlite.statements import run_many
-from service.journal.sqlite.trimming import TRIMMED_MIN, Trimming
 from service.journal.thinning import goes_through, needed_for
+
+NOT_WRITTEN = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_IOERR_WRITE")
+"""Failures of a COMMIT that leave nothing behind: its last page, which makes it count, was not written whole."""
+
+
+class InDoubt(sqlite3.OperationalError):
+    """All of a commit may be in the log, and not be seen before a crash."""
+
+
+def end_transaction(connection: sqlite3.Connection) -> None:
+    """End a transaction; InDoubt if nobody can tell whether it was kept."""
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        if error.sqlite_errorname in NOT_WRITTEN:
+            raise
+        raise InDoubt(str(error)) from error
+
 
 LIVES_KNOWN_MAX = 100_000
 FORGOTTEN_MAX = 1_000  # expired predictions that are removed at a time
@@ -59,6 +73,7 @@ class Writing:
     ) -> None:
         self._connection = connection
         self._execute = connection.execute
+        self._execute_many = connection.executemany
         self._events_kept_max = events_kept_max
         self._expired_remembered_max = expired_remembered_max
         (self._seq,) = self._execute(
@@ -66,8 +81,8 @@ class Writing:
         ).fetchone()
         self._newest: dict[int, int] = {}  # models known to live, and the number of the newest event of each
         self._trimming = Trimming(connection)
-        self.leavings = Leavings(connection)
-        self._snapshots_kept = SnapshotsKept(connection, self.leavings, bytes_max=history_bytes_max)
+        self.deferred = DeferredDeletes(connection)
+        self._snapshots_kept = SnapshotsKept(connection, self.deferred, bytes_max=history_bytes_max)
 
     def commit(self, group: list[Record]) -> list[Result]:
         """All of the group, durable, or none of it; InDoubt if that cannot be told.
@@ -78,16 +93,16 @@ class Writing:
         results = self._write(group)
         most = max(TRIMMED_MIN, 2 * len(group))
         self._trimming.trim(most)
-        self.leavings.remove(most)
+        self.deferred.remove(most)
         end_transaction(self._connection)
         if len(self._newest) > LIVES_KNOWN_MAX:
             self._newest.clear()
         return results
 
-    def remove_leavings(self) -> None:
+    def delete_deferred(self) -> None:
         """Remove some of what deleted models have left, while there is nothing else to write. Fails like `commit`."""
         self._execute("BEGIN IMMEDIATE")
-        self.leavings.remove(REMOVED_AT_ONCE)
+        self.deferred.remove(REMOVED_AT_ONCE)
         end_transaction(self._connection)
 
     def _write(self, group: list[Record]) -> list[Result]:
@@ -120,13 +135,13 @@ class Writing:
         return results
 
     def _write_run(self, run: list[EventRecord | PendingRecord], results: list[Result], first: int) -> None:
-        """Write a run of events and predictions in few statements, then empty it. `first` is its place in the group."""
+        """Write a run of events and predictions, then empty it. `first` is its place in the group."""
         events: list[NewEvent] = []
         where: list[int] = []  # the place in the group of each of the events
-        kept: list[Any] = []
-        revealed: list[str | None] = []
+        kept: list[tuple[str, int, int, bytes]] = []
+        revealed: list[tuple[str | None]] = []
         voided: list[tuple[int, Voids]] = []
-        self.leavings.free(run)
+        self.deferred.free(run)
         newest = self._newest
         for i, record in enumerate(run, first):
             life = record.life
@@ -135,19 +150,22 @@ class Writing:
             elif isinstance(record, PendingRecord):
                 prediction_id, at = record.prediction_id, record.at
                 if not (record.retried and self._stands_at(prediction_id)):
-                    kept += (prediction_id, life, at, seal_pending(record.body, prediction_id, life, at))
+                    kept.append((prediction_id, life, at, seal_pending(record.body, prediction_id, life, at)))
             else:
                 self._seq += 1
                 events.append((self._seq, life, record.prediction_id, record.body))
                 where.append(i)
                 if record.reveals:
-                    revealed.append(record.prediction_id)
+                    revealed.append((record.prediction_id,))
                 if record.voids is not None:
                     voided.append((life, record.voids))
-        run_many(self._connection, "INSERT INTO pending VALUES", "(?,?,?,?)", kept, " ON CONFLICT DO NOTHING")
-        for i, result in zip(where, self._insert(events), strict=True):
-            results[i] = result
-        run_many(self._connection, "DELETE FROM pending WHERE prediction_id IN (", "?", revealed, ")")
+        if kept:
+            self._execute_many("INSERT INTO pending VALUES (?,?,?,?) ON CONFLICT DO NOTHING", kept)
+        if events:
+            for i, result in zip(where, self._insert(events), strict=True):
+                results[i] = result
+        if revealed:
+            self._execute_many("DELETE FROM pending WHERE prediction_id = ?", revealed)
         for life, voids in voided:
             self._void(life, voids)
         run.clear()
@@ -169,15 +187,15 @@ class Writing:
 
     def _insert_linked(self, events: list[NewEvent]) -> int:
         """Insert events, each with the one of its model before it as its `previous`; how many had new ids."""
-        rows: list[Any] = []
+        rows: list[tuple[Any, ...]] = []
         newest = self._newest
         for seq, life, prediction_id, body in events:
             previous = newest[life]
             newest[life] = seq
             sealed = seal_event(body, seq, life, prediction_id, previous)
-            rows += (seq, life, prediction_id, sealed, previous)
-        tail = " ON CONFLICT (prediction_id) DO NOTHING"
-        return run_many(self._connection, "INSERT INTO event VALUES", "(?,?,?,?,?)", rows, tail)
+            rows.append((seq, life, prediction_id, sealed, previous))
+        insert = "INSERT INTO event VALUES (?,?,?,?,?) ON CONFLICT (prediction_id) DO NOTHING"
+        return self._execute_many(insert, rows).rowcount
 
     def _create(self, birth: BirthRecord) -> Result:
         if self._execute("SELECT 1 FROM model WHERE name = ?", (birth.model,)).fetchone():
@@ -198,7 +216,7 @@ class Writing:
         if not self._lives_on(life):
             return MODEL_UNKNOWN, 0
         self._execute("DELETE FROM model WHERE id = ?", (life,))
-        self.leavings.add(life)
+        self.deferred.add(life)
         self._trimming.drop(life)
         self._newest.pop(life, None)
         self._seq += 1
@@ -239,7 +257,7 @@ class Writing:
     def _summarise(self, summaries: SummariesRecord) -> None:
         """Write what lists show of models, and how far each has come, which a load relies on."""
         rows = [(*row, self._newest[row[0]]) for row in summaries.rows if self._lives_on(row[0])]
-        self._connection.executemany(
+        self._execute_many(
             "UPDATE model SET updated_at = ?2, revealed = ?3, mistakes = ?4, updates = ?5, pending = ?6, expired = ?7,"
             " ewma_error_rate = ?8, newest = ?9, digest = model_digest("
             "  id, name, created_at, settings, voided_through, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?8) WHERE id = ?1",

@@ -3,7 +3,7 @@
 import sqlite3
 
 from service.journal.seals import SEAL_BYTES
-from service.journal.sqlite.migrations import seal_derived
+from service.journal.sqlite.schema import seal_derived
 
 
 def make_schema_4(connection: sqlite3.Connection) -> None:

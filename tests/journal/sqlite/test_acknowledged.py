@@ -8,12 +8,12 @@ import pytest
 from service.errors import JournalDamaged
 from service.events import ModelCreated
 from service.journal.sqlite.acknowledged import has_log, read_note
-from service.journal.sqlite.committing import Committer
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from service.journal.sqlite.ownership import opened_file
 from service.journal.sqlite.records import Group, Opening, record_of
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.soundness import check_soundness
+from service.journal.sqlite.writer_process import Committer
 
 
 @pytest.fixture

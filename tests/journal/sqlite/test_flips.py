@@ -17,9 +17,9 @@ from service.events import AnyEvent, ModelCreated, Prediction, RoundLearned, Rou
 from service.journal.codec import encode
 from service.journal.protocol import Page, StoredModel
 from service.journal.seals import Damaged
-from service.journal.sqlite import listing, reading
+from service.journal.sqlite import reading
 from service.journal.sqlite.acknowledged import Note
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from service.journal.sqlite.records import PendingRecord, Record, SnapshotRecord, record_of
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
@@ -114,7 +114,7 @@ def ask(path: Path) -> Answers:
         *((f"events {model}", reading.events, (model, 0, -1)) for model in MODELS),
         *((f"outcomes {model}", reading.outcomes, (model, 5)) for model in MODELS),
         ("overdue", reading.overdue, (0, 10**9, 10**6)),
-        ("models", listing.models, (Page(),)),
+        ("models", reading.models, (Page(),)),
         ("newest", reading.newest_time, ()),
     ]
     answers: Answers = {}

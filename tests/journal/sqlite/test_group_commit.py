@@ -16,8 +16,7 @@ import pytest
 
 from service.errors import Overloaded
 from service.journal.seals import SEAL_BYTES
-from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit
-from service.journal.sqlite.numbered import Item
+from service.journal.sqlite.group_commit import GROUP_MAX, GroupCommit, Item
 from service.journal.sqlite.records import (
     NEW,
     BirthRecord,
@@ -130,7 +129,9 @@ async def test_finished_is_below_the_oldest_that_is_not(tmp_path: Path, seed: in
                 await asyncio.sleep(random.choice([0.0, 0.006]))
             under_way = [numbered for group in writer._under_way for numbered in group.items]
             waiting = [*writer._held.values(), *writer._queue, *writer._being_applied.items, *under_way]
-            assert writer.finished == min((number for number, _ in waiting), default=writer.submitted + 1) - 1
+            assert (
+                writer.finished == min((number for number, *_ in waiting), default=writer.submitted + 1) - 1
+            )
         await writer.settle()
         assert writer.finished == writer.submitted
 

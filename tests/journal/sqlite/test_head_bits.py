@@ -9,7 +9,7 @@ import pytest
 
 from service.errors import StartError
 from service.events import ModelCreated, PredictionsExpired
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from tests.journal.journals import sqlite_at
 
 pytestmark = pytest.mark.thorough

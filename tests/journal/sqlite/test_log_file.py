@@ -16,7 +16,7 @@ from service.journal.sqlite.acknowledged import (
     Acknowledged,
     file_beside,
 )
-from service.journal.sqlite.log_file import frames_followed, why_log_damaged
+from service.journal.sqlite.soundness import frames_followed, why_log_damaged
 from tests.support.tiers import slow
 
 PAGE_BYTES = 8192

@@ -9,20 +9,20 @@ import pytest
 
 from service.journal.sqlite import erasing
 from service.journal.sqlite.acknowledged import FRAME_HEADER_BYTES, LOG_HEADER_BYTES, read_index
-from service.journal.sqlite.committing import Committer
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.directory import open_directory
 from service.journal.sqlite.ownership import opened_file
 from service.journal.sqlite.records import NEW, REPEATED, BirthRecord, EraseRecord, Group, Opening
 from service.journal.sqlite.schema import PAGE_BYTES, open_reader
 from service.journal.sqlite.soundness import check_log
+from service.journal.sqlite.writer_process import Committer
 from tests.support.forkserver import ROOT
 
 FAILING = """
 import os
 import sys
 from pathlib import Path
-from service.journal.sqlite.committing import Committer
-from service.journal.sqlite.identity import open_directory
+from service.journal.sqlite.writer_process import Committer
+from service.journal.sqlite.directory import open_directory
 from service.journal.sqlite.ownership import opened_file
 from service.journal.sqlite.records import BirthRecord, EventRecord, Group, Opening
 from service.journal.sqlite.schema import open_reader

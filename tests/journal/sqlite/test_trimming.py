@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from service.journal.sqlite.deferred_deletes import TRIMMED_MIN
 from service.journal.sqlite.records import BirthRecord, EventRecord, SnapshotRecord
 from service.journal.sqlite.schema import open_writer
 from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
-from service.journal.sqlite.trimming import TRIMMED_MIN
 from service.journal.sqlite.writing import Writing
 from tests.commands.running import worked
 from tests.support.service_process import Service

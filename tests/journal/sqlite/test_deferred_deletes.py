@@ -10,6 +10,7 @@ import pytest
 from service.events import Prediction, RoundLearned
 from service.journal.codec import encode
 from service.journal.sqlite import reading
+from service.journal.sqlite.deferred_deletes import TRIMMED_MIN
 from service.journal.sqlite.records import (
     NEW,
     REPEATED,
@@ -22,7 +23,6 @@ from service.journal.sqlite.records import (
 )
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
-from service.journal.sqlite.trimming import TRIMMED_MIN
 from service.journal.sqlite.writing import REMOVED_AT_ONCE, Writing
 from tests.commands.running import worked
 from tests.support.service_process import Service, problem_of
@@ -82,9 +82,9 @@ def test_the_rest_goes_with_later_commits_or_while_there_is_nothing_to_write(jou
     journal.writing.commit([DeathRecord(1), BirthRecord("other", 2, b"", b"birth")])
     journal.writing.commit([event("q", ROUNDS + 3)])
     slices = 0
-    while journal.writing.leavings:
+    while journal.writing.deferred:
         before = sum(journal.rows().values())
-        journal.writing.remove_leavings()
+        journal.writing.delete_deferred()
         assert before - sum(journal.rows().values()) <= REMOVED_AT_ONCE + 1
         slices += 1
     assert slices > 1
@@ -95,9 +95,9 @@ def test_what_a_kill_has_left_is_found_at_the_next_start(journal: Journal) -> No
     journal.writing.commit([DeathRecord(1)])
     journal.connection.close()
     journal.open()
-    assert journal.writing.leavings
-    while journal.writing.leavings:
-        journal.writing.remove_leavings()
+    assert journal.writing.deferred
+    while journal.writing.deferred:
+        journal.writing.delete_deferred()
     assert journal.rows() == {}
 
 
@@ -108,8 +108,8 @@ def test_every_snapshot_of_a_deleted_model_goes_however_large_the_slices(
     rows = [(1, seq, b"state") for seq in range(2, 22)]
     journal.connection.executemany("INSERT INTO snapshot VALUES (?,?,?)", rows)
     journal.writing.commit([DeathRecord(1)])
-    while journal.writing.leavings:
-        journal.writing.leavings.remove(budget)
+    while journal.writing.deferred:
+        journal.writing.deferred.remove(budget)
     assert journal.rows() == {}
 
 
@@ -134,8 +134,8 @@ def test_ids_of_a_deleted_model_can_be_used_again_at_once(journal: Journal) -> N
         found = reading.find(reader, "w")
         assert isinstance(found, reading.WaitingPrediction) and found.life == life
     assert journal.rows()["event"] < left
-    while journal.writing.leavings:
-        journal.writing.remove_leavings()
+    while journal.writing.deferred:
+        journal.writing.delete_deferred()
     assert journal.rows() == {"event": 3, "pending": 1}
 
 

@@ -47,7 +47,7 @@ class Mark(NamedTuple):
     finished: int
 
 
-class Patience:
+class AdaptiveQueueLimit:
     """Lets no more wait in a queue than will be finished within `seconds_max`, as far as can be told.
 
     A limit on the number alone is a long wait when the disk is slow. Items are not timed one by one. Every
