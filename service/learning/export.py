@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
+from service.learning.classes.one_vs_all import Binary
 from service.learning.classes.one_vs_one import OneVsOne
 from service.learning.features.contract import Features
 from service.learning.features.dense import Dense

@@ -6,8 +6,8 @@ from math import inf
 import numpy as np
 
 from service.learning.batch.perceptron import Classes, length
-from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
+from service.learning.classes.one_vs_all import Binary
 from service.learning.vectors import Array, Vector
 
 _EXAMPLES_A_LOOK = 1024  # how many examples between two questions whether to go on

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from service.learning.batch.table import VectorTable
-from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
 from service.learning.classes.multiclass import Multiclass
-from service.learning.classes.one_vs_all import OneVsAll
+from service.learning.classes.one_vs_all import Binary, OneVsAll
 from service.learning.learners.perceptron import learning_rate
 from service.learning.parameters import BadParameter
 from service.learning.vectors import Array, Vector, dot

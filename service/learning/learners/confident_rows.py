@@ -10,9 +10,8 @@ from math import inf, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from service.learning.learners.confident import Confident
-from service.learning.learners.covariance import KEPT_MIN
-from service.learning.learners.forgetting_arow import ForgettingArow
+from service.learning.learners.arow import Arow
+from service.learning.learners.confident import KEPT_MIN, Confident
 from service.learning.learners.linear import MOVE_MAX
 from service.learning.vectors import NEGLIGIBLE, Array, Vectors
 
@@ -27,8 +26,8 @@ SURELY_KEPT = 0.999
 
 def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple[Array, Flags]:
     """The score that each row was served by, before it was learned, and whether it changed the weights."""
-    present = slice(len(learner.weights)) if vectors.indices is None else vectors.indices
-    weights, variances = learner.weights[present], learner.variances[present]
+    present = slice(None) if vectors.indices is None else vectors.indices
+    weights, variances = learner.planes[0, 0, present], learner.planes[1, 0, present]
     forgotten = _forgotten(learner, vectors.values)
     scores, updated = [], []
     both = np.empty((2, len(weights)))
@@ -36,7 +35,7 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
     direction = np.empty(len(weights))
     step_of_weights, step_of_variances = np.empty(()), np.empty(())
     multiply, add, subtract, total = np.multiply, np.add, np.subtract, np.add.reduce
-    idle_margin, step = learner.idle_margin, learner.step
+    step, idle_margin = learner.step, 1.0 if isinstance(learner, Arow) else inf
     always_varies = idle_margin == inf
     for at, (z, y) in enumerate(zip(vectors.values, signs.tolist(), strict=True)):
         multiply(weights, z, weighed)
@@ -54,11 +53,12 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
             multiply(variances, z, direction)
             multiply(direction, z, terms)
             variance = float(total(terms))
-        alpha, beta = step(y * score, variance, 1.0) if variance >= NEGLIGIBLE else (0.0, 0.0)
-        moves = alpha > 0 and alpha * sqrt(variance) <= MOVE_MAX
-        updated.append(moves)
-        if not moves:
+        taken = step(y * score, variance, 1.0) if variance >= NEGLIGIBLE else None
+        if taken is None or taken[0] * sqrt(variance) > MOVE_MAX:
+            updated.append(False)
             continue
+        updated.append(True)
+        alpha, beta = taken
         step_of_weights.fill(alpha * y)
         multiply(direction, step_of_weights, direction)
         add(weights, direction, weights)
@@ -73,13 +73,14 @@ def learn_confident(learner: Confident, vectors: Vectors, signs: Signs) -> tuple
             multiply(terms, forgotten[at], terms)
             add(variances, terms, variances)
     if vectors.indices is not None:
-        learner.weights[present], learner.variances[present] = weights, variances
-    learner.updates += sum(updated)
+        learner.planes[0, 0, present], learner.planes[1, 0, present] = weights, variances
+    learner.updates[0] += sum(updated)
     return np.array(scores), np.array(updated)
 
 
 def _forgotten(learner: Confident, rows: Array) -> Array | None:
     """The share that each row lets each variance forget; one number a row if none of them is 0, None if nothing is."""
-    if not isinstance(learner, ForgettingArow):
+    share = learner.forgotten
+    if not share:
         return None
-    return np.full((len(rows), 1), learner.forget) if rows.all() else learner.forget * (rows != 0)
+    return np.full((len(rows), 1), share) if rows.all() else share * (rows != 0)

@@ -22,24 +22,25 @@ Signs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-def learn_perceptron(learner: Perceptron, vectors: Vectors, signs: Signs, tie: int) -> tuple[Array, Flags]:
+def learn_perceptron(learner: Perceptron, vectors: Vectors, signs: Signs) -> tuple[Array, Flags]:
     """The score that each row was served by, before it was learned, and whether it changed the weights."""
     values, indices = vectors.values, vectors.indices
-    weights = learner.weights if indices is None else learner.weights[indices]
+    kept = learner.planes[0, 0]
+    weights = kept if indices is None else kept[indices]
     scores = np.empty(len(signs))
     updated = np.empty(len(signs), dtype=np.bool_)
     start, window = 0, WINDOW_MAX
     while start < len(signs):
         rows, labels = values[start : start + window], signs[start : start + window]
         rates = learner.next_rates(len(rows))
-        errors = _guess(learner, weights.copy(), rows, labels, rates, tie)
+        errors = _guess(learner, weights.copy(), rows, labels, rates)
         steps = rates[: len(errors)] * labels[errors]
         passed = np.add.accumulate(np.concatenate((weights[np.newaxis], steps[:, np.newaxis] * rows[errors])))
         guessed = np.zeros(len(rows), dtype=np.bool_)
         guessed[errors] = True
         before: Signs = np.cumsum(guessed) - guessed  # updates, for each row
         scored = np.add.reduce(passed[before] * rows, axis=1)
-        errs = learner.errs(scored, labels, tie)
+        errs = learner.may_change(scored, labels)
         unmoved = np.flatnonzero(scored == 0)
         errs[unmoved] &= rows[unmoved].any(axis=1)  # a row of zeros is no update
         wrong = np.flatnonzero(errs != guessed)
@@ -51,19 +52,17 @@ def learn_perceptron(learner: Perceptron, vectors: Vectors, signs: Signs, tie: i
         if errs[last]:
             weights = weights + rates[count] * labels[last] * rows[last]
             count += 1
-        learner.updates += count
+        learner.updates[0] += count
         start += done
         window = min(2 * window, WINDOW_MAX) if done == len(rows) else max(window // 2, WINDOW_MIN)
-    learner.weights[slice(None) if indices is None else indices] = weights
+    kept[slice(None) if indices is None else indices] = weights
     return scores, updated
 
 
-def _guess(
-    learner: Perceptron, weights: Array, rows: Array, labels: Signs, rates: Array, tie: int
-) -> list[int]:
+def _guess(learner: Perceptron, weights: Array, rows: Array, labels: Signs, rates: Array) -> list[int]:
     """The rows that it will err on, most probably; `weights` are changed on the way."""
     idle_margin = learner.idle_margin
-    at_margin = {y: learner.errs_at_margin(y, tie) for y in (-1, 1)}
+    at_margin = {y: learner.may_change(float(idle_margin * y), float(y)) for y in (-1, 1)}
     signs, sizes = labels.tolist(), rates.tolist()
     errors: list[int] = []
     at, ahead = 0, AHEAD_MIN

@@ -19,7 +19,7 @@ from service.learning import saved
 from service.learning.panel.leaders import Leaders
 from service.learning.vectors import Array
 
-Flags = npt.NDArray[np.bool_]
+Classes = npt.NDArray[np.int64]
 
 ROUNDED = 1e-9
 """What rounding may have made of the sum of the weights."""
@@ -94,11 +94,12 @@ class Hedge:
         if self.rounds == self.leaders.due:
             self.leaders.observe(self.leader, self.mistakes)
 
-    def observe_rows(self, erred: Flags) -> Array:
-        """Take in whole rounds, a row each, with who erred in them: the weights that each of them was served by.
+    def observe_rows(self, said: Classes, truths: Classes) -> Array:
+        """Take in whole rounds, a row each of which class each expert said: the weights that each was served by.
 
         The same to the bit as one by one, but that the caller adds up `vote_mistakes`.
         """
+        erred = said != truths[:, np.newaxis]
         wrong = np.add.reduce(erred, axis=1, dtype=np.int64)
         moving = (wrong > 0) & (wrong < len(self.weights))
         passed = [self.weights]
@@ -107,7 +108,10 @@ class Hedge:
             passed.append(self.weights)
         steps = np.cumsum(moving)
         weights: Array = np.array(passed)[steps - moving]
-        erred_weights = in_order(weights * erred)[wrong > 0]
+        erred_weights = np.zeros(len(said))
+        for at, votes in enumerate(votes_of_rows(said, weights).T):
+            is_first = (said[:, :at] != said[:, at : at + 1]).all(axis=1)
+            erred_weights += votes * (erred[:, at] & is_first)
         self.erred_weight = float(np.add.accumulate(np.append(self.erred_weight, erred_weights))[-1])
         self.disagreements += len(passed) - 1
         self.all_erred += int(np.count_nonzero(wrong == len(self.weights)))
@@ -217,6 +221,15 @@ class Hedge:
 
 def leader_of(weights: Sequence[float]) -> int:
     return weights.index(max(weights))
+
+
+def votes_of_rows(said: Classes, weights: Array) -> Array:
+    """Of each row and expert the weight for the class that it said: of all who said it, in their order.
+
+    >>> votes_of_rows(np.array([[2, 0, 2]]), np.array([[0.5, 0.25, 0.125]])).tolist()
+    [[0.625, 0.25, 0.625]]
+    """
+    return np.stack([in_order(weights * (said == one[:, np.newaxis])) for one in said.T], axis=1)
 
 
 def in_order(rows: Array) -> Array:

@@ -10,9 +10,10 @@ import numpy as np
 from service.learning import saved
 from service.learning.classes import strategies
 from service.learning.classes.classifier import Classifier
+from service.learning.classes.one_vs_all import Binary, OneVsAll
 from service.learning.classes.runs import Classes
 from service.learning.panel.forms import FormMaker
-from service.learning.panel.hedge import Hedge, in_order
+from service.learning.panel.hedge import Hedge, in_order, votes_of_rows
 from service.learning.panel.panels import PANELS, Expert
 from service.learning.vectors import Array, Vector
 
@@ -61,12 +62,12 @@ class Panel:
     __slots__ = (
         "_classes",
         "_forms",
-        "_is_binary",
         "_size",
         "_tie",
         "classifiers",
         "experts",
         "hedge",
+        "is_binary",
         "updates",
     )
 
@@ -89,7 +90,7 @@ class Panel:
         self._forms = FormMaker(
             (expert.form for expert in self.experts), is_dense=kind == "dense", has_bias=has_bias
         )
-        self._is_binary = multiclass is None
+        self.is_binary = multiclass is None
         self._tie = tie
         self._classes = classes
         self._size = 0
@@ -105,13 +106,15 @@ class Panel:
 
     @property
     def can_vote_by_columns(self) -> bool:
-        """Whether a round needs no more of each expert than its class and its gap: see `rows.py`."""
-        return self._is_binary and not self._forms.is_young
+        """Whether blocks can be learned expert by expert, and their votes be counted then: see `rows.py`."""
+        return not self._forms.is_young and all(
+            isinstance(classifier, Binary | OneVsAll) for classifier in self.classifiers
+        )
 
     def vote(self, z: Vector) -> Vote:
         """What the panel says of z; changes nothing."""
         forms = self._forms.forms(z)
-        if self._is_binary:
+        if self.is_binary:
             decisions = [
                 classifier.decide(forms[expert.form])
                 for classifier, expert in zip(self.classifiers, self.experts, strict=True)
@@ -171,6 +174,26 @@ class Panel:
         behind = np.maximum(sure[chosen] - sure, 0.0)
         gap = float(np.delete(behind, chosen).min()) if self._classes > 1 else 0.0
         return Vote(chosen, most, gap, behind, said, list(by_class.values()))
+
+    def count_many_of_rows(
+        self, said: Classes, behinds: Sequence[Array], weights: Array
+    ) -> tuple[Classes, Array, Array]:
+        """The same among several classes, with how far each class is behind for each expert."""
+        votes = votes_of_rows(said, weights)
+        most = np.maximum.reduce(votes, axis=1)
+        chosen = np.minimum.reduce(np.where(votes == most[:, np.newaxis], said, self._classes), axis=1)
+        sure = np.zeros((len(said), self._classes))
+        for behind, weight in zip(behinds, weights.T, strict=True):
+            sure += weight[:, np.newaxis] / (1.0 + behind)
+        every = np.arange(len(said))
+        own = sure[every, chosen]
+        sure[every, chosen] = -np.inf
+        gaps = (
+            np.maximum(own - np.maximum.reduce(sure, axis=1), 0.0)
+            if self._classes > 1
+            else np.zeros(len(own))
+        )
+        return chosen, most, gaps
 
     def decide(self, z: Vector) -> tuple[int, float, float]:
         vote = self.vote(z)

@@ -14,16 +14,21 @@ from service.learning.vectors import Vectors
 AT_ONCE = 512
 """Rows that are learned at once: so many limit the memory that their forms take, 5 MB for 64 features."""
 
+SCORES_AT_ONCE = 1 << 16
+"""So many scores of each expert are kept meanwhile."""
+
 
 def learn_rows(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
     """Vote on each row, then learn its class, before the next. Classes are known to the panel."""
+    at_once = min(AT_ONCE, 1 + SCORES_AT_ONCE // panel.shape[0])
     parts = [
-        _learn_part(panel, Vectors(vectors.values[start : start + AT_ONCE], vectors.indices), part)
-        for start in range(0, len(truths), AT_ONCE)
-        if len(part := truths[start : start + AT_ONCE])
+        _learn_part(panel, Vectors(vectors.values[start : start + at_once], vectors.indices), part)
+        for start in range(0, len(truths), at_once)
+        if len(part := truths[start : start + at_once])
     ]
     served, scores, gaps, updated = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in Learned.__slots__
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("served", "scores", "gaps", "updated")
     )
     return Learned(served, scores, gaps, updated)
 
@@ -38,9 +43,12 @@ def _learn_part(panel: Panel, vectors: Vectors, truths: Classes) -> Learned:
                 by_name[expert.name] = learn_rows_alone(classifier, rows, truths)
     learned = [by_name[expert.name] for expert in panel.experts]
     said = np.stack([each.served for each in learned], axis=1)
-    weights = panel.hedge.observe_rows(said != truths[:, np.newaxis])
-    gaps = np.stack([each.gaps for each in learned], axis=1)
-    served, scores, sure = panel.count_two_of_rows(said, gaps / (1.0 + gaps), weights)
+    weights = panel.hedge.observe_rows(said, truths)
+    if panel.is_binary:
+        gaps = np.stack([each.gaps for each in learned], axis=1)
+        served, scores, sure = panel.count_two_of_rows(said, gaps / (1.0 + gaps), weights)
+    else:
+        served, scores, sure = panel.count_many_of_rows(said, [each.behind for each in learned], weights)
     panel.hedge.vote_mistakes += int(np.count_nonzero(served != truths))
     updated = np.logical_or.reduce([each.updated for each in learned])
     panel.updates += int(np.count_nonzero(updated))
