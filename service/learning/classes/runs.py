@@ -12,12 +12,11 @@ import numpy.typing as npt
 from service.learning.classes.classifier import Classifier
 from service.learning.classes.one_vs_all import Binary, OneVsAll
 from service.learning.learners.confident import Confident
-from service.learning.learners.confident_rows import learn_confident
 from service.learning.learners.learner import Learner
 from service.learning.learners.linear import some
 from service.learning.learners.logistic import Logistic
 from service.learning.learners.perceptron import Perceptron
-from service.learning.learners.perceptron_rows import learn_perceptron
+from service.learning.learners.single_rows import learn_confident, learn_perceptron
 from service.learning.vectors import ALL, Array, Vector, Vectors
 
 Classes = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.learning import saved
-from service.learning.packing import packed
+from service.learning.saved import packed
 from service.learning.vectors import ALL, Array, Indices, Numbers, RowIndex, Vector, room_for
 
 MOVE_MAX = 1e150

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.learning.certainty.logistic import STEEPEST, logistic
+from service.learning.functions import STEEPEST, logistic
 from service.learning.learners.linear import Linear, Plane, each
 from service.learning.vectors import Array, Numbers, RowIndex, Vector, Vectors, column
 

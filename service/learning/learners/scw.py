@@ -6,8 +6,8 @@ Wang, Zhao, Hoi: Exact soft confidence-weighted learning, ICML 2012; SCW-I, prop
 from math import inf, sqrt
 from typing import Any
 
+from service.learning.functions import quantile
 from service.learning.learners.confident import Confident
-from service.learning.learners.normal import quantile
 from service.learning.vectors import Numbers
 
 

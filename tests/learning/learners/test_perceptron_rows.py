@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.learning.classes.one_vs_all import Binary
-from service.learning.learners import perceptron_rows
+from service.learning.learners import single_rows
 from service.learning.learners.perceptron import Perceptron
 from service.learning.vectors import Array, Vectors
 
@@ -39,7 +39,7 @@ def same_both_ways(
     alone, together = (classifier_of(rule, schedule, size, tie) for _ in range(2))
     vectors = Vectors(rows, indices)
     expected = one_by_one(alone, vectors, signs)
-    scores, updated = perceptron_rows.learn_perceptron(together.learner, vectors, np.array(signs))
+    scores, updated = single_rows.learn_perceptron(together.learner, vectors, np.array(signs))
     assert [score.hex() for score in scores.tolist()] == [score.hex() for score in expected[0]]
     assert updated.tolist() == expected[1]
     assert together.rows().tobytes() == alone.rows().tobytes()
@@ -70,7 +70,7 @@ def test_wrong_guesses_are_found(seed: int, rule: Any, schedule: str, guessed: f
         return np.flatnonzero(chance.random(len(rows)) < guessed).tolist()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(perceptron_rows, "_guess", guess)
+        patch.setattr(single_rows, "_guess", guess)
         rows = chance.normal(size=(150, 9)) * 10 ** chance.uniform(-9, 9, 9)
         same_both_ways(rows, chance.choice([-1, 1], 150).tolist(), rule, schedule, 1)
 
@@ -82,10 +82,10 @@ def test_guesses_are_nearly_always_right() -> None:
     signs = np.where((rows @ chance.normal(size=64) > 0) ^ (chance.random(5_000) < 0.05), 1, -1)
     learner = classifier_of(("mistake", 0.0), "constant", 64).learner
     wrong = 0
-    for start in range(0, len(rows), perceptron_rows.WINDOW_MAX):
-        part = slice(start, start + perceptron_rows.WINDOW_MAX)
+    for start in range(0, len(rows), single_rows.WINDOW_MAX):
+        part = slice(start, start + single_rows.WINDOW_MAX)
         rates = learner.next_rates(len(rows[part]))
-        guessed = perceptron_rows._guess(learner, learner.weights[0].copy(), rows[part], signs[part], rates)
-        _, updated = perceptron_rows.learn_perceptron(learner, Vectors(rows[part]), signs[part])
+        guessed = single_rows._guess(learner, learner.weights[0].copy(), rows[part], signs[part], rates)
+        _, updated = single_rows.learn_perceptron(learner, Vectors(rows[part]), signs[part])
         wrong += guessed != np.flatnonzero(updated).tolist()
     assert wrong <= 1

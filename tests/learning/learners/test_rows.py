@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
-from service.learning.certainty.logistic import logistic
 from service.learning.classes import strategies
 from service.learning.classes.classifier import Classifier
 from service.learning.classes.runs import learn_rows
+from service.learning.functions import logistic, quantile
 from service.learning.learners import algorithms
 from service.learning.learners.linear import MOVE_MAX
-from service.learning.learners.normal import quantile
 from service.learning.learners.passive_aggressive import pa1_step, pa2_step, pa_step
 from service.learning.learners.perceptron import learning_rate
 from service.learning.learners.scw import scw1_step
-from service.learning.packing import unpacked
+from service.learning.saved import unpacked
 from service.learning.vectors import Array, Vector, Vectors, dot
 from tests.learning.rounds import LEARNERS
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from service.learning import saved
 from service.learning.learners import algorithms
-from service.learning.panel.hedge import Hedge
-from service.learning.panel.leaders import POINTS_MAX
+from service.learning.panel.hedge import POINTS_MAX, Hedge
 from service.learning.panel.panel import Panel, Vote, erred_weight
 from service.learning.panel.panels import NEWEST, PANELS
 from tests.support.tiers import slow
