@@ -6,7 +6,7 @@ from typing import Any
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
-from service.learning.panel import sizes as panel_sizes
+from service.learning.panel import forms as panel_forms
 
 OWN = ("learner", "features", "multiclass", "tie", "classes_max", "size_max")
 """The settings that a challenger has of its own; all others are the model's."""
@@ -29,7 +29,7 @@ def numbers_kept(settings: Mapping[str, Any], size: int, classes: int) -> int:
     learners = max(1, strategies.learners(settings["multiclass"], classes))
     if settings["learner"]["algorithm"] == algorithms.AUTO:
         kind, number = settings["features"]["kind"], settings["learner"]["panel"]
-        return panel_sizes.numbers_kept(number, kind, size, learners)
+        return panel_forms.numbers_kept(number, kind, size, learners)
     of_learners = learners * algorithms.numbers_kept(settings["learner"], size)
     return of_learners + feature_kinds.numbers_kept(settings["features"], size)
 

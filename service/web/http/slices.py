@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from service.engine.fleet.copies import Room
-from service.learning.packing import Kept
+from service.learning.saved import Kept
 from service.runtime.cooperative import Turns, give_back
 from service.web.http.breaking_off import BreakingOff
 

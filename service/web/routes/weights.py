@@ -9,7 +9,7 @@ from fastapi import Query, Response
 
 from service.engine.fleet.copies import FEW_NUMBERS, Room
 from service.engine.models.model import Model
-from service.learning.packing import Kept
+from service.learning.saved import Kept
 from service.learning.vectors import Array, Indices
 from service.web.http.answers import Json
 from service.web.http.slices import SlicedJson
