@@ -12,12 +12,12 @@ from fastapi import FastAPI
 
 from service.engine.engine import Engine, Rules
 from service.engine.fleet.attention import Attention
-from service.engine.fleet.shares import Tenants
 from service.engine.models.settings import ModelLimits
 from service.engine.transfer.importing import Importing
 from service.errors import StartError
 from service.journal.protocol import Journal
 from service.journals import make_journal
+from service.runtime.byte_budget import Tenants
 from service.runtime.cooperative import ended_tasks, keep_running
 from service.runtime.processes import JobLimits
 from service.runtime.timings import LoopPauses
@@ -160,17 +160,17 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         models_max=settings.metrics_models_max,
         queue_events_max=settings.queue_events_max,
         budgets={
-            "pending": metrics.Budget(lambda: engine.fleet.waiting.bytes, settings.pending_bytes_max),
+            "pending": metrics.Budget(lambda: engine.fleet.waiting.budget.bytes, settings.pending_bytes_max),
             "models": metrics.Budget(
-                lambda: engine.fleet.memory.models_bytes, settings.models_loaded_bytes_max
+                lambda: engine.fleet.memory.models.bytes, settings.models_loaded_bytes_max
             ),
             "outcomes": metrics.Budget(
-                lambda: engine.fleet.memory.outcomes_bytes, settings.outcomes_bytes_max
+                lambda: engine.fleet.memory.outcomes.bytes, settings.outcomes_bytes_max
             ),
             "stream_answers": metrics.Budget(lambda: answers_room.used_bytes, answers_room.bytes_max),
             "connections": metrics.Budget(lambda: held.total, held.connections_bytes_max),
             "fit": metrics.Budget(None, settings.fit_memory_bytes_max),
-            "copies": metrics.Budget(lambda: engine.copies.used_bytes, engine.copies.bytes_max),
+            "copies": metrics.Budget(lambda: engine.copies.bytes, engine.copies.bytes_max),
         },
         rebuilds=engine.rebuilds,
         jobs=engine.jobs,

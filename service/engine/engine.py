@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.clock import Clock
-from service.engine.fleet.copies import Copies
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
-from service.engine.fleet.shares import Tenants
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
@@ -28,6 +26,7 @@ from service.engine.rounds.rounds import Rounds
 from service.engine.rounds.waiting_list import WaitingList
 from service.events import AnyEvent
 from service.journal.protocol import Journal
+from service.runtime.byte_budget import ByteBudget, Tenants
 from service.runtime.processes import JobLimits
 
 
@@ -94,7 +93,7 @@ class Engine:
             models_max=rules.models_max,
         )
         self.past = Past(journal, self.fleet, rules.fit)
-        self.copies = Copies(rules.copies_bytes_max, self.fleet.tenants)
+        self.copies = ByteBudget(rules.copies_bytes_max, self.fleet.tenants)
         self.record = Record(journal, self.fleet, self.copies)
         self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
         self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
@@ -129,7 +128,7 @@ class Engine:
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
         fleet = self.fleet
-        newest = await self._journal.open(apply, fleet.copying.under_way, fleet.distrust)
+        newest = await self._journal.open(apply, fleet.being_read, fleet.distrust)
         fleet.newest_event_at_start = newest
         self.clock.start_after(newest)
         await self._count()

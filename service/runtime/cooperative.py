@@ -7,12 +7,9 @@ import threading
 from asyncio import AbstractEventLoop, Future, Task
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
-from contextlib import suppress
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +27,6 @@ SWITCH_SECONDS = 0.0005
 """How long a thread beside the loop goes on once the loop wants to."""
 
 CANCEL_AGAIN_SECONDS = 0.1
-
-FREED_BYTES = 4_194_304
-"""How much memory is given back at once: about half a millisecond."""
 
 
 def favour_the_loop() -> None:
@@ -170,16 +164,3 @@ def _finished(task: Task[None]) -> None:
 
 def _fields(task: Task[None]) -> dict[str, str]:
     return {"task": task.get_name()}
-
-
-async def give_back(arrays: list[np.ndarray[Any, Any]]) -> None:
-    """Give the memory of arrays back, in slices. One that somebody else has, too, stays as it is."""
-    turns = Turns()
-    while arrays:
-        array = arrays.pop()
-        with suppress(ValueError):  # numpy knows of somebody else
-            while array.nbytes > FREED_BYTES:
-                array.resize(array.size - FREED_BYTES // array.itemsize)
-                await turns.give()
-        del array
-        await turns.give()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from service.engine.engine import Engine
-from service.engine.fleet.hold import Hold
-from service.engine.models.checks import bytes_in_memory
+from service.engine.fleet.large_models import ModelLock
+from service.engine.models.sizes import bytes_in_memory
 from service.engine.replay.playing import Playing, milestone_before
 from service.engine.rounds.id_locks import IdLocks
 from service.events import ModelRebuilt
@@ -94,7 +94,7 @@ async def test_a_rollback_that_waits_for_the_end_of_a_rebuild_goes_back_to_the_r
         milestone = await milestone_before(engine.past._journal, live.model, 1)
         assert milestone is not None
         replay = await Playing.start(engine.past._journal, milestone, JobLimits())
-        async with Hold(live):
+        async with ModelLock(live):
             rollback = asyncio.create_task(engine.going_back.rollback("m", 2))
             await eventually_async(lambda: bool(engine.past._kept))
             for _ in range(100):  # turns of the loop, in which it goes on until it waits

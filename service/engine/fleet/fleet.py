@@ -10,10 +10,9 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from service.engine.clock import Clock
-from service.engine.fleet.copying import Copying
 from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift, report_promotions
-from service.engine.fleet.large_models import beside_the_loop, is_large_import, takes_long_to_read
+from service.engine.fleet.large_models import in_thread, is_large_import, read_in_thread, takes_long_to_read
 from service.engine.fleet.live import Live
 from service.engine.fleet.loading import Loading
 from service.engine.fleet.memory_use import MemoryUse
@@ -75,8 +74,7 @@ class Fleet:
         self._clock = clock
         self.memory = memory
         self.tenants = memory.tenants
-        self.copying = Copying(journal)
-        self._saving = Saving(journal, memory, self.copying, every_events=snapshot_every_events)
+        self._saving = Saving(journal, memory, every_events=snapshot_every_events)
         self._loading = Loading(journal, self._apply_to, self._admit)
         self.model_count = ModelCount(self.tenants)
         self._versions = Versions()
@@ -146,8 +144,13 @@ class Fleet:
             return read(model)
         live = self.loaded.get(model.name)
         if live is None or live.model is not model:
-            return await beside_the_loop(read, model)
-        return await self.copying.read(live, read)
+            return await in_thread(read, model)
+        return await read_in_thread(live, self._journal, read)
+
+    def being_read(self, name: str) -> asyncio.Future[None] | None:
+        """What has to be waited for before an event of another replica is applied to a model."""
+        live = self.loaded.get(name)
+        return live.held if live is not None and live.is_only_read else None
 
     async def reach(self, name: str, version: int) -> None:
         """Wait until the model has come to this version; VersionNotReached if that takes too long."""
@@ -439,7 +442,7 @@ class Fleet:
             finished = self._journal.finished
             if finished == self._none_idle_at:  # they are many, and all are still waiting for the disk
                 return
-            idle = (old for old in self._giving_way() if old is not wanted and old.is_idle(finished))
+            idle = (old for old in self._eviction_order() if old is not wanted and old.is_idle(finished))
             some = list(islice(idle, UNLOADED_AT_ONCE))
             if not some:
                 self._none_idle_at = finished
@@ -454,13 +457,13 @@ class Fleet:
 
     @property
     def _has_too_much(self) -> bool:
-        return self.memory.has_too_many_models or self.waiting.are_past_their_limit
+        return self.memory.has_too_many_models or self.waiting.budget.is_exceeded
 
-    def _giving_way(self) -> Iterator[Live]:
+    def _eviction_order(self) -> Iterator[Live]:
         """Models to be unloaded, in this order: whichever have to, or those whose predictions take too much."""
         if self.memory.has_too_many_models:
-            return self.memory.giving_way()
-        tenants = self.waiting.shares.giving_way(by_bytes=True)
+            return self.memory.eviction_order()
+        tenants = self.waiting.budget.eviction_order(by_bytes=True)
         return (live for live in self.memory.of(tenants) if live.waiting)
 
     def _unload(self, live: Live) -> None:

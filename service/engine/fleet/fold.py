@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
+from service.engine.fleet.large_models import LARGE_BYTES, in_thread, is_large, is_large_import
 from service.engine.fleet.waiting import features_bytes
 from service.engine.models.block_fold import some_rounds
 from service.engine.models.model import Model, model_from
@@ -56,10 +56,10 @@ class Fold:
         turns = Turns()
         async for page in pages:
             if self.model is None and is_large_import(page[0].event):
-                self.model, page = await beside_the_loop(model_from, page[0].event), page[1:]
+                self.model, page = await in_thread(model_from, page[0].event), page[1:]
             for some in _portions(page):
                 if self.model is not None and is_large(self.model):
-                    await beside_the_loop(self.run, some)
+                    await in_thread(self.run, some)
                 else:
                     self.run(some)
                     await turns.give()
@@ -138,11 +138,7 @@ async def model_at(milestone: Milestone) -> Model | None:
 
 
 async def model_of_bytes(state: StateBytes) -> Model:
-    return (
-        await beside_the_loop(Model.from_bytes, state)
-        if len(state) >= LARGE_BYTES
-        else Model.from_bytes(state)
-    )
+    return await in_thread(Model.from_bytes, state) if len(state) >= LARGE_BYTES else Model.from_bytes(state)
 
 
 async def model_of(journal: Journal, milestone: Milestone) -> Model | None:

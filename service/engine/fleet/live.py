@@ -2,7 +2,6 @@
 
 from asyncio import Future, wait
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
@@ -23,8 +22,6 @@ from service.events import (
     RoundsLearned,
     TagForgotten,
 )
-from service.journal.codec import encode_state
-from service.journal.pieces import encode_large
 from service.journal.protocol import Recorded, Snapshot, StoredModel, Summary
 from service.learning.certainty.asked_error import LEVELS, level_of
 
@@ -89,6 +86,7 @@ class Live:
         "evicted_through",
         "expiring",
         "held",
+        "is_being_saved",
         "is_only_read",
         "knows_all_predictions",
         "life",
@@ -102,7 +100,6 @@ class Live:
         "resting",
         "resting_asked",
         "round_seconds",
-        "saving",
         "seq",
         "since_snapshot",
         "snapshot_seconds",
@@ -143,8 +140,8 @@ class Live:
         """How long each round of its newest block took; 0 if it has learned none since it was loaded or changed."""
         self.snapshot_seconds = 0.0
         """How long encoding the last snapshot took."""
-        self.saving: OutcomeLog | None = None
-        """The outcomes of a snapshot that is being encoded beside the event loop, while it is."""
+        self.is_being_saved = False
+        """Whether a snapshot of it is being encoded in a thread."""
         self.tick = 0
         """When it last changed, by the fleet's count of changes."""
         self.submitted = 0
@@ -152,9 +149,9 @@ class Live:
         self.new_labels = NONE_NEW
         """Labels of rounds under way that the model does not have yet."""
         self.held: Future[None] | None = None
-        """While a rebuild ends, what requests wait for before they predict or begin an event; None at other times."""
+        """While it is locked, what requests wait for before they predict or begin an event. See `ModelLock`."""
         self.is_only_read = False
-        """Whether it is held only to be read, so that predictions need not wait."""
+        """Whether it is locked only to be read, so that predictions need not wait."""
         self.knows_all_predictions = False
         """Whether all that wait are here: not on a cluster, and not if it is the model of another time."""
         self.pins = 0
@@ -405,29 +402,21 @@ class Live:
         unsaved = self.unsaved_seconds
         return unsaved >= REPLAY_SECONDS and unsaved * SNAPSHOT_SHARE >= self.snapshot_seconds
 
-    def begin_snapshot(self, state: dict[str, Any], *, in_pieces: bool = False) -> Callable[[], Snapshot]:
-        """A snapshot of the model as it is now, of which this is a copy of the state.
-
-        The function that is returned encodes it, wherever it is called. A new log of outcomes begins.
-        """
-        model, seq, life, version = self.model, self.seq, self.life, self.model.version
-        amended = model.amended
+    def snapshot(self) -> Snapshot:
+        """A snapshot of the model as it is."""
+        model, amended = self.model, self.model.amended
         needed, spans = (None, ()) if amended is None else (amended.needed, tuple(amended.spans))
-        outcomes, self.outcomes = self.outcomes, OutcomeLog()
+        began = perf_counter()
+        state = model.to_bytes()
+        self.snapshot_seconds = perf_counter() - began
+        outcomes = self.outcomes.tobytes()
+        return Snapshot(model.name, self.life, self.seq, model.version, state, outcomes, needed, spans)
+
+    def saved(self) -> None:
+        """A snapshot of it as it is goes to the journal: a new log of outcomes begins."""
+        self.outcomes = OutcomeLog()
         self.since_snapshot, self.unsaved_seconds = 0, 0.0
-
-        def encoded() -> Snapshot:
-            nonlocal state
-            began = perf_counter()
-            whole = encode_large(state) if in_pieces else encode_state(state)
-            state = {}
-            snapshot = Snapshot(model.name, life, seq, version, whole, outcomes.tobytes(), needed, spans)
-            self.snapshot_seconds = perf_counter() - began
-            return snapshot
-
-        return encoded
 
     def outcome_of(self, seq: int) -> Outcome | None:
         """What came of an event, if no snapshot is saved since."""
-        found = self.outcomes.find(seq)
-        return found if found is not None or self.saving is None else self.saving.find(seq)
+        return self.outcomes.find(seq)

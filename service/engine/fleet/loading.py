@@ -5,7 +5,7 @@ from asyncio import Future, Task
 from collections import deque
 from collections.abc import Callable
 
-from service.engine.fleet.large_models import beside_the_loop, is_large_import
+from service.engine.fleet.large_models import in_thread, is_large_import
 from service.engine.fleet.live import Live
 from service.engine.fleet.restoring import as_damaged, restore_live
 from service.engine.models.model import model_from
@@ -81,9 +81,7 @@ class Loading:
         while deferred:
             seq, event = deferred.popleft()
             if isinstance(event, ModelCreated | ModelImported) and live is None:
-                model = (
-                    await beside_the_loop(model_from, event) if is_large_import(event) else model_from(event)
-                )
+                model = await in_thread(model_from, event) if is_large_import(event) else model_from(event)
                 live = Live(model, seq, seq)
             elif isinstance(event, ModelDeleted) and live is not None and seq > live.seq:
                 live = None

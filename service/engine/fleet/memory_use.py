@@ -1,11 +1,11 @@
-"""What the models in memory take, by estimate, kept as they are loaded, grow and go; and which of them give way."""
+"""What the models in memory take, by estimate, kept as they are loaded, grow and go; and which of them go first."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 
 from service.engine.fleet.live import Live
-from service.engine.fleet.shares import Shares, Tenants
-from service.engine.models.checks import bytes_in_memory
+from service.engine.models.sizes import bytes_in_memory
+from service.runtime.byte_budget import ByteBudget, Tenants
 
 
 class MemoryUse:
@@ -21,20 +21,14 @@ class MemoryUse:
     ) -> None:
         self.tenants = tenants or Tenants()
         self._models_max = models_max
-        self.models_bytes_max = models_bytes_max
-        self.outcomes_bytes_max = outcomes_bytes_max
-        self.models = Shares(self.tenants)
-        self.outcomes_bytes = 0
+        self.models = ByteBudget(models_bytes_max, self.tenants)
+        self.outcomes = ByteBudget(outcomes_bytes_max)
         self._peers: dict[str, OrderedDict[str, Live]] = {}
         """The models in memory of each tenant, the least recently used first."""
 
     @property
-    def models_bytes(self) -> int:
-        return self.models.bytes
-
-    @property
     def has_too_many_models(self) -> bool:
-        return self.models.count > self._models_max or self.models.bytes > self.models_bytes_max
+        return self.models.count > self._models_max or self.models.is_exceeded
 
     def admit(self, live: Live) -> None:
         live.tenant = self.tenants.of(live.model.name)
@@ -53,8 +47,8 @@ class MemoryUse:
 
     def add_outcomes(self, more_bytes: int) -> bool:
         """Count outcomes; whether there are too many now."""
-        self.outcomes_bytes += more_bytes
-        return self.outcomes_bytes > self.outcomes_bytes_max
+        self.outcomes.bytes += more_bytes
+        return self.outcomes.is_exceeded
 
     def weigh(self, live: Live) -> bool:
         """Estimate what a model takes if it was not, or has grown; whether it was estimated."""
@@ -69,13 +63,12 @@ class MemoryUse:
         self.models.add(live.tenant, live.weight_bytes - before, count=0)
         return True
 
-    def giving_way(self) -> Iterator[Live]:
+    def eviction_order(self) -> Iterator[Live]:
         """Models to be unloaded, in this order: of the tenant that has most, the least recently used first.
 
         Those of tenants with less than an equal share are not among them. Nothing may change while it is read.
         """
-        by_bytes = self.models.bytes > self.models_bytes_max
-        yield from self.of(self.models.giving_way(by_bytes=by_bytes))
+        yield from self.of(self.models.eviction_order(by_bytes=self.models.is_exceeded))
 
     def of(self, tenants: Iterable[str]) -> Iterator[Live]:
         """The models in memory of these tenants in turn, the least recently used of each first."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.engine.fleet.shares import Shares, Tenants
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
+from service.runtime.byte_budget import Shares, Tenants
 
 
 class ModelCount:

@@ -12,7 +12,7 @@ from msgspec import structs
 from service.engine.clock import Clock
 from service.engine.fleet.damage import salvage
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop
+from service.engine.fleet.large_models import in_thread
 from service.engine.fleet.live import Live
 from service.engine.fleet.shared_totals import SharedTotals
 from service.engine.models.challenger_settings import complete_new, complete_promote
@@ -131,7 +131,7 @@ class Models:
         """What is left of a model that is set aside, and what is missing."""
         if (stored := await self._journal.load(name)) is None:
             raise UnknownModel(f"there is no model {name!r}")
-        model, seq, missing = await beside_the_loop(salvage, name, stored)
+        model, seq, missing = await in_thread(salvage, name, stored)
         return model, f"as of event {seq}: the {missing} events after it are not in this export"
 
     async def reset(self, name: str) -> Live:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from service.engine.fleet.fold import Fold, once
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large_import
+from service.engine.fleet.large_models import LARGE_BYTES, in_thread, is_large_import
 from service.engine.fleet.live import Live
 from service.engine.models.model import Model
 from service.errors import ModelDamaged
@@ -59,7 +59,7 @@ async def _restored(stored: StoredModel) -> Live:
     begins_large = len(stored.state or b"") >= LARGE_BYTES or (
         stored.tail and is_large_import(stored.tail[0].event)
     )
-    live = await beside_the_loop(Live.at_snapshot, stored) if begins_large else Live.at_snapshot(stored)
+    live = await in_thread(Live.at_snapshot, stored) if begins_large else Live.at_snapshot(stored)
     await fold_of(live).run_in_slices(once(live.rest_of(stored)))
     live.complete(stored)
     return live

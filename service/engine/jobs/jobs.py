@@ -17,10 +17,10 @@ import msgspec
 from service.engine.clock import Clock, make_job_id
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.shares import Shares
 from service.engine.jobs.job import Job, Question
 from service.errors import JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.journal.protocol import Journal
+from service.runtime.byte_budget import Shares
 from service.runtime.cooperative import end
 from service.runtime.processes import JobLimits, Worker
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.large_models import in_thread, is_large
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.model import Model
@@ -85,4 +85,4 @@ def _taken(model: Model) -> _Taken:
 
 
 async def _encoded(then: _Taken) -> bytes:
-    return await beside_the_loop(encode_state, then.state) if then.is_large else encode_state(then.state)
+    return await in_thread(encode_state, then.state) if then.is_large else encode_state(then.state)

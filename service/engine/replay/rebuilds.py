@@ -13,7 +13,7 @@ from time import monotonic
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import Trimmed
-from service.engine.fleet.hold import Hold
+from service.engine.fleet.large_models import ModelLock
 from service.engine.fleet.live import Live
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.erasing import erase
@@ -146,7 +146,7 @@ class Rebuilds:
             if replay.seq == live.seq:
                 break
             await replay.play(live.seq, live.pending.values())
-        async with Hold(live):
+        async with ModelLock(live):
             await self._journal.settle()
             self._fleet.check_loaded(live)
             # Other replicas may go on meanwhile. Without any, times are never the same.

@@ -135,7 +135,7 @@ class Expiry:
     @property
     def is_full(self) -> bool:
         waiting = self._fleet.waiting
-        return len(waiting) + waiting.unloaded >= self._pending_total_max or waiting.are_at_their_limit
+        return len(waiting) + waiting.unloaded >= self._pending_total_max or waiting.budget.is_full
 
     async def make_room(self, live: Live) -> None:
         """Make room for another prediction: let those in memory rest in the journal, or evict some of the tenant that
@@ -144,7 +144,7 @@ class Expiry:
         If that is the model's own, the model's oldest goes first. Without tenants, the oldest of all go next.
         """
         waiting = self._fleet.waiting
-        is_memory_full = waiting.are_at_their_limit
+        is_memory_full = waiting.budget.is_full
         heaviest = waiting.heaviest(by_bytes=is_memory_full)
         if is_memory_full and self._each_oldest(
             heaviest, self._rest_oldest, _oldest_in_memory, waiting.in_memory

@@ -6,7 +6,7 @@ from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import all_events, model_of
-from service.engine.fleet.hold import Hold
+from service.engine.fleet.large_models import ModelLock
 from service.engine.fleet.live import Live
 from service.engine.names import check_text
 from service.engine.replay.past import Past
@@ -93,7 +93,7 @@ class Forgetting:
         found = Found(tag)
         await self._look(live, found)
         tagged = await eraser.tagged(live.life, tag)
-        async with Hold(live):  # nothing with this tag may come between looking and saying so
+        async with ModelLock(live):  # nothing with this tag may come between looking and saying so
             await self._journal.settle()
             self._fleet.check_loaded(live)
             more = await eraser.tagged(live.life, tag, tagged.through)

@@ -7,7 +7,7 @@ from typing import Any
 from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock, made_at, make_prediction_id
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.hold import free_to_predict
+from service.engine.fleet.large_models import free_to_predict
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.checks import Sent, check_label

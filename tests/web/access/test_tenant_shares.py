@@ -11,9 +11,9 @@ import pytest
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.memory_use import MemoryUse
-from service.engine.fleet.shares import Tenants
 from service.engine.jobs.job import Job
 from service.engine.jobs.jobs import FINISHED_KEPT, Jobs
+from service.runtime.byte_budget import Tenants
 from service.runtime.processes import JobLimits
 from service.web.problems import HttpError
 from service.web.stream.held_answers import MEMORY_BYTES_MAX, DiskRoom, HeldAnswers
