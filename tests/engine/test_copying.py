@@ -5,12 +5,12 @@ import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from service.engine.engine import Engine
 from service.engine.fleet.large_models import read_in_thread
@@ -19,7 +19,7 @@ from service.engine.fleet.restoring import restored_at_once
 from service.engine.models.model import Model
 from service.errors import UnknownLabel, UnknownModel
 from service.web.routes.model_settings import ModelLimits, ModelSettings
-from tests.engine.test_shared_totals import RULES
+from tests.engine.test_shared_totals import ENGINE_SETTINGS
 from tests.journal.journals import sqlite_at
 from tests.support.waiting import PATIENCE_SECONDS, eventually_async
 
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 LIMITS = ModelLimits(100_000, 1_000, 512, 33_554_432)
 WIDE = 65_536
-RULES_OF_WIDE = replace(RULES, features_max=WIDE)
+WIDE_SETTINGS = structs.replace(ENGINE_SETTINGS, features_max=WIDE)
 EAGER = {"algorithm": "perceptron", "rule": "margin", "delta": 1.0}
 """All classes learn from the first example, so that no weight is 0."""
 
 
 @asynccontextmanager
 async def running(path: Path, **rules: Any) -> AsyncIterator[Engine]:
-    engine = Engine(sqlite_at(path, events_kept_max=1_000), replace(RULES_OF_WIDE, **rules))
+    engine = Engine(sqlite_at(path, events_kept_max=1_000), structs.replace(WIDE_SETTINGS, **rules))
     await engine.open()
     try:
         yield engine
@@ -211,7 +211,7 @@ async def test_a_stop_waits_for_a_copy_and_saves_what_came_after_it(tmp_path: Pa
 async def test_labels_that_wait_for_a_copy_do_not_become_too_many_classes(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         settings = ModelSettings(labels=None, features={"dimension": WIDE}, learner=EAGER)
-        live = await engine.models.create("m", settings.complete(replace(LIMITS, classes_max=3)))
+        live = await engine.models.create("m", settings.complete(structs.replace(LIMITS, classes_max=3)))
         for label in ("a", "b"):
             await engine.rounds.learn("m", example(live, 1), label, None)
         reader = Reader()

@@ -50,7 +50,7 @@ async def test_housekeeping_ends(tmp_path: Path) -> None:
 
 
 async def test_a_job_ends_that_somebody_cancels(tmp_path: Path) -> None:
-    long = JobLimits(seconds_max=3600)
+    long = JobLimits(fit_seconds_max=3600)
     async with jobs_at(tmp_path, long) as (jobs, fleet), asyncio.timeout(PATIENCE_SECONDS):
         asked = Asked()
 

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from service.engine.engine import Engine
 from service.engine.fleet.large_models import ModelLock
@@ -15,7 +15,7 @@ from service.engine.replay.playing import Playing, milestone_before
 from service.engine.rounds.id_locks import IdLocks
 from service.events import ModelRebuilt
 from service.runtime.processes import JobLimits
-from tests.engine.test_shared_totals import RULES
+from tests.engine.test_shared_totals import DEFAULTS, ENGINE_SETTINGS
 from tests.journal.journals import sqlite_at
 from tests.support.waiting import eventually_async
 
@@ -24,8 +24,10 @@ from tests.support.waiting import eventually_async
 async def running(
     directory: Path, models_loaded_max: int = 10, events_kept_max: int = 1_000, **more: int
 ) -> AsyncIterator[Engine]:
-    rules = replace(RULES, models_loaded_max=models_loaded_max, snapshot_every_events=5, **more)  # type: ignore[arg-type]
-    engine = Engine(sqlite_at(directory, events_kept_max=events_kept_max), rules)
+    settings = structs.replace(
+        ENGINE_SETTINGS, models_loaded_max=models_loaded_max, snapshot_every_events=5, **more
+    )
+    engine = Engine(sqlite_at(directory, events_kept_max=events_kept_max), settings, DEFAULTS)
     await engine.open()
     try:
         yield engine

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet import large_models
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.restoring import restore_live
 from service.engine.models.model import Model
 from service.events import (
@@ -113,9 +113,7 @@ async def fleet_at(path: Path, *, snapshot_every_events: int = 10**6) -> AsyncIt
     fleet = Fleet(
         journal,
         Clock(),
-        memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
-        pending_bytes_max=10**9,
-        snapshot_every_events=snapshot_every_events,
+        EngineSettings(models_loaded_max=10, snapshot_every_events=snapshot_every_events),
     )
     await journal.open(fleet.apply)
     try:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift, report_promotions
 from service.engine.fleet.large_models import in_thread, is_large_import, read_in_thread, takes_long_to_read
@@ -40,7 +41,8 @@ from service.events import (
     RoundRevealed,
     TagForgotten,
 )
-from service.journal.protocol import Appended, Journal, Overdue
+from service.journal.protocol import Appended, Journal, Overdue, OwnTime, own_ttl_us
+from service.runtime.byte_budget import Tenants
 
 DELETED_MAX = 1_000
 UNLOADED_AT_ONCE = 8
@@ -65,16 +67,14 @@ class Fleet:
         self,
         journal: Journal,
         clock: Clock,
-        *,
-        memory: MemoryUse,
-        pending_bytes_max: int,
-        snapshot_every_events: int,
+        settings: EngineSettings,
+        tenants: Tenants | None = None,
     ) -> None:
         self._journal = journal
         self._clock = clock
-        self.memory = memory
-        self.tenants = memory.tenants
-        self._saving = Saving(journal, memory, every_events=snapshot_every_events)
+        self.tenants = tenants or Tenants()
+        self.memory = MemoryUse(settings, self.tenants)
+        self._saving = Saving(journal, self.memory, every_events=settings.snapshot_every_events)
         self._loading = Loading(journal, self._apply_to, self._admit)
         self.model_count = ModelCount(self.tenants)
         self._versions = Versions()
@@ -95,15 +95,16 @@ class Fleet:
         """Models with events that their summaries do not cover: a crash, or a full disk, came between."""
         self.tick = 0
         """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
-        self.on_unload: Callable[[Live], None] = lambda live: None
-        """Called with a model right before it is unloaded."""
+        self.unloaded_own_times: list[OwnTime] = []
+        """Models with `pending_ttl_seconds` of their own that were unloaded while predictions waited. `Expiry` takes
+        them out."""
         self.unfinished: set[str] = set()
         """Loaded models with corrections that are not in force, or forgotten content that is not erased yet. Whoever
         sees to them takes them out."""
         self.unfinished_came = asyncio.Event()
         self.set_aside = SetAside()
         self.loaded: dict[str, Live] = {}
-        self.waiting = Waiting(self.tenants, pending_bytes_max)
+        self.waiting = Waiting(self.tenants, settings.pending_bytes_max)
         """The predictions of loaded models that wait."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
@@ -474,7 +475,9 @@ class Fleet:
                 lambda saved: self.stale_summaries.add(name) if saved.exception() else None
             )
         self.waiting.count_unloaded(name, live.waiting)
-        self.on_unload(live)
+        ttl_us, oldest = own_ttl_us(live.model.settings), live.oldest_waiting_at
+        if ttl_us is not None and oldest is not None:
+            self.unloaded_own_times.append(OwnTime(name, live.life, ttl_us, oldest))
         self._remove(live)
 
     def _remove(self, live: Live) -> None:

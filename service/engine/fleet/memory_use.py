@@ -3,6 +3,7 @@
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.live import Live
 from service.engine.models.sizes import bytes_in_memory
 from service.runtime.byte_budget import ByteBudget, Tenants
@@ -11,18 +12,11 @@ from service.runtime.byte_budget import ByteBudget, Tenants
 class MemoryUse:
     """Bytes of models and of the outcomes that no snapshot has yet, and whether they are too many."""
 
-    def __init__(
-        self,
-        *,
-        models_max: int,
-        models_bytes_max: int,
-        outcomes_bytes_max: int,
-        tenants: Tenants | None = None,
-    ) -> None:
-        self.tenants = tenants or Tenants()
-        self._models_max = models_max
-        self.models = ByteBudget(models_bytes_max, self.tenants)
-        self.outcomes = ByteBudget(outcomes_bytes_max)
+    def __init__(self, settings: EngineSettings, tenants: Tenants) -> None:
+        self._tenants = tenants
+        self._models_max = settings.models_loaded_max
+        self.models = ByteBudget(settings.models_loaded_bytes_max, tenants)
+        self.outcomes = ByteBudget(settings.outcomes_bytes_max)
         self._peers: dict[str, OrderedDict[str, Live]] = {}
         """The models in memory of each tenant, the least recently used first."""
 
@@ -31,7 +25,7 @@ class MemoryUse:
         return self.models.count > self._models_max or self.models.is_exceeded
 
     def admit(self, live: Live) -> None:
-        live.tenant = self.tenants.of(live.model.name)
+        live.tenant = self._tenants.of(live.model.name)
         live.peers = self._peers.setdefault(live.tenant, OrderedDict())
         live.peers[live.model.name] = live
         self.models.add(live.tenant, 0)

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.damage import salvage
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import in_thread
@@ -65,15 +66,15 @@ class Models:
         journal: Journal,
         fleet: Fleet,
         clock: Clock,
-        *,
+        settings: EngineSettings,
         default_settings: dict[str, dict[str, Any]],
-        models_max: int,
     ) -> None:
+        """`default_settings`: of models that a first example creates, by the kind of its features."""
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
-        self._default_settings = default_settings
-        self._models_max = models_max
+        self._default_settings = default_settings if settings.auto_create else {}
+        self._models_max = settings.models_max
         self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of models whose challengers are being changed: whoever asks next sees what has come of that."""

@@ -118,7 +118,7 @@ class Fits:
                     rounds = _rounds_of(event)
                     size += sum(_bytes_of(example) for example in rounds)
                     stored.extend(rounds)
-            while size > self._limits.examples_bytes_max:
+            while size > self._limits.fit_examples_bytes_max:
                 size -= _bytes_of(stored.popleft())
         return [(features, label) for features, label in _corrected(stored, labels) if label is not None]
 

@@ -36,9 +36,9 @@ class Replaying:
         playing = await Playing.start(
             self._journal, milestone, self._limits, erasing=model.erasing,
             tried=task.tried, confidence=task.confidence, keep=task.keep,
+            on_progress=lambda progress: setattr(job, "progress", progress),
         )  # fmt: skip
         running.worker = playing.worker
-        playing.on_progress = lambda progress: setattr(job, "progress", progress)
         try:
             for turn in range(TURNS_MAX if catch_up else 0):
                 if await self._play(running, playing) <= FEW_EVENTS and turn:

@@ -51,7 +51,12 @@ class Playing:
     """The process, and how far it is."""
 
     def __init__(
-        self, journal: Journal, milestone: Milestone, worker: Worker, erasing: Container[int]
+        self,
+        journal: Journal,
+        milestone: Milestone,
+        worker: Worker,
+        erasing: Container[int],
+        on_progress: Callable[[Any], None],
     ) -> None:
         """`erasing`: the events that are to be as if they had never been."""
         self._journal = journal
@@ -64,7 +69,7 @@ class Playing:
         """The last event that it has."""
         self.seqs: list[int] = []
         """All of them, by their places."""
-        self.on_progress: Callable[[Any], None] = lambda progress: None
+        self._on_progress = on_progress
 
     @classmethod
     async def start(
@@ -78,6 +83,7 @@ class Playing:
         tried: Iterable[dict[str, Any]] = (),
         confidence: float = 0.95,
         keep: Literal["model", "learner"] | None = None,
+        on_progress: Callable[[Any], None] = lambda progress: None,
     ) -> "Playing":
         worker = await Worker.start("service.engine.replay.play_process", limits)
         try:
@@ -86,7 +92,7 @@ class Playing:
         except BaseException:  # cancelled, say: nobody else knows of the process yet
             await worker.end()
             raise
-        return cls(journal, milestone, worker, erasing)
+        return cls(journal, milestone, worker, erasing, on_progress)
 
     async def play(self, seq: int, waiting: Iterable[Prediction]) -> int:
         """Let it play the events up to one, after which these predictions wait; how many there were."""
@@ -119,7 +125,7 @@ class Playing:
         await self._send_events(seq)
         await self.worker.send(frame(Piece([], [], True, new, **more)))
         while (report := await self.worker.receive(Report)).progress is not None:
-            self.on_progress(report.progress)
+            self._on_progress(report.progress)
         if report.is_outdated:
             raise Outdated
         if report.failed is not None:

@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.models.settings import PENDING_TTL_SECONDS
@@ -27,8 +28,8 @@ go to the journal when they take `pending_bytes_max`."""
 
 
 REMEMBERED_US_MIN = 600_000_000
-"""An expired prediction is told from an unknown one until twice `ttl_seconds` after it was made, or so long if that is
-more. (On a cluster, too: `service/journals.py`.)"""
+"""An expired prediction is told from an unknown one until twice `pending_ttl_seconds` after it was made, or so long if
+that is more. (On a cluster, too: `service/journals.py`.)"""
 
 LOOKED_FOR_EVERY = 10
 """In a shared journal, after so many sweeps it is asked again for what was taken over from other replicas."""
@@ -63,10 +64,7 @@ class Expiry:
         clock: Clock,
         in_use: Container[str],
         labels: ExpiryLabels,
-        *,
-        ttl_seconds: float,
-        pending_max: int,
-        pending_total_max: int,
+        settings: EngineSettings,
     ) -> None:
         """`in_use`: ids that a request is busy with, which are never given up. `labels`: learns those that are too
         old, of models that want it."""
@@ -75,9 +73,9 @@ class Expiry:
         self._fleet = fleet
         self._clock = clock
         self._in_use = in_use
-        self._ttl_us = round(ttl_seconds * 1e6)
-        self._pending_max = pending_max
-        self._pending_total_max = pending_total_max
+        self._ttl_us = round(settings.pending_ttl_seconds * 1e6)
+        self._pending_max = settings.pending_max
+        self._pending_total_max = settings.pending_total_max
         self._swept_through = 0  # all predictions made up to this time have been given up
         self._evicted_through = 0  # and these were evicted
         self._own: dict[int, OwnTime] = {}
@@ -88,7 +86,6 @@ class Expiry:
         """At so many it is made again from the journal, as by the first sweep."""
         self._sweeps = 0
         self._own_ttl_us_max = round(min(journal.pending_seconds_max, OWN_TTL_SECONDS_MAX) * 1e6)
-        fleet.on_unload = self.unloaded
         self._making_room: Task[int] | None = None
         self._log_limit = LogLimiter()
         self.evicted = dict.fromkeys(LIMITS, 0)
@@ -257,6 +254,9 @@ class Expiry:
                 self._schedule(replace(each, ttl_us=min(each.ttl_us, self._own_ttl_us_max)))
             self._own_due_max = 2 * len(own) + OUTDATED_MAX
         self._sweeps += 1
+        while self._fleet.unloaded_own_times:
+            each = self._fleet.unloaded_own_times.pop()
+            self._schedule(replace(each, ttl_us=min(each.ttl_us, self._own_ttl_us_max)))
         while self._own_due and self._own_due[0][0] <= now:
             due_at, life = self._own_due[0]
             one = self._own.get(life)
@@ -277,12 +277,6 @@ class Expiry:
         """Look at a model when the oldest of its predictions is due."""
         self._own[one.life] = one
         heappush(self._own_due, (one.oldest + one.ttl_us, one.life))
-
-    def unloaded(self, live: Live) -> None:
-        """A model is unloaded, whose predictions wait."""
-        ttl_us, oldest = self._own_ttl(live), live.oldest_waiting_at
-        if ttl_us is not None and oldest is not None:
-            self._schedule(OwnTime(live.model.name, live.life, ttl_us, oldest))
 
     async def _give_up(self, overdue: list[Overdue], now: int, limit: str = "") -> bool:
         """Give up predictions of models whether they are loaded or not; False if some are just being loaded."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock, made_at, make_prediction_id
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import free_to_predict
 from service.engine.fleet.live import Live
@@ -48,33 +49,19 @@ class Rounds:
         models: Models,
         examples: Examples,
         clock: Clock,
-        *,
-        pending_ttl_seconds: float,
-        pending_max: int,
-        pending_total_max: int,
-        wait_for_predictions: bool,
-        weight_max: float,
+        settings: EngineSettings,
     ) -> None:
         self._journal = journal
         self._fleet = fleet
         self._models = models
         self._examples = examples
         self._clock = clock
-        self._wait_for_predictions = wait_for_predictions
-        self._weight_max = weight_max
+        self._wait_for_predictions = settings.durability_of_predictions == "strict"
+        self._weight_max = settings.weight_max
         self.locks = IdLocks()
         self.dry = DryRuns(fleet, examples, clock)
         self.replays = Replays(journal, fleet)
-        self.expiry = Expiry(
-            journal,
-            fleet,
-            clock,
-            self.locks,
-            ExpiryLabels(journal, fleet),
-            ttl_seconds=pending_ttl_seconds,
-            pending_max=pending_max,
-            pending_total_max=pending_total_max,
-        )
+        self.expiry = Expiry(journal, fleet, clock, self.locks, ExpiryLabels(journal, fleet), settings)
 
     async def predict(
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0, tag: str | None = None
