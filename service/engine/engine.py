@@ -10,19 +10,17 @@ from service.engine.fleet.models import Models
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
-from service.engine.jobs.replaying import Replaying
-from service.engine.jobs.warm_challengers import WarmChallengers
-from service.engine.jobs.what_ifs import WhatIfs
-from service.engine.replay.going_back import GoingBack
+from service.engine.jobs.what_ifs import Replaying, WarmChallengers, WhatIfs
 from service.engine.replay.past import Past
 from service.engine.replay.rebuilds import Rebuilds
 from service.engine.replay.record import Record
+from service.engine.replay.rollbacks import GoingBack
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.corrections import Corrections
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.forgetting import Forgetting
+from service.engine.rounds.pending_list import WaitingList
 from service.engine.rounds.rounds import Rounds
-from service.engine.rounds.waiting_list import WaitingList
 from service.events import AnyEvent
 from service.journal.protocol import Journal
 from service.runtime.byte_budget import ByteBudget, Tenants

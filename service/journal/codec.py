@@ -10,7 +10,7 @@ from service.events import AnyEvent, Prediction
 
 STATE_VERSION = 6
 """The first byte of every state. Raise it with every change of what a state holds or means, and add the step from
-the version before to `service/engine/models/state_steps.py`."""
+the version before to `service/engine/models/state_migrations.py`."""
 
 LARGE_BYTES = 65_536
 """The size of an array from which on MessagePack has its length in four bytes."""

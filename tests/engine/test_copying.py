@@ -15,7 +15,7 @@ from msgspec import structs
 from service.engine.engine import Engine
 from service.engine.fleet.large_models import read_in_thread
 from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import restored_at_once
+from service.engine.fleet.loading import restored_at_once
 from service.engine.models.model import Model
 from service.errors import UnknownLabel, UnknownModel
 from service.web.routes.model_settings import ModelLimits, ModelSettings

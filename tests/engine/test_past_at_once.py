@@ -12,7 +12,7 @@ from service.engine.engine import Engine
 from service.engine.fleet.large_models import ModelLock
 from service.engine.models.sizes import bytes_in_memory
 from service.engine.replay.playing import Playing, milestone_before
-from service.engine.rounds.id_locks import IdLocks
+from service.engine.rounds.retries import IdLocks
 from service.events import ModelRebuilt
 from service.runtime.processes import JobLimits
 from tests.engine.test_shared_totals import DEFAULTS, ENGINE_SETTINGS

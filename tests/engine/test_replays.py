@@ -9,7 +9,7 @@ import pytest
 from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.rounds.replays import Replays
+from service.engine.rounds.retries import Replays
 from service.errors import UnknownPrediction
 from service.events import DimensionFixed, ModelCreated, ModelDeleted, RoundLearned
 from service.journal.protocol import Journal, Recorded

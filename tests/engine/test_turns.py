@@ -15,7 +15,7 @@ from service.engine.engine_settings import EngineSettings
 from service.engine.fleet import large_models
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import restore_live
+from service.engine.fleet.loading import restore_live
 from service.engine.models.model import Model
 from service.events import (
     AnyEvent,

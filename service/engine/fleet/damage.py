@@ -9,7 +9,7 @@ import logging
 from collections import OrderedDict
 
 from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import fold_of
+from service.engine.fleet.loading import fold_of
 from service.engine.models.model import Model
 from service.errors import ModelDamaged
 from service.events import AnyEvent

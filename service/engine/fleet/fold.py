@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 from service.engine.fleet.large_models import LARGE_BYTES, in_thread, is_large, is_large_import
-from service.engine.fleet.waiting import features_bytes
+from service.engine.fleet.pending import features_bytes
 from service.engine.models.block_fold import some_rounds
 from service.engine.models.model import Model, model_from
 from service.events import AnyEvent, RoundLearned, RoundRevealed, RoundsLearned

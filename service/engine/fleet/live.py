@@ -5,11 +5,11 @@ from collections import Counter, OrderedDict
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
+from service.engine.models.amendments import Evictions
 from service.engine.models.checks import NONE_NEW, NewLabels
-from service.engine.models.evictions import Evictions
 from service.engine.models.model import Model, model_from
 from service.engine.models.outcomes import BlockOutcome, Outcome, OutcomeLog
-from service.engine.models.served import Unlabelled
+from service.engine.models.serving import Unlabelled
 from service.events import (
     VOIDING,
     AnyEvent,

@@ -16,11 +16,11 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import in_thread
 from service.engine.fleet.live import Live
 from service.engine.fleet.shared_totals import SharedTotals
+from service.engine.models.challenger import Warm
 from service.engine.models.challenger_settings import complete_new, complete_promote
 from service.engine.models.checks import Sent
 from service.engine.models.model import Model
 from service.engine.models.settings import RULES, ModelLimits
-from service.engine.models.warm import Warm
 from service.engine.names import check_name
 from service.errors import (
     ChallengerExists,

@@ -9,7 +9,7 @@ from typing import Any
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.waiting import features_bytes
+from service.engine.fleet.pending import features_bytes
 from service.engine.jobs.fit_bodies import (
     READ_HERE_BYTES_MAX,
     EncodedExamples,
@@ -19,8 +19,7 @@ from service.engine.jobs.fit_bodies import (
     encode_examples,
 )
 from service.engine.jobs.fit_process import Report, Task
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import Jobs, Running
+from service.engine.jobs.jobs import Job, Jobs, Running
 from service.engine.replay.counterfactual import Labels, labels_in
 from service.errors import InvalidRequest
 from service.events import (

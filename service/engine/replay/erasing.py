@@ -11,7 +11,7 @@ from service.engine.fleet.live import Live
 from service.engine.models.amendments import Amendments
 from service.engine.models.labels import Labels
 from service.engine.models.outcomes import OutcomeLog
-from service.engine.models.state_steps import read_state
+from service.engine.models.state_migrations import read_state
 from service.engine.replay.counterfactual import erased
 from service.engine.replay.playing import Playing, milestone_before
 from service.events import (

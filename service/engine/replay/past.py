@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
-from service.engine.fleet.restoring import as_damaged
+from service.engine.fleet.loading import as_damaged
 from service.engine.models.model import Model
 from service.engine.models.sizes import bytes_in_memory
 from service.engine.replay.playing import milestone_before, right_model

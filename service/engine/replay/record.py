@@ -12,7 +12,7 @@ import msgspec
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
 from service.engine.fleet.large_models import CopyReservation, copy_bytes
-from service.engine.fleet.restoring import as_damaged
+from service.engine.fleet.loading import as_damaged
 from service.engine.models.labels import same
 from service.engine.models.model import Model
 from service.engine.models.outcomes import BlockOutcome, Outcome, answered_with

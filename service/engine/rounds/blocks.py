@@ -3,9 +3,10 @@
 import asyncio
 from asyncio import Future
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
@@ -15,12 +16,44 @@ from service.engine.models.block_fold import table_of
 from service.engine.models.checks import NONE_NEW, LabelChecks, NewLabels, Sent
 from service.engine.models.outcomes import BlockOutcome
 from service.engine.rounds.examples import Examples
-from service.engine.rounds.room import with_room
-from service.errors import InvalidRequest, NovikoffError, Unavailable, UnknownLabel, kept
+from service.errors import (
+    InvalidRequest,
+    NovikoffError,
+    Overloaded,
+    TooManyPending,
+    Unavailable,
+    UnknownLabel,
+    kept,
+)
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
 from service.runtime.cooperative import Turns
+
+T = TypeVar("T")
+
+ROOM_SECONDS_MAX = 10.0
+"""How long a line of a stream waits for room before the stream ends."""
+
+LOOK_SECONDS = 0.01
+
+
+async def with_room(attempt: Callable[[], Awaitable[T]], seconds_max: float = ROOM_SECONDS_MAX) -> T:
+    """Call `attempt` until it does not raise Overloaded, for at most `seconds_max`; Overloaded after that.
+
+    An attempt that raises Overloaded has changed nothing. Single requests retry too, so a stream is not starved.
+    """
+    deadline = monotonic() + seconds_max
+    while True:
+        try:
+            return await attempt()
+        except TooManyPending:  # room for predictions is made by revealing them, not by waiting
+            raise
+        except Overloaded:
+            if monotonic() >= deadline:
+                raise
+        await asyncio.sleep(LOOK_SECONDS)
+
 
 Errors = dict[int, NovikoffError]
 """What is wrong with which rounds, by their place in the block."""

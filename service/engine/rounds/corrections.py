@@ -12,7 +12,7 @@ from service.engine.names import check_text
 from service.engine.replay.past import Past
 from service.engine.replay.playing import milestone_before
 from service.engine.replay.rebuilds import Rebuilds
-from service.engine.rounds.replays import correction_key, is_void
+from service.engine.rounds.retries import correction_key, is_void
 from service.engine.rounds.rounds import Rounds
 from service.errors import NotRevealed, Overloaded, UnknownPrediction
 from service.events import Label, Prediction, PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed

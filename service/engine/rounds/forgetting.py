@@ -12,7 +12,7 @@ from service.engine.names import check_text
 from service.engine.replay.past import Past
 from service.engine.replay.playing import milestone_before
 from service.engine.replay.rebuilds import Rebuilds
-from service.engine.rounds.id_locks import IdLocks
+from service.engine.rounds.retries import IdLocks
 from service.errors import ForgetUnsupported, InvalidRequest
 from service.events import PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed, TagForgotten
 from service.journal.protocol import Eraser, Erasure, Journal, Recorded

@@ -14,15 +14,18 @@ from service.engine.fleet.models import Models
 from service.engine.models.checks import Sent, check_label
 from service.engine.models.outcomes import Round
 from service.engine.names import check_id, check_text
-from service.engine.rounds.dry_runs import DryRuns
 from service.engine.rounds.examples import Examples
-from service.engine.rounds.expiry import Expiry
-from service.engine.rounds.expiry_labels import ExpiryLabels
-from service.engine.rounds.explanation import Answered, answered, explain
-from service.engine.rounds.id_locks import IdLocks
-from service.engine.rounds.replays import Replays, id_taken, is_void, label_served, set_served
-from service.engine.rounds.under_way import check_in_touch, check_not_under_way
-from service.errors import InvalidRequest, PredictionExpired, RevealFirst, UnknownPrediction
+from service.engine.rounds.expiry import Expiry, ExpiryLabels
+from service.engine.rounds.explanation import Answered, DryRuns, answered, explain
+from service.engine.rounds.retries import IdLocks, Replays, id_taken, is_void, label_served, set_served
+from service.errors import (
+    InvalidRequest,
+    JournalUnavailable,
+    PredictionExpired,
+    PredictionUnderWay,
+    RevealFirst,
+    UnknownPrediction,
+)
 from service.events import (
     Label,
     Prediction,
@@ -34,6 +37,28 @@ from service.events import (
 )
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
 from service.learning.parameters import LEAST
+
+UNDER_WAY_US = 600_000_000
+"""How long that may last. A replica that is cut off soon refuses to predict, and within ten minutes it has reached the
+cluster again or was replaced. So an older id that is unknown stays unknown."""
+
+
+async def check_in_touch(journal: Journal) -> None:
+    """JournalUnavailable if this replica is cut off: others could not find a prediction that it makes now."""
+    if journal.why_out_of_touch is None:
+        return
+    await journal.refresh()
+    if (why := journal.why_out_of_touch) is not None:
+        raise JournalUnavailable(f"{why}, so nobody else would find this prediction")
+
+
+async def check_not_under_way(journal: Journal, prediction_id: str, age: int) -> None:
+    """PredictionUnderWay if an unknown id, made by the service `age` microseconds ago, may still become known."""
+    if abs(age) < UNDER_WAY_US and await journal.may_arrive_later(prediction_id):
+        raise PredictionUnderWay(
+            f"there is no prediction {prediction_id!r} here yet: another replica may have yet to hand it over"
+        )
+
 
 KNOWN = (Prediction, RoundRevealed, RoundLearned, PredictionVoided)
 """What an id that clients know may stand for."""

@@ -14,7 +14,7 @@ from service.engine.models.contest import Contest
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits
 from service.engine.models.sizes import numbers_kept
-from service.engine.models.state_steps import step_up
+from service.engine.models.state_migrations import step_up
 from service.engine.names import is_name
 from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned

@@ -11,8 +11,7 @@ import pytest
 from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import FINISHED_KEPT, Jobs
+from service.engine.jobs.jobs import FINISHED_KEPT, Job, Jobs
 from service.runtime.byte_budget import Tenants
 from service.web.problems import HttpError
 from service.web.stream.held_answers import MEMORY_BYTES_MAX, DiskRoom, HeldAnswers

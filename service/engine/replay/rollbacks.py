@@ -1,4 +1,4 @@
-"""Going back: a model becomes what it was, or another one begins as it was."""
+"""Rollbacks and forks: a model becomes what it was, or another one begins as it was."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext

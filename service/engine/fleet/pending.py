@@ -1,4 +1,4 @@
-"""Predictions of loaded models that wait for their labels: whose they are, and how many bytes they take in memory."""
+"""Pending predictions of loaded models: which model each belongs to, and the memory that they take."""
 
 from typing import Any
 

@@ -5,9 +5,9 @@ from asyncio import Task
 from contextlib import suppress
 from functools import partial
 
+from service.engine.fleet.budgets import MemoryUse
 from service.engine.fleet.large_models import is_large, is_loaded, read_in_thread
 from service.engine.fleet.live import Live
-from service.engine.fleet.memory_use import MemoryUse
 from service.errors import Overloaded, UnknownModel
 from service.journal.protocol import Journal, Snapshot
 from service.runtime.cooperative import Turns, run_once
