@@ -6,11 +6,11 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import Trimmed
 from service.engine.fleet.models import Models
 from service.engine.jobs.jobs import Job, Jobs, Running
-from service.engine.models.challenger_settings import complete_new, is_crossed, new_features, takes_dimension
+from service.engine.models.challenger_settings import complete_new
 from service.engine.models.contest import NO_CHALLENGERS
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits, complete
-from service.engine.models.sizes import numbers_to_come
+from service.engine.models.sizes import is_crossed, new_features, numbers_to_come, takes_dimension
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.play_process import Report, Task
 from service.engine.replay.playing import Playing, oldest_milestone

@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.engine.models.challenger_settings import new_features
 from service.engine.models.labels import Labels
 from service.engine.models.serving import NO_STANDING, new_classifier
-from service.engine.models.sizes import OWN
+from service.engine.models.sizes import OWN, new_features
 from service.engine.models.state_migrations import read_state
 from service.events import Label, WarmStart, Word
 from service.learning import saved
@@ -84,21 +83,6 @@ class Learned(NamedTuple):
 
 class Challenger:
     """Settings, features, weights and calibration of its own, and what came of what it has said."""
-
-    __slots__ = (
-        "calibration",
-        "classifier",
-        "compared_since",
-        "comparison",
-        "duel",
-        "features",
-        "number",
-        "panel",
-        "record",
-        "settings",
-        "shares_vectors",
-        "warm",
-    )
 
     def __init__(
         self,

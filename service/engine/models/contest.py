@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.engine.models.challenger import Challenger, Learned, WarmLearner, learn_own, observe_calibration
-from service.engine.models.challenger_settings import is_crossed, why_not
 from service.engine.models.serving import Seen, Served, served_by, words_of
-from service.engine.models.sizes import OWN
+from service.engine.models.sizes import OWN, is_crossed, why_not
 from service.engine.names import is_name
 from service.events import Certainty, ChallengerAdded, Lineup, Word
 from service.learning import saved
@@ -60,19 +59,6 @@ NO_CHALLENGERS: dict[str, Any] = {"champion": FIRST_CHAMPION, "challengers": {},
 
 class Contest:
     """The challengers of a model by name, in the order in which they were added."""
-
-    __slots__ = (
-        "_is_due",
-        "challengers",
-        "comparisons",
-        "entered",
-        "last_promotions",
-        "number",
-        "numbers",
-        "promotions",
-        "record",
-        "since_round",
-    )
 
     def __init__(self, rules: int) -> None:
         self.challengers: dict[str, Challenger] = {}

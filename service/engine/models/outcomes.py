@@ -41,21 +41,6 @@ class BlockOutcome:
     which a drift was detected. `sets` is None if the model serves no sets.
     """
 
-    __slots__ = (
-        "labels",
-        "labels_may_grow",
-        "mistake",
-        "mistakes_before",
-        "probabilities",
-        "rises",
-        "rounds_before",
-        "scores",
-        "served",
-        "sets",
-        "updated",
-        "version_before",
-    )
-
     def __init__(self, labels: Labels, *, version: int, rounds: int, mistakes: int) -> None:
         self.labels = labels
         self.sets: list[list[int] | None] | None = None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from service.engine.models.challenger_settings import new_features
 from service.engine.models.labels import Labels
 from service.engine.models.serving import new_classifier
+from service.engine.models.sizes import new_features
 from service.events import Label
 from service.learning.features.pipeline import Pipeline
 from service.learning.packing import packed, unpacked
