@@ -198,15 +198,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         redoc_url=None,
     )
     importing = Importing(limits, engine.clock, memory_bytes_max=settings.fit_memory_bytes_max)
-    app.include_router(
-        models.router(
-            models_seen,
-            history_seen,
-            limits,
-            importing,
-            engine.copies,
-        )
-    )
+    app.include_router(models.router(models_seen, history_seen, limits, importing, engine.copies))
     app.include_router(going_back.router(history_seen))
     app.include_router(corrections.router(TenantCorrections(engine.corrections, engine.forgetting)))
     tenant_jobs = TenantJobs(engine.jobs, engine.fits, engine.what_ifs, engine.warm_challengers)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.engine.clock import make_prediction_id
+from service.engine.names import make_prediction_id
 from service.engine.rounds.rounds import UNDER_WAY_US
 from tests.support.nats_servers import NatsServer
 from tests.support.replicas import Replica, answered

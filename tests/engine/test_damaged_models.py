@@ -10,8 +10,8 @@ import pytest
 
 from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
-from service.engine.fleet.damage import salvage
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.loading import salvage
 from service.errors import ModelDamaged, UnknownModel
 from service.events import DimensionFixed, ModelCreated, ModelDeleted, ModelImported, RoundLearned
 from service.journal.protocol import Appended, Journal

@@ -12,11 +12,10 @@ from weakref import WeakSet
 from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.budgets import MemoryUse, ModelCount
-from service.engine.fleet.damage import SetAside
 from service.engine.fleet.drifts import report_drift, report_promotions
 from service.engine.fleet.large_models import in_thread, is_large_import, read_in_thread, takes_long_to_read
 from service.engine.fleet.live import Live
-from service.engine.fleet.loading import Loading
+from service.engine.fleet.loading import Loading, SetAside
 from service.engine.fleet.pending import Waiting
 from service.engine.fleet.snapshots import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
@@ -63,11 +62,7 @@ class Fleet:
     """Models by name. `apply` is the only way in which one changes."""
 
     def __init__(
-        self,
-        journal: Journal,
-        clock: Clock,
-        settings: EngineSettings,
-        tenants: Tenants | None = None,
+        self, journal: Journal, clock: Clock, settings: EngineSettings, tenants: Tenants | None = None
     ) -> None:
         self._journal = journal
         self._clock = clock

@@ -92,6 +92,11 @@ async def in_thread(function: Callable[[*Ts], T], *args: *Ts) -> T:
     return await asyncio.get_running_loop().run_in_executor(_threads, function, *args)
 
 
+async def in_thread_if(is_large: bool, function: Callable[[*Ts], T], *args: *Ts) -> T:
+    """The same of what is large; else at once."""
+    return await in_thread(function, *args) if is_large else function(*args)
+
+
 class ModelLock:
     """While it is held, no event of a model is begun here and nothing is predicted by it, unless it is only read."""
 

@@ -11,10 +11,10 @@ from msgspec import structs
 
 from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
-from service.engine.fleet.damage import salvage
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import in_thread
 from service.engine.fleet.live import Live
+from service.engine.fleet.loading import salvage
 from service.engine.fleet.shared_totals import SharedTotals
 from service.engine.models.challenger import Warm
 from service.engine.models.challenger_settings import complete_new, complete_promote

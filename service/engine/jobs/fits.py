@@ -10,15 +10,16 @@ from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.fleet.pending import features_bytes
-from service.engine.jobs.fit_bodies import (
+from service.engine.jobs.fit_process import (
     READ_HERE_BYTES_MAX,
     EncodedExamples,
+    Report,
+    Task,
     UnreadFit,
     check_can_fit,
     check_not_empty,
     encode_examples,
 )
-from service.engine.jobs.fit_process import Report, Task
 from service.engine.jobs.jobs import Job, Jobs, Running
 from service.engine.replay.counterfactual import Labels, labels_in
 from service.errors import InvalidRequest

@@ -14,10 +14,11 @@ from typing import Any
 
 import msgspec
 
-from service.engine.clock import Clock, make_job_id
+from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.names import make_job_id
 from service.errors import JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.journal.protocol import Journal
 from service.runtime.byte_budget import Shares

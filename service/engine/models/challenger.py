@@ -43,11 +43,7 @@ class Warm(NamedTuple):
         from_version = saved.whole(first, "[0]", to_version)
         rounds = saved.whole(rounds, "[2]", to_version - from_version)
         return cls(
-            from_version,
-            to_version,
-            rounds,
-            saved.whole(mistakes, "[3]", rounds),
-            saved.whole(missed, "[4]"),
+            from_version, to_version, rounds, saved.whole(mistakes, "[3]", rounds), saved.whole(missed, "[4]")
         )
 
 

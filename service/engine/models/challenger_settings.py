@@ -10,12 +10,7 @@ from service.engine.models.contest import FIRST_CHAMPION, NO_CHALLENGERS
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits, checked, complete, complete_own, is_equal
 from service.engine.models.settings import check_completed as check_without_challengers
-from service.engine.models.sizes import (
-    CHALLENGERS_MAX,
-    OWN,
-    numbers_to_come,
-    why_not,
-)
+from service.engine.models.sizes import CHALLENGERS_MAX, OWN, numbers_to_come, why_not
 from service.engine.names import is_name
 from service.errors import ChallengerExists, InvalidRequest
 from service.learning import saved

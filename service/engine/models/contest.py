@@ -292,9 +292,7 @@ class Contest:
         for name, challenger in self.challengers.items():
             factor = self._factor(challenger)
             needed = None if rule is None else round(factor / (1.0 - rule["confidence"]), 9)
-            line.append(
-                {"name": name, **challenger.report(confidence, factor), "evidence_needed": needed},
-            )
+            line.append({"name": name, **challenger.report(confidence, factor), "evidence_needed": needed})
         name = model.settings["champion"]
         return {
             "champion": {"name": name, "since_round": self.since_round, **self.record.report(confidence)},

@@ -100,8 +100,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
     }
     if numbers_kept(settings, capacity(own["features"]), _count(labels)) > limits.weights_max:
         raise InvalidRequest.at(
-            "features",
-            f"with this learner and these labels it could have over {limits.weights_max} weights",
+            "features", f"with this learner and these labels it could have over {limits.weights_max} weights"
         )
     return settings
 

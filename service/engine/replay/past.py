@@ -7,17 +7,20 @@ from time import monotonic
 from typing import TypeVar
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
+from service.engine.fleet.fold import (
+    LAG_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    Fold,
+    Trimmed,
+    model_at,
+    oldest_version,
+    pages,
+    step,
+)
 from service.engine.fleet.loading import as_damaged
 from service.engine.models.model import Model
 from service.engine.models.sizes import bytes_in_memory
 from service.engine.replay.playing import milestone_before, right_model
-from service.engine.replay.stepping import (
-    LAG_SECONDS,
-    LOOK_AGAIN_SECONDS,
-    oldest_version,
-    step,
-)
 from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
 from service.journal.protocol import Journal, Milestone, Recorded
 from service.runtime.byte_budget import Shares

@@ -6,11 +6,10 @@ from time import monotonic
 from typing import Any, Literal
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.fold import EVENTS_AT_ONCE, Trimmed, model_of
+from service.engine.fleet.fold import EVENTS_AT_ONCE, LAG_SECONDS, LOOK_AGAIN_SECONDS, Trimmed, model_of
 from service.engine.models.model import Model
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.play_process import Piece, Report, Task
-from service.engine.replay.stepping import LAG_SECONDS, LOOK_AGAIN_SECONDS
 from service.errors import InvalidRequest, JournalUnavailable
 from service.events import AnyEvent, Label, Prediction
 from service.journal.protocol import Journal, Milestone

@@ -10,14 +10,13 @@ from typing import Any
 import msgspec
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
+from service.engine.fleet.fold import Fold, Trimmed, model_at, oldest_version, pages
 from service.engine.fleet.large_models import CopyReservation, copy_bytes
 from service.engine.fleet.loading import as_damaged
 from service.engine.models.labels import same
 from service.engine.models.model import Model
 from service.engine.models.outcomes import BlockOutcome, Outcome, answered_with
 from service.engine.replay.counterfactual import Labels, labels_in
-from service.engine.replay.stepping import oldest_version
 from service.errors import JournalUnavailable, Overloaded, VersionGone
 from service.events import Answered, AnyEvent, Label, RoundLearned, RoundRevealed, RoundsLearned, features_of
 from service.journal.protocol import Journal, Milestone, Recorded

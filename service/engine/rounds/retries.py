@@ -7,12 +7,12 @@ from itertools import count
 from msgspec import UNSET, UnsetType
 
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import outcome_of
 from service.engine.fleet.live import Live
 from service.engine.fleet.loading import as_damaged, restore_live
 from service.engine.models.labels import same
 from service.engine.models.model import Model
 from service.engine.models.outcomes import Outcome, OutcomeLog, Round
-from service.engine.replay.stepping import outcome_of
 from service.errors import (
     FeedbackConflict,
     JournalUnavailable,

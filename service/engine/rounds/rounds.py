@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from novikoff.schemas import TAG_CHARS_MAX
-from service.engine.clock import Clock, made_at, make_prediction_id
+from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import free_to_predict
@@ -13,7 +13,7 @@ from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.checks import Sent, check_label
 from service.engine.models.outcomes import Round
-from service.engine.names import check_id, check_text
+from service.engine.names import check_id, check_text, made_at, make_prediction_id
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.expiry import Expiry, ExpiryLabels
 from service.engine.rounds.explanation import Answered, DryRuns, answered, explain
@@ -239,13 +239,7 @@ class Rounds:
             self.locks.release(prediction_id)
 
     async def _learn(
-        self,
-        name: str,
-        sent: Sent,
-        label: Label,
-        prediction_id: str | None,
-        weight: float,
-        tag: str | None,
+        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float, tag: str | None
     ) -> Round:
         check = partial(self._examples.check, sent=sent, label=label)
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)

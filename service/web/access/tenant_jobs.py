@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from service.engine.jobs.fit_bodies import UnreadFit
+from service.engine.jobs.fit_process import UnreadFit
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Job, Jobs
 from service.engine.jobs.what_ifs import WarmChallengers, WhatIf, WhatIfs
