@@ -175,18 +175,12 @@ class Fleet:
         if live.held is not None:
             await self._released(live)
             check_new_labels(live.model, new_labels, live.new_labels)
-        live.pins += 1  # until the caller goes on: others might unload it between its applying and that
-        try:
+        with live.pinned():  # until the caller goes on: others might unload it between its applying and that
             return await self.submit(live, event, new_labels)
-        finally:
-            live.pins -= 1
 
     async def _released(self, live: Live) -> None:
-        live.pins += 1
-        try:
+        with live.pinned():
             await live.released()
-        finally:
-            live.pins -= 1
         self.check_loaded(live)
 
     def submit(

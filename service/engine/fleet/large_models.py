@@ -134,8 +134,7 @@ async def read_in_thread(
     """
 
     async def reading() -> T:
-        live.pins += 1
-        try:
+        with live.pinned():
             async with ModelLock(live, to_read=True):
                 if not journal.is_shared:  # else the journal waits for the lock before it applies an event
                     await _events_begun_are_applied(live, journal)
@@ -147,8 +146,6 @@ async def read_in_thread(
                     raise RuntimeError(f"an event of {live.model.name} was applied while it was read")
                 then(found)
                 return found
-        finally:
-            live.pins -= 1
 
     # The request may be cancelled, but the model stays locked until the thread has ended.
     return await asyncio.shield(asyncio.create_task(reading(), name="reading a large model"))

@@ -148,6 +148,16 @@ class Live:
     def __post_init__(self) -> None:
         self.counted_elsewhere = Counts.of(self.model)
 
+    def pinned(self) -> "Live":
+        """The model stays loaded within this context."""
+        return self
+
+    def __enter__(self) -> None:
+        self.pins += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.pins -= 1
+
     @classmethod
     def at_snapshot(cls, stored: StoredModel) -> "Live":
         """The model of the newest snapshot, or as its first event made it; the events after that are to be applied."""

@@ -158,8 +158,7 @@ async def right_model(
 ) -> Model | None:
     """A model as it would have been at a version had all labels been right; None if that is no longer kept."""
     live = await fleet.get(name)
-    live.pins += 1
-    try:
+    with live.pinned():
         seq = live.seq
         milestone = await milestone_before(journal, live.model, version)
         fleet.check_loaded(live)  # else it may be that of another model of this name
@@ -170,7 +169,5 @@ async def right_model(
             model = Model.from_bytes(await playing.state(seq, ()))
         finally:
             await playing.end()
-    finally:
-        live.pins -= 1
     model.version, model.amended = version, None
     return model

@@ -103,18 +103,16 @@ class Rebuilds:
 
     async def _finished(self, live: Live) -> bool:
         """Do all that there is to do for a model; False if it was deleted before that."""
-        live.pins += 1
         try:
-            while _is_unfinished(live):
-                while is_rebuilding(live):
-                    await self._once(live)
-                await self._erase(live)
+            with live.pinned():
+                while _is_unfinished(live):
+                    while is_rebuilding(live):
+                        await self._once(live)
+                    await self._erase(live)
         except Exception:
             if self._fleet.loaded.get(live.model.name) is live:
                 raise
             return False  # whatever it met came of that
-        finally:
-            live.pins -= 1
         return True
 
     async def _once(self, live: Live) -> None:

@@ -109,13 +109,10 @@ class Blocks:
         live = await self._made_by_first_good(name, features, labels, errors)
         if live is None:
             return None, errors
-        live.pins += 1  # it stays loaded, whoever else is loaded meanwhile
-        try:
+        with live.pinned():  # it stays loaded, whoever else is loaded meanwhile
             rows, new = await self._read_each(live, features, labels, errors)
             good = [label for at, label in enumerate(labels) if at not in errors]
             appended = await self._submit(live, good, _tables_of(rows), new) if good else None
-        finally:
-            live.pins -= 1
         return appended.applied if appended is not None else None, errors
 
     async def _made_by_first_good(
@@ -149,8 +146,7 @@ class Blocks:
         async for block, labels in self._portions(name, blocks):
             check = partial(self._examples.check_array, block=block, labels=labels)
             live = self._fleet.touch(name) or await self._models.get_or_create(name, [], check)
-            live.pins += 1
-            try:
+            with live.pinned():
                 if not live.model.labels.has_all(labels):
                     while under_way:
                         yield (await under_way.popleft()).applied  # a class may be new there
@@ -162,8 +158,6 @@ class Blocks:
                     yield (await under_way.popleft()).applied
                 under_way.append(await with_room(partial(self._submitted, live, labels, tables, under_way)))
                 await asyncio.sleep(0)  # let it go to the disk by itself, while the next one is prepared
-            finally:
-                live.pins -= 1
         while under_way:
             yield (await under_way.popleft()).applied
 

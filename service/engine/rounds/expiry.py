@@ -73,22 +73,22 @@ class ExpiryLabels:
         label, some = live.model.settings["on_expiry"], due[:LEARNED_AT_ONCE]
         if not some:
             return
-        live.pins += 1
         try:
-            found = [
-                each for prediction_id, _ in some if (each := await self._prediction(live, prediction_id))
-            ]
-            new = check_label(live.model, label, live.new_labels)
-            if found:  # the first one brings the class, if it is new
-                await self._fleet.append(live, revealed(found[0], now, label), new)
-            rest = [each for each in found[1:] if live.awaits(each.prediction_id)]  # a reset may have come
-            await asyncio.gather(*(self._fleet.append(live, revealed(each, now, label)) for each in rest))
+            with live.pinned():
+                found = [
+                    each for prediction_id, _ in some if (each := await self._prediction(live, prediction_id))
+                ]
+                new = check_label(live.model, label, live.new_labels)
+                if found:  # the first one brings the class, if it is new
+                    await self._fleet.append(live, revealed(found[0], now, label), new)
+                rest = [
+                    each for each in found[1:] if live.awaits(each.prediction_id)
+                ]  # a reset may have come
+                await asyncio.gather(*(self._fleet.append(live, revealed(each, now, label)) for each in rest))
         except UnknownLabel:
             self._drop(live, some)
         except UnknownModel:
             pass  # deleted meanwhile, with its predictions
-        finally:
-            live.pins -= 1
 
     async def _prediction(self, live: Live, prediction_id: str) -> Prediction | None:
         """A prediction that waits, read from the journal if it is only there; None if it waits no longer."""

@@ -78,16 +78,10 @@ class Forgetting:
             raise ForgetUnsupported(
                 "streams that an older version has made cannot forget: void the rounds, and see docs/scaling.md"
             )
-        await self._locks.acquire(name)
-        try:
+        async with self._locks.held(name):
             live = await self._fleet.get(name)  # it may have been unloaded, or made anew, while this waited
-            live.pins += 1
-            try:
+            with live.pinned():
                 return await self._forget(eraser, live, tag)
-            finally:
-                live.pins -= 1
-        finally:
-            self._locks.release(name)
 
     async def _forget(self, eraser: Eraser, live: Live, tag: str) -> Forgotten:
         found = Found(tag)

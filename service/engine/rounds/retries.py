@@ -39,6 +39,10 @@ class IdLocks:
         """Whether a request is under way with this id."""
         return prediction_id in self._waiting
 
+    def held(self, prediction_id: str) -> "HeldId":
+        """A context in which the lock is held."""
+        return HeldId(self, prediction_id)
+
     def try_acquire(self, prediction_id: str) -> bool:
         """Take the lock if it is free; else `acquire` waits for it."""
         if prediction_id in self._waiting:
@@ -69,6 +73,20 @@ class IdLocks:
                 turn.set_result(None)
                 return
         del self._waiting[prediction_id]
+
+
+class HeldId:
+    __slots__ = ("_id", "_locks")
+
+    def __init__(self, locks: IdLocks, prediction_id: str) -> None:
+        self._locks = locks
+        self._id = prediction_id
+
+    async def __aenter__(self) -> None:
+        await self._locks.acquire(self._id)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._locks.release(self._id)
 
 
 class Replays:

@@ -98,12 +98,9 @@ class Rounds:
             await check_in_touch(self._journal)
             return await self._predict(name, sent, None, None, terms, tag)
         check_id(prediction_id)
-        await self.locks.acquire(prediction_id)
-        try:
+        async with self.locks.held(prediction_id):
             earlier = await self._served_before(prediction_id)
             return await self._predict(name, sent, prediction_id, earlier, terms, tag)
-        finally:
-            self.locks.release(prediction_id)
 
     async def _predict(
         self,
@@ -119,8 +116,7 @@ class Rounds:
             raise id_taken(earlier.prediction_id)
         check = partial(self._examples.check, sent=sent)
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
-        live.pins += 1
-        try:
+        with live.pinned():
             example = await self._examples.read(live, sent)
             while earlier is None and self.expiry.is_full:
                 await self.expiry.make_room(live)
@@ -128,8 +124,6 @@ class Rounds:
                 await free_to_predict(live)
             self._fleet.check_loaded(live)
             return await self._serve(live, example, prediction_id, earlier, terms, tag)
-        finally:
-            live.pins -= 1
 
     async def _serve(
         self,
@@ -230,28 +224,22 @@ class Rounds:
         if prediction_id is None:
             return await self._learn(name, sent, label, None, weight, tag)
         check_id(prediction_id)
-        await self.locks.acquire(prediction_id)
-        try:
+        async with self.locks.held(prediction_id):
             if await self._is_taken(prediction_id, name):
                 raise id_taken(prediction_id)
             return await self._learn(name, sent, label, prediction_id, weight, tag)
-        finally:
-            self.locks.release(prediction_id)
 
     async def _learn(
         self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float, tag: str | None
     ) -> Round:
         check = partial(self._examples.check, sent=sent, label=label)
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
-        live.pins += 1
-        try:
+        with live.pinned():
             example = await self._examples.read(live, sent, label)
             features = live.model.features.encode(example)
             new = check_label(live.model, label, live.new_labels)
             event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight, tag)
             appended = await self._fleet.append(live, event, new)
-        finally:
-            live.pins -= 1
         if not appended.is_new:
             return await self.replays.learned_before(event)
         outcome = appended.applied
