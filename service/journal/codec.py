@@ -40,9 +40,14 @@ def encode_state(state: dict[str, Any], version: int = STATE_VERSION) -> bytes:
     >>> decode_state(encode_state({"w": np.array([1.0, 2.0]), "n": 3}))
     (6, {'w': array([1., 2.]), 'n': 3})
     """
+    return bytes(encoded_state(state, version))
+
+
+def encoded_state(state: dict[str, Any], version: int = STATE_VERSION) -> memoryview:
+    """The same without a last copy, which takes memory and time where it is large."""
     encoded = bytearray([version])
     _state_encoder.encode_into(state, encoded, 1)
-    return bytes(encoded)
+    return memoryview(encoded)
 
 
 def decode_state(data: StateBytes) -> tuple[int, dict[str, Any]]:
@@ -56,7 +61,7 @@ def decode_state(data: StateBytes) -> tuple[int, dict[str, Any]]:
     return version, state
 
 
-def cut(whole: bytes, size: int, end: bytes = b"") -> Iterator[bytes]:
+def cut(whole: StateBytes, size: int, end: bytes = b"") -> Iterator[bytes]:
     """Bytes in pieces of this size, the last one smaller, with `end` behind it; of nothing, one piece.
 
     >>> list(cut(b"abcd", 2, b"e")), list(cut(b"", 2))
@@ -64,8 +69,8 @@ def cut(whole: bytes, size: int, end: bytes = b"") -> Iterator[bytes]:
     """
     last = max(0, len(whole) - 1) // size * size
     for start in range(0, last, size):
-        yield whole[start : start + size]
-    yield whole[last:] + end
+        yield bytes(whole[start : start + size])
+    yield bytes(whole[last:]) + end
 
 
 def _encode_array(value: Any) -> msgspec.msgpack.Ext:

@@ -107,7 +107,7 @@ class Snapshot:
     """The last event that is part of the state."""
     version: int
     """The model's version at that event, by which the journal decides how many events to keep."""
-    state: bytes
+    state: StateBytes
     """What `Model.to_bytes` gives."""
     outcomes: bytes
     """The outcomes of the rounds since the snapshot before (`OutcomeLog`), from which a retry is answered."""

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.thorough
 SLICE_SECONDS_MAX = 0.01
 """Work is done in slices of 5 ms, and what cannot be divided comes on top."""
 SAVED_SECONDS_MAX = 0.05
-"""The encoder keeps the interpreter while it copies what was encoded: about a millisecond for 3 MB."""
+"""The encoder keeps the interpreter while it copies an array, which may be all of a model."""
 JSON = (b"content-type", b"application/json")
 
 KINDS: dict[str, dict[str, Any]] = {

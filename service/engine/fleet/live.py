@@ -23,6 +23,7 @@ from service.events import (
     RoundsLearned,
     TagForgotten,
 )
+from service.journal.codec import encoded_state
 from service.journal.protocol import Recorded, Snapshot, StoredModel, Summary
 from service.learning.certainty.asked_error import LEVELS, level_of
 
@@ -384,7 +385,7 @@ class Live:
         model, amended = self.model, self.model.amended
         needed, spans = (None, ()) if amended is None else (amended.needed, tuple(amended.spans))
         began = perf_counter()
-        state = model.to_bytes()
+        state = encoded_state(model.state())
         self.snapshot_seconds = perf_counter() - began
         outcomes = self.outcomes.tobytes()
         return Snapshot(model.name, self.life, self.seq, model.version, state, outcomes, needed, spans)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.journal.codec import cut
+from service.journal.codec import StateBytes, cut
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.link.publishing import Ack, Publisher
@@ -53,7 +53,7 @@ class Streams:
     options: Options
 
     async def store(
-        self, subject: PartSubject, body: bytes, *, keep_first: bool = False
+        self, subject: PartSubject, body: StateBytes, *, keep_first: bool = False
     ) -> tuple[int, int]:
         """Store a body; how many parts it took, and the sequence number of the last one.
 

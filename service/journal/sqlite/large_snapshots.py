@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 def sealed(snapshot: Snapshot, *, is_in_parts: bool = False) -> SnapshotRecord:
     s = snapshot
-    state = b"" if is_in_parts else seal_snapshot(s.state, s.life, s.seq)
+    state = b"" if is_in_parts else seal_snapshot(bytes(s.state), s.life, s.seq)
     outcomes = seal_outcomes(s.outcomes, s.life, s.seq, s.version)
     return SnapshotRecord(s.life, s.seq, s.version, state, outcomes, s.needed, s.replaced)
 
