@@ -221,8 +221,7 @@ class Settings(BaseSettings):
         description="how long the cluster may take for an event, or say nothing at all, before clients get 503",
     )
     nats_monitor: str = Field(
-        "",
-        description="monitoring addresses of the NATS servers, with commas; else port 8222 of each",
+        "", description="monitoring addresses of the NATS servers, with commas; else port 8222 of each"
     )
     nats_user: str = Field("", description="the user of the NATS servers")
     nats_password: str = Field("", description="and the password")

@@ -11,7 +11,8 @@ import numpy as np
 from bench import examples
 from bench.figures import Bench, Figure, ratio_under
 from bench.samples import Thing, in_turn
-from service.engine.engine import Engine, Rules
+from service.engine.engine import Engine
+from service.engine.engine_settings import EngineSettings
 from service.engine.models.model import Model
 from service.events import ModelCreated, RoundRevealed
 from service.journal.sqlite.journal import SqliteJournal
@@ -144,20 +145,8 @@ async def _engine(data: Path) -> AsyncIterator[Engine]:
         events_kept_max=100_000,
         expired_remembered_max=10_000,
     )
-    rules = Rules(
-        default_settings={},
-        wait_for_predictions=False,
-        pending_ttl_seconds=86_400.0,
-        pending_max=10_000,
-        pending_total_max=500_000,
-        features_max=65_536,
-        feature_abs_max=1e100,
-        jobs_max=1,
-        models_max=10,
-        models_loaded_max=10,
-        snapshot_every_events=1_000_000,
-    )
-    engine = Engine(journal, rules)
+    settings = EngineSettings(models_max=10, models_loaded_max=10, snapshot_every_events=1_000_000)
+    engine = Engine(journal, settings)
     await engine.open()
     try:
         yield engine

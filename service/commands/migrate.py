@@ -17,7 +17,7 @@ import typer
 
 from service.commands.console import CommandFailed, err, out, report_failures
 from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import DAMAGE, restored_at_once
+from service.engine.fleet.loading import DAMAGE, restored_at_once
 from service.engine.models.outcomes import OutcomeLog
 from service.errors import NovikoffError, StartError
 from service.events import (

@@ -1,59 +1,29 @@
 """The engine as a whole: its parts, opened and closed together."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from service.engine.clock import Clock
-from service.engine.fleet.copies import Copies
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.memory_use import MemoryUse
 from service.engine.fleet.models import Models
-from service.engine.fleet.shares import Tenants
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
-from service.engine.jobs.replaying import Replaying
-from service.engine.jobs.warm_challengers import WarmChallengers
-from service.engine.jobs.what_ifs import WhatIfs
-from service.engine.replay.going_back import GoingBack
+from service.engine.jobs.what_ifs import Replaying, WarmChallengers, WhatIfs
 from service.engine.replay.past import Past
 from service.engine.replay.rebuilds import Rebuilds
 from service.engine.replay.record import Record
+from service.engine.replay.rollbacks import GoingBack
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.corrections import Corrections
 from service.engine.rounds.examples import Examples
 from service.engine.rounds.forgetting import Forgetting
+from service.engine.rounds.pending_list import WaitingList
 from service.engine.rounds.rounds import Rounds
-from service.engine.rounds.waiting_list import WaitingList
 from service.events import AnyEvent
 from service.journal.protocol import Journal
-from service.runtime.processes import JobLimits
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The settings of the service that concern the engine; see `service/settings.py`."""
-
-    default_settings: dict[str, dict[str, Any]]
-    """Of models that a first example creates, by the kind of its features. Empty: `auto_create` is off."""
-    wait_for_predictions: bool
-    """Whether a prediction is answered only when it is durable."""
-    pending_ttl_seconds: float
-    pending_max: int
-    pending_total_max: int
-    features_max: int
-    feature_abs_max: float
-    jobs_max: int
-    models_max: int
-    models_loaded_max: int
-    snapshot_every_events: int
-    weight_max: float = 1e6
-    pending_bytes_max: int = 268_435_456
-    models_loaded_bytes_max: int = 1_073_741_824
-    outcomes_bytes_max: int = 67_108_864
-    copies_bytes_max: int = 536_870_912
-    fit: JobLimits = field(default_factory=JobLimits)
+from service.runtime.byte_budget import ByteBudget, Tenants
 
 
 class Engine:
@@ -65,71 +35,41 @@ class Engine:
     def __init__(
         self,
         journal: Journal,
-        rules: Rules,
+        settings: EngineSettings,
+        default_settings: dict[str, dict[str, Any]] | None = None,
+        *,
         clock: Clock | None = None,
         tenants: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
-        """`clock`: another than that of the journal, for tests. `tenants`: what the names of their models begin with, a
+        """`default_settings`: of models that a first example creates, by the kind of its features.
+        `clock`: another than that of the journal, for tests. `tenants`: what the names of their models begin with, a
         prefix of another one before it."""
         self._journal = journal
         self.is_open = False
         self.clock = clock or Clock(journal.time_us, is_shared=journal.is_shared)
-        self.fleet = Fleet(
-            journal,
-            self.clock,
-            memory=MemoryUse(
-                tenants=Tenants(tenants),
-                models_max=rules.models_loaded_max,
-                models_bytes_max=rules.models_loaded_bytes_max,
-                outcomes_bytes_max=rules.outcomes_bytes_max,
-            ),
-            pending_bytes_max=rules.pending_bytes_max,
-            snapshot_every_events=rules.snapshot_every_events,
-        )
-        self.models = Models(
-            journal,
-            self.fleet,
-            self.clock,
-            default_settings=rules.default_settings,
-            models_max=rules.models_max,
-        )
-        self.past = Past(journal, self.fleet, rules.fit)
-        self.copies = Copies(rules.copies_bytes_max, self.fleet.tenants)
-        self.record = Record(journal, self.fleet, self.copies)
-        self.going_back = GoingBack(self.fleet, self.models, self.past, self.clock)
-        self.jobs = Jobs(journal, self.fleet, self.clock, running_max=rules.jobs_max, limits=rules.fit)
-        self.fits = Fits(self.jobs, journal, self.fleet, self.clock, rules.fit)
-        replaying = Replaying(journal, self.fleet, rules.fit)
-        self.what_ifs = WhatIfs(self.jobs, self.fleet, self.models, replaying)
-        self.warm_challengers = WarmChallengers(self.jobs, self.fleet, self.models, replaying)
-        examples = Examples(
-            self.fleet,
-            self.clock,
-            features_max=rules.features_max,
-            feature_abs_max=rules.feature_abs_max,
-        )
-        self.blocks = Blocks(self.fleet, self.models, examples, self.clock)
-        self.rounds = Rounds(
-            journal,
-            self.fleet,
-            self.models,
-            examples,
-            self.clock,
-            pending_ttl_seconds=rules.pending_ttl_seconds,
-            pending_max=rules.pending_max,
-            pending_total_max=rules.pending_total_max,
-            wait_for_predictions=rules.wait_for_predictions,
-            weight_max=rules.weight_max,
-        )
-        self.rebuilds = Rebuilds(journal, self.fleet, self.clock, rules.fit, at_once=rules.jobs_max)
-        self.corrections = Corrections(journal, self.fleet, self.rounds, self.past, self.rebuilds, self.clock)
-        self.waiting_list = WaitingList(journal, self.fleet, self.clock, self.rounds.expiry)
-        self.forgetting = Forgetting(journal, self.fleet, self.past, self.rebuilds, self.clock)
+        self.fleet = fleet = Fleet(journal, self.clock, settings, Tenants(tenants))
+        self.models = Models(journal, fleet, self.clock, settings, default_settings or {})
+        self.past = Past(journal, fleet, settings)
+        self.copies = ByteBudget(settings.copies_bytes_max, fleet.tenants)
+        self.record = Record(journal, fleet, self.copies)
+        self.going_back = GoingBack(fleet, self.models, self.past, self.clock)
+        self.jobs = Jobs(journal, fleet, self.clock, settings)
+        self.fits = Fits(self.jobs, journal, fleet, self.clock, settings)
+        replaying = Replaying(journal, fleet, settings)
+        self.what_ifs = WhatIfs(self.jobs, fleet, self.models, replaying)
+        self.warm_challengers = WarmChallengers(self.jobs, fleet, self.models, replaying)
+        examples = Examples(fleet, self.clock, settings)
+        self.blocks = Blocks(fleet, self.models, examples, self.clock)
+        self.rounds = Rounds(journal, fleet, self.models, examples, self.clock, settings)
+        self.rebuilds = Rebuilds(journal, fleet, self.clock, settings)
+        self.corrections = Corrections(journal, fleet, self.rounds, self.past, self.rebuilds, self.clock)
+        self.waiting_list = WaitingList(journal, fleet, self.clock, self.rounds.expiry)
+        self.forgetting = Forgetting(journal, fleet, self.past, self.rebuilds, self.clock)
 
     async def open(self) -> None:
         apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
         fleet = self.fleet
-        newest = await self._journal.open(apply, fleet.copying.under_way, fleet.distrust)
+        newest = await self._journal.open(apply, fleet.being_read, fleet.distrust)
         fleet.newest_event_at_start = newest
         self.clock.start_after(newest)
         await self._count()

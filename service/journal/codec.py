@@ -1,5 +1,6 @@
 """Events, predictions and states as bytes: MessagePack, with arrays as plain memory. Never pickle."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -9,7 +10,10 @@ from service.events import AnyEvent, Prediction
 
 STATE_VERSION = 6
 """The first byte of every state. Raise it with every change of what a state holds or means, and add the step from
-the version before to `service/engine/models/state_steps.py`."""
+the version before to `service/engine/models/state_migrations.py`."""
+
+LARGE_BYTES = 65_536
+"""The size of an array from which on MessagePack has its length in four bytes."""
 
 ARRAY = 1
 """The MessagePack extension type of an array."""
@@ -36,7 +40,14 @@ def encode_state(state: dict[str, Any], version: int = STATE_VERSION) -> bytes:
     >>> decode_state(encode_state({"w": np.array([1.0, 2.0]), "n": 3}))
     (6, {'w': array([1., 2.]), 'n': 3})
     """
-    return bytes([version]) + _state_encoder.encode(state)
+    return bytes(encoded_state(state, version))
+
+
+def encoded_state(state: dict[str, Any], version: int = STATE_VERSION) -> memoryview:
+    """The same without a last copy, which takes memory and time where it is large."""
+    encoded = bytearray([version])
+    _state_encoder.encode_into(state, encoded, 1)
+    return memoryview(encoded)
 
 
 def decode_state(data: StateBytes) -> tuple[int, dict[str, Any]]:
@@ -50,18 +61,32 @@ def decode_state(data: StateBytes) -> tuple[int, dict[str, Any]]:
     return version, state
 
 
-def array_kind(array: np.ndarray[Any, Any]) -> str:
-    """The type of an array's numbers as states have it."""
-    return "<f8" if array.dtype.kind == "f" else "<i8"
+def cut(whole: StateBytes, size: int, end: bytes = b"") -> Iterator[bytes]:
+    """Bytes in pieces of this size, the last one smaller, with `end` behind it; of nothing, one piece.
+
+    >>> list(cut(b"abcd", 2, b"e")), list(cut(b"", 2))
+    ([b'ab', b'cde'], [b''])
+    """
+    last = max(0, len(whole) - 1) // size * size
+    for start in range(0, last, size):
+        yield bytes(whole[start : start + size])
+    yield bytes(whole[last:]) + end
 
 
 def _encode_array(value: Any) -> msgspec.msgpack.Ext:
     if not isinstance(value, np.ndarray):
         raise TypeError(f"a state cannot hold a {type(value).__name__}")
-    kind = array_kind(value)
-    return msgspec.msgpack.Ext(
-        ARRAY, _encoder.encode((kind, value.shape, value.astype(kind, copy=False).tobytes()))
-    )
+    kind = "<f8" if value.dtype.kind == "f" else "<i8"
+    array = value.astype(kind, copy=False)
+    if array.nbytes < LARGE_BYTES:
+        return msgspec.msgpack.Ext(ARRAY, encode((kind, value.shape, array.tobytes())))
+    # The same bytes, copied by numpy: unlike the encoder, it lets other threads run meanwhile.
+    memory = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    head = b"\x93" + encode(kind) + encode(value.shape) + b"\xc6" + len(memory).to_bytes(4, "big")
+    content = np.empty(len(head) + len(memory), np.uint8)
+    content[: len(head)] = np.frombuffer(head, np.uint8)
+    content[len(head) :] = memory
+    return msgspec.msgpack.Ext(ARRAY, content.data)
 
 
 def _decode_array(code: int, data: memoryview) -> Any:

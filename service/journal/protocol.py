@@ -13,7 +13,6 @@ import msgspec
 
 from service.events import AnyEvent, Label, Prediction
 from service.journal.codec import StateBytes
-from service.journal.pieces import Pieces
 from service.runtime.timings import Timings
 
 NEW_LIFE = 0
@@ -108,8 +107,8 @@ class Snapshot:
     """The last event that is part of the state."""
     version: int
     """The model's version at that event, by which the journal decides how many events to keep."""
-    state: bytes | Pieces
-    """What `Model.to_bytes` gives; of a large model in pieces, which the journal lets go of when they are saved."""
+    state: StateBytes
+    """What `Model.to_bytes` gives."""
     outcomes: bytes
     """The outcomes of the rounds since the snapshot before (`OutcomeLog`), from which a retry is answered."""
     needed: int | None = None

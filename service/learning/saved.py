@@ -69,11 +69,6 @@ class Kept:
         self.size = len(row)
         self._kept = row if as_is else packed(row)
 
-    def arrays(self) -> list[np.ndarray[Any, Any]]:
-        """What it takes memory for."""
-        kept = self._kept.values() if isinstance(self._kept, dict) else [self._kept]
-        return [array for array in kept if isinstance(array, np.ndarray)]
-
     def part(self, start: int, stop: int) -> np.ndarray[Any, Any]:
         if not isinstance(self._kept, dict):
             part: np.ndarray[Any, Any] = self._kept[start:stop]

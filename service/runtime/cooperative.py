@@ -4,15 +4,11 @@ import asyncio
 import logging
 import sys
 import threading
-from asyncio import AbstractEventLoop, Future, Task
-from collections import deque
+from asyncio import AbstractEventLoop, Task
 from collections.abc import Coroutine, Iterable, Sequence
-from contextlib import suppress
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +27,6 @@ SWITCH_SECONDS = 0.0005
 
 CANCEL_AGAIN_SECONDS = 0.1
 
-FREED_BYTES = 4_194_304
-"""How much memory is given back at once: about half a millisecond."""
-
 
 def favour_the_loop() -> None:
     """Let the loop go on soon when threads are busy beside it, such as those that read the journal.
@@ -46,39 +39,27 @@ def favour_the_loop() -> None:
 
 
 class _Line(threading.local):
-    """Tasks that have had their slices and want more. In each turn of the loop one of them goes on, however many there
-    are: all together they hold the loop no longer than one alone would. Loops run in threads of their own, so each has
-    a line of its own."""
+    """Tasks that have had their slices and want more: one of them goes on at a time, however many there are, so that
+    all together hold the loop no longer than one alone would. A thread has at most one loop, which has a line."""
 
     def __init__(self) -> None:
         self._loop: AbstractEventLoop | None = None
-        self._waiting: deque[Future[None]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+        self._lock = asyncio.Lock()
+        self.waiting = 0
 
     async def stand(self) -> None:
         """Wait for the next slice."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # in tests: what stood in line of a loop that has ended goes on no more
-            self._loop = loop
-            self._waiting = deque()
-        turn = loop.create_future()
-        self._waiting.append(turn)
-        if len(self._waiting) == 1:
-            loop.call_soon(self._admit, loop)
-        await turn
-
-    def _admit(self, loop: AbstractEventLoop) -> None:
-        if loop is not self._loop:
-            return
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():  # else its task was cancelled
-                turn.set_result(None)
-                break
-        if self._waiting:
-            loop.call_soon(self._admit, loop)
+        if (
+            self._loop is not asyncio.get_running_loop()
+        ):  # in tests: those of a loop that has ended go on no more
+            self._loop = asyncio.get_running_loop()
+            self._lock, self.waiting = asyncio.Lock(), 0
+        self.waiting += 1
+        try:
+            async with self._lock:
+                await asyncio.sleep(0)
+        finally:
+            self.waiting -= 1
 
 
 _line = _Line()
@@ -94,7 +75,7 @@ class Turns:
 
     def restart(self) -> None:
         """Count from now on: the task has just waited for something."""
-        self._until = perf_counter() + max(SLICE_SECONDS_MIN, SLICE_SECONDS / (1 + len(_line)))
+        self._until = perf_counter() + max(SLICE_SECONDS_MIN, SLICE_SECONDS / (1 + _line.waiting))
 
     @property
     def is_over(self) -> bool:
@@ -170,16 +151,3 @@ def _finished(task: Task[None]) -> None:
 
 def _fields(task: Task[None]) -> dict[str, str]:
     return {"task": task.get_name()}
-
-
-async def give_back(arrays: list[np.ndarray[Any, Any]]) -> None:
-    """Give the memory of arrays back, in slices. One that somebody else has, too, stays as it is."""
-    turns = Turns()
-    while arrays:
-        array = arrays.pop()
-        with suppress(ValueError):  # numpy knows of somebody else
-            while array.nbytes > FREED_BYTES:
-                array.resize(array.size - FREED_BYTES // array.itemsize)
-                await turns.give()
-        del array
-        await turns.give()

@@ -77,9 +77,9 @@ async def _is_cancelled_before(task: asyncio.Task[Any]) -> bool:
 class JobLimits(msgspec.Struct, frozen=True):
     """What a job may take."""
 
-    seconds_max: float = 3600.0
-    memory_bytes_max: int = 4_294_967_296
-    examples_bytes_max: int = 134_217_728
+    fit_seconds_max: float = 3600.0
+    fit_memory_bytes_max: int = 4_294_967_296
+    fit_examples_bytes_max: int = 134_217_728
     """Of a model's history, for a fit. Examples that are sent have the limit of their request's body."""
 
 
@@ -94,8 +94,8 @@ class Worker:
         return cls(
             await start(
                 *command_of(module, can_wait=True),
-                str(limits.memory_bytes_max),
-                str(ceil(limits.seconds_max)),
+                str(limits.fit_memory_bytes_max),
+                str(ceil(limits.fit_seconds_max)),
                 stdin=PIPE,
                 stdout=PIPE,
             )

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from service.engine.clock import make_prediction_id
-from service.engine.rounds.under_way import UNDER_WAY_US
+from service.engine.names import make_prediction_id
+from service.engine.rounds.rounds import UNDER_WAY_US
 from tests.support.nats_servers import NatsServer
 from tests.support.replicas import Replica, answered
 from tests.support.service_process import Service, problem_of

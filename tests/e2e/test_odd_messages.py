@@ -11,7 +11,8 @@ import nats
 import numpy as np
 import pytest
 
-from service.engine.clock import AHEAD_MAX_US, made_at
+from service.engine.clock import AHEAD_MAX_US
+from service.engine.names import made_at
 from service.events import ModelReset, PredictionsExpired, RoundLearned
 from service.journal.codec import encode
 from service.journal.jetstream.messages import wrap

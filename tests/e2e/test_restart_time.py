@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.memory_use import MemoryUse
 from service.events import ModelCreated, RoundLearned
 from service.journal.sqlite.soundness import CHECKED_WHOLE_BYTES_MAX
 from service.web.routes.model_settings import ModelLimits, ModelSettings
@@ -26,9 +26,7 @@ async def write_history(directory: Path, events: int) -> None:
     fleet = Fleet(
         journal,
         Clock(),
-        memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
-        pending_bytes_max=10**9,
-        snapshot_every_events=1000,
+        EngineSettings(models_loaded_max=10, snapshot_every_events=1000),
     )
     await journal.open(fleet.apply)
     settings = ModelSettings(features={"dimension": 2}).complete(ModelLimits(100, 100, 100, 10**8))

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from service.engine.models.checks import bytes_in_memory
 from service.engine.models.model import Model
+from service.engine.models.sizes import bytes_in_memory
 from service.engine.rounds.explanation import explain
 from service.engine.transfer.transfer import export_model, import_model
 from service.errors import InvalidExport, InvalidRequest

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.engine.models.challenger_settings import complete_new
-from service.engine.models.checks import bytes_in_memory
+from service.engine.models.sizes import bytes_in_memory
 from service.errors import InvalidRequest
 from service.events import DimensionFixed
 from service.web.routes.model_settings import ModelLimits, ModelSettings

@@ -3,35 +3,38 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from service.engine.engine import Engine
+from service.engine.fleet.large_models import read_in_thread
 from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import restored_at_once
+from service.engine.fleet.loading import restored_at_once
 from service.engine.models.model import Model
 from service.errors import UnknownLabel, UnknownModel
 from service.web.routes.model_settings import ModelLimits, ModelSettings
-from tests.engine.test_shared_totals import RULES
+from tests.engine.test_shared_totals import ENGINE_SETTINGS
 from tests.journal.journals import sqlite_at
 from tests.support.waiting import PATIENCE_SECONDS, eventually_async
 
+T = TypeVar("T")
+
 LIMITS = ModelLimits(100_000, 1_000, 512, 33_554_432)
 WIDE = 65_536
-RULES_OF_WIDE = replace(RULES, features_max=WIDE)
+WIDE_SETTINGS = structs.replace(ENGINE_SETTINGS, features_max=WIDE)
 EAGER = {"algorithm": "perceptron", "rule": "margin", "delta": 1.0}
 """All classes learn from the first example, so that no weight is 0."""
 
 
 @asynccontextmanager
 async def running(path: Path, **rules: Any) -> AsyncIterator[Engine]:
-    engine = Engine(sqlite_at(path, events_kept_max=1_000), replace(RULES_OF_WIDE, **rules))
+    engine = Engine(sqlite_at(path, events_kept_max=1_000), structs.replace(WIDE_SETTINGS, **rules))
     await engine.open()
     try:
         yield engine
@@ -80,6 +83,10 @@ class Reader:
         await eventually_async(self.reads.is_set)
 
 
+def read(engine: Engine, live: Live, reader: Callable[[Model], T]) -> Coroutine[Any, Any, T]:
+    return read_in_thread(live, engine.past._journal, reader)
+
+
 async def turns_pass() -> None:
     for _ in range(200):
         await asyncio.sleep(0)
@@ -93,9 +100,7 @@ async def test_copies_of_a_model_that_learns_are_each_of_one_version(tmp_path: P
 
         async def copy() -> None:
             while not learned.done():
-                copies.append(
-                    await engine.fleet.copying.read(live, lambda model: (model.version, digest_of(model)))
-                )
+                copies.append(await read(engine, live, lambda model: (model.version, digest_of(model))))
 
         learned = asyncio.gather(*(learn(engine, live, 10, first=10 * client) for client in range(4)))
         await asyncio.gather(copy(), learned)
@@ -120,7 +125,7 @@ async def test_while_a_model_is_copied_its_events_wait_and_nothing_else(tmp_path
         live, other = await make(engine, "m", **SMALLER), await make(engine, "other", **SMALLER)
         await learn(engine, live, 2)
         reader = Reader()
-        copy = asyncio.create_task(engine.fleet.copying.read(live, reader))
+        copy = asyncio.create_task(read(engine, live, reader))
         await reader.begun()
         later = asyncio.create_task(learn(engine, live, 3, first=5))
         await learn(engine, other, 3)
@@ -137,7 +142,7 @@ async def test_whoever_asked_for_a_copy_may_go_away(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         live = await make(engine, "m", **SMALLER)
         reader = Reader()
-        copy = asyncio.create_task(engine.fleet.copying.read(live, reader))
+        copy = asyncio.create_task(read(engine, live, reader))
         await reader.begun()
         copy.cancel()
         later = asyncio.create_task(learn(engine, live, 1))
@@ -155,11 +160,11 @@ async def test_a_model_that_is_copied_is_neither_unloaded_nor_deleted_before_it_
         live = await make(engine, "m", **SMALLER)
         await learn(engine, live, 2)
         reader = Reader()
-        copy = asyncio.create_task(engine.fleet.copying.read(live, reader))
+        copy = asyncio.create_task(read(engine, live, reader))
         await reader.begun()
         await learn(engine, await make(engine, "other", **SMALLER), 2)
         assert engine.fleet.loaded["m"] is live
-        second = asyncio.create_task(engine.fleet.copying.read(live, Reader()))
+        second = asyncio.create_task(read(engine, live, Reader()))
         saved = asyncio.create_task(engine.fleet.save(live))
         deleted = asyncio.create_task(engine.models.delete("m"))
         learned = asyncio.create_task(learn(engine, live, 1))
@@ -180,17 +185,17 @@ async def test_a_deleted_model_is_not_copied(tmp_path: Path) -> None:
         deleted = asyncio.create_task(engine.models.delete("m"))
         await asyncio.sleep(0)
         with pytest.raises(UnknownModel):
-            await engine.fleet.copying.read(live, digest_of)
+            await read(engine, live, digest_of)
         await deleted
         await engine.fleet.save(live)
-        assert engine.fleet.memory.outcomes_bytes == 0
+        assert engine.fleet.memory.outcomes.bytes == 0
 
 
 async def test_a_stop_waits_for_a_copy_and_saves_what_came_after_it(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         live = await make(engine, "m", **SMALLER)
         reader = Reader()
-        copy = asyncio.create_task(engine.fleet.copying.read(live, reader))
+        copy = asyncio.create_task(read(engine, live, reader))
         await reader.begun()
         later = asyncio.create_task(learn(engine, live, 1))
         await turns_pass()
@@ -206,11 +211,11 @@ async def test_a_stop_waits_for_a_copy_and_saves_what_came_after_it(tmp_path: Pa
 async def test_labels_that_wait_for_a_copy_do_not_become_too_many_classes(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         settings = ModelSettings(labels=None, features={"dimension": WIDE}, learner=EAGER)
-        live = await engine.models.create("m", settings.complete(replace(LIMITS, classes_max=3)))
+        live = await engine.models.create("m", settings.complete(structs.replace(LIMITS, classes_max=3)))
         for label in ("a", "b"):
             await engine.rounds.learn("m", example(live, 1), label, None)
         reader = Reader()
-        copy = asyncio.create_task(engine.fleet.copying.read(live, reader))
+        copy = asyncio.create_task(read(engine, live, reader))
         await reader.begun()
         rounds = [
             asyncio.create_task(engine.rounds.learn("m", example(live, 2), label, None))
@@ -232,7 +237,7 @@ async def test_a_version_that_is_asked_for_is_read_even_if_the_model_learns_befo
         await learn(engine, live, 2)
         then = digest_of(live.model)
         reader = Reader()
-        copy = asyncio.create_task(engine.fleet.copying.read(live, reader))
+        copy = asyncio.create_task(read(engine, live, reader))
         await reader.begun()
         later = asyncio.create_task(learn(engine, live, 1, first=5))
         await turns_pass()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from service.engine.clock import Clock
-from service.engine.fleet.damage import salvage
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.memory_use import MemoryUse
+from service.engine.fleet.loading import salvage
 from service.errors import ModelDamaged, UnknownModel
 from service.events import DimensionFixed, ModelCreated, ModelDeleted, ModelImported, RoundLearned
 from service.journal.protocol import Appended, Journal
@@ -33,9 +33,7 @@ async def fleet_over(make_journal: Callable[[], Journal]) -> AsyncIterator[tuple
     fleet = Fleet(
         journal,
         Clock(),
-        memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
-        pending_bytes_max=10**9,
-        snapshot_every_events=1000,
+        EngineSettings(models_loaded_max=10, snapshot_every_events=1000),
     )
     await journal.open(fleet.apply)
     try:

@@ -8,9 +8,9 @@ from types import coroutine
 from typing import Any
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.memory_use import MemoryUse
 from service.engine.rounds.examples import Examples
 from service.errors import InvalidRequest, UnknownModel
 from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelReset
@@ -29,9 +29,7 @@ async def fleet_at(path: Path, before: Before | None = None) -> AsyncIterator[Fl
     fleet = Fleet(
         journal,
         Clock(),
-        memory=MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9),
-        pending_bytes_max=10**9,
-        snapshot_every_events=1000,
+        EngineSettings(models_loaded_max=10, snapshot_every_events=1000),
     )
 
     def apply(seq: int, event: AnyEvent) -> Any:
@@ -75,7 +73,7 @@ async def test_a_first_example_of_a_model_that_is_made_anew_meanwhile_is_refused
     async with fleet_at(tmp_path) as fleet:
         await fleet.create(ModelCreated("m", 1, SETTINGS))
         live = await fleet.get("m")
-        examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
+        examples = Examples(fleet, Clock(), EngineSettings(features_max=10))
         reading = await asyncio.gather(
             fleet.append(live, ModelDeleted("m", 2)),
             fleet.create(ModelCreated("m", 3, SETTINGS)),
@@ -90,7 +88,7 @@ async def test_of_two_first_examples_that_cross_a_reset_one_fixes_the_dimension(
     async with fleet_at(tmp_path) as fleet:
         await fleet.create(ModelCreated("m", 1, SETTINGS))
         live = await fleet.get("m")
-        examples = Examples(fleet, Clock(), features_max=10, feature_abs_max=1e9)
+        examples = Examples(fleet, Clock(), EngineSettings(features_max=10))
         _, first, second = await asyncio.gather(
             fleet.append(live, ModelReset("m", 2)),
             examples.read(live, [1.0, 2.0, 3.0]),

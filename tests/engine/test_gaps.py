@@ -16,7 +16,7 @@ from service.learning.vectors import Array, Rows
 from service.web.access.tenants import TenantBlocks, TenantRounds
 from service.web.stream.answers import StreamAnswers
 from service.web.stream.whole_rounds import WholeRounds
-from tests.engine.test_shared_totals import RULES
+from tests.engine.test_shared_totals import DEFAULTS, ENGINE_SETTINGS
 from tests.journal.journals import sqlite_at
 from tests.support.waiting import eventually_async
 
@@ -27,7 +27,7 @@ Block = tuple[Array, list[Label]]
 
 @asynccontextmanager
 async def engine_at(directory: Path) -> AsyncIterator[Engine]:
-    engine = Engine(sqlite_at(directory), RULES)
+    engine = Engine(sqlite_at(directory), ENGINE_SETTINGS, DEFAULTS)
     await engine.open()
     try:
         yield engine

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service.engine.rounds.id_locks import IdLocks
+from service.engine.rounds.retries import IdLocks
 from tests.support.waiting import PATIENCE_SECONDS
 
 

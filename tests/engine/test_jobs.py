@@ -9,29 +9,28 @@ from pathlib import Path
 import pytest
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.memory_use import MemoryUse
 from service.engine.jobs.jobs import Jobs, Running
 from service.errors import InvalidRequest, Overloaded
 from service.events import ModelCreated
-from service.runtime.processes import JobLimits, Worker
+from service.runtime.processes import Worker
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.journal.journals import sqlite_at
 
 SETTINGS = ModelSettings().complete(ModelLimits(100, 100, 100, 10**8))
-LIMITS = JobLimits(seconds_max=60)
+LIMITS = EngineSettings(fit_seconds_max=60)
 Ends = Callable[[Running], Awaitable[None]]
 
 
 @asynccontextmanager
-async def jobs_at(path: Path, limits: JobLimits = LIMITS) -> AsyncIterator[tuple[Jobs, Fleet]]:
+async def jobs_at(path: Path, limits: EngineSettings = LIMITS) -> AsyncIterator[tuple[Jobs, Fleet]]:
     journal, clock = sqlite_at(path), Clock()
-    memory = MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9)
-    fleet = Fleet(journal, clock, memory=memory, pending_bytes_max=10**9, snapshot_every_events=1000)
+    fleet = Fleet(journal, clock, limits)
     await journal.open(fleet.apply)
     await fleet.create(ModelCreated("m", clock.now(), SETTINGS))
     try:
-        yield Jobs(journal, fleet, clock, running_max=1, limits=limits), fleet
+        yield Jobs(journal, fleet, clock, limits), fleet
     finally:
         await journal.close()
 

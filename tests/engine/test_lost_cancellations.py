@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
+from service.engine.engine_settings import EngineSettings
 from service.engine.housekeeping import Housekeeping
 from service.engine.jobs.jobs import Running
 from service.engine.rounds.expiry import Expiry
-from service.runtime.processes import JobLimits
 from tests.engine.test_jobs import jobs_at
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -50,7 +50,7 @@ async def test_housekeeping_ends(tmp_path: Path) -> None:
 
 
 async def test_a_job_ends_that_somebody_cancels(tmp_path: Path) -> None:
-    long = JobLimits(seconds_max=3600)
+    long = EngineSettings(fit_seconds_max=3600)
     async with jobs_at(tmp_path, long) as (jobs, fleet), asyncio.timeout(PATIENCE_SECONDS):
         asked = Asked()
 

@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from service.engine.engine import Engine
-from service.engine.fleet.hold import Hold
-from service.engine.models.checks import bytes_in_memory
+from service.engine.fleet.large_models import ModelLock
+from service.engine.models.sizes import bytes_in_memory
 from service.engine.replay.playing import Playing, milestone_before
-from service.engine.rounds.id_locks import IdLocks
+from service.engine.rounds.retries import IdLocks
 from service.events import ModelRebuilt
 from service.runtime.processes import JobLimits
-from tests.engine.test_shared_totals import RULES
+from tests.engine.test_shared_totals import DEFAULTS, ENGINE_SETTINGS
 from tests.journal.journals import sqlite_at
 from tests.support.waiting import eventually_async
 
@@ -24,8 +24,10 @@ from tests.support.waiting import eventually_async
 async def running(
     directory: Path, models_loaded_max: int = 10, events_kept_max: int = 1_000, **more: int
 ) -> AsyncIterator[Engine]:
-    rules = replace(RULES, models_loaded_max=models_loaded_max, snapshot_every_events=5, **more)  # type: ignore[arg-type]
-    engine = Engine(sqlite_at(directory, events_kept_max=events_kept_max), rules)
+    settings = structs.replace(
+        ENGINE_SETTINGS, models_loaded_max=models_loaded_max, snapshot_every_events=5, **more
+    )
+    engine = Engine(sqlite_at(directory, events_kept_max=events_kept_max), settings, DEFAULTS)
     await engine.open()
     try:
         yield engine
@@ -94,7 +96,7 @@ async def test_a_rollback_that_waits_for_the_end_of_a_rebuild_goes_back_to_the_r
         milestone = await milestone_before(engine.past._journal, live.model, 1)
         assert milestone is not None
         replay = await Playing.start(engine.past._journal, milestone, JobLimits())
-        async with Hold(live):
+        async with ModelLock(live):
             rollback = asyncio.create_task(engine.going_back.rollback("m", 2))
             await eventually_async(lambda: bool(engine.past._kept))
             for _ in range(100):  # turns of the loop, in which it goes on until it waits

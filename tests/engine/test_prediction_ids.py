@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from novikoff import make_id
 from novikoff.schemas import NAME_PATTERN, PREDICTION_ID_PATTERN
-from service.engine.clock import made_at, make_job_id, make_prediction_id
-from service.engine.names import check_id
+from service.engine.names import check_id, made_at, make_job_id, make_prediction_id
 from service.errors import InvalidRequest
 
 EACH = 10_000

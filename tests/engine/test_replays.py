@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.memory_use import MemoryUse
-from service.engine.rounds.replays import Replays
+from service.engine.rounds.retries import Replays
 from service.errors import UnknownPrediction
 from service.events import DimensionFixed, ModelCreated, ModelDeleted, RoundLearned
 from service.journal.protocol import Journal, Recorded
@@ -26,8 +26,7 @@ def make_journal(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[],
 
 async def test_a_round_of_an_ended_life_is_unknown(make_journal: Callable[[], Journal]) -> None:
     journal = make_journal()
-    memory = MemoryUse(models_max=10, models_bytes_max=10**9, outcomes_bytes_max=10**9)
-    fleet = Fleet(journal, Clock(), memory=memory, pending_bytes_max=10**9, snapshot_every_events=1000)
+    fleet = Fleet(journal, Clock(), EngineSettings(models_loaded_max=10))
     await journal.open(fleet.apply)
     try:
         await fleet.create(ModelCreated("m", 1, SETTINGS))

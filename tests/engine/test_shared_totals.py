@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.engine.engine import Engine, Rules
+from service.engine.engine import Engine
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.shared_totals import PACE_SECONDS
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.protocol import Totals
@@ -25,9 +26,8 @@ OVER_EVERY_JOURNAL = True
 CLIENTS = 20
 FRAMES = 4
 SETTINGS = ModelSettings().complete(ModelLimits(100, 100, 100, 10**8))
-RULES = Rules(
-    default_settings={"dense": SETTINGS},
-    wait_for_predictions=False,
+DEFAULTS = {"dense": SETTINGS}
+ENGINE_SETTINGS = EngineSettings(
     pending_ttl_seconds=60,
     pending_max=100,
     pending_total_max=100,
@@ -78,7 +78,7 @@ def counted(journal: str, tmp_path: Path, request: pytest.FixtureRequest) -> Any
 
 @asynccontextmanager
 async def engine_on(journal: Any) -> AsyncIterator[Engine]:
-    engine = Engine(journal, RULES)
+    engine = Engine(journal, ENGINE_SETTINGS, DEFAULTS)
     await engine.open()
     journal.asked = 0
     try:

@@ -3,23 +3,23 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from service.engine.clock import Clock
 from service.engine.engine import Engine
 from service.errors import PredictionExpired, UnknownPrediction
 from service.journal.sqlite.schema import open_reader
-from tests.engine.test_shared_totals import RULES
+from tests.engine.test_shared_totals import DEFAULTS, ENGINE_SETTINGS
 from tests.journal.journals import sqlite_at
 
 HOUR_US = 3_600_000_000
 YEAR_US = 8_766 * HOUR_US
 SECOND_US = 1_000_000
 TTL_SECONDS = 3_600
-RULES_HERE = replace(RULES, pending_ttl_seconds=TTL_SECONDS, pending_max=3)
+SETTINGS_HERE = structs.replace(ENGINE_SETTINGS, pending_ttl_seconds=TTL_SECONDS, pending_max=3)
 
 
 class Machine:
@@ -40,7 +40,7 @@ class Machine:
 @asynccontextmanager
 async def running(directory: Path, machine: Machine, *, events_kept_max: int = 100) -> AsyncIterator[Engine]:
     journal = sqlite_at(directory, events_kept_max=events_kept_max)
-    engine = Engine(journal, RULES_HERE, machine.clock())
+    engine = Engine(journal, SETTINGS_HERE, DEFAULTS, clock=machine.clock())
     await engine.open()
     try:
         yield engine

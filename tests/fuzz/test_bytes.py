@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.fleet.restoring import restore_live
+from service.engine.fleet.loading import restore_live
 from service.engine.models.model import Model
 from service.errors import ModelUnreadable
 from service.events import ModelCreated

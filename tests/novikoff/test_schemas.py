@@ -3,7 +3,7 @@
 import re
 
 from novikoff import schemas
-from service.engine.clock import SERVER_MARK
+from service.engine.names import SERVER_MARK
 from service.learning.parameters import LEAST
 
 

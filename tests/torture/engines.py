@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.engine.engine import Engine, Rules
+from service.engine.engine import Engine
+from service.engine.engine_settings import EngineSettings
 from service.events import AnyEvent
 from service.journal.protocol import Apply, Before, Distrust
 from service.journal.sqlite.journal import SqliteJournal
@@ -57,9 +58,8 @@ def journal_at(directory: Path, plan: Plan, tell: Tell = lambda seq, event: None
 
 def engine_over(journal: SqliteJournal, plan: Plan) -> Engine:
     defaults = {kind: ModelSettings(features=kind).complete(LIMITS) for kind in ("dense", "named")}
-    rules = Rules(
-        default_settings=defaults,
-        wait_for_predictions=True,
+    settings = EngineSettings(
+        durability_of_predictions="strict",
         pending_ttl_seconds=plan.pending_ttl_seconds,
         pending_max=plan.pending_max,
         pending_total_max=1000,
@@ -70,4 +70,4 @@ def engine_over(journal: SqliteJournal, plan: Plan) -> Engine:
         models_loaded_max=plan.models_loaded_max,
         snapshot_every_events=plan.snapshot_every_events,
     )
-    return Engine(journal, rules)
+    return Engine(journal, settings, defaults)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from service.engine.engine import Engine
-from service.engine.jobs.fit_bodies import UnreadFit
+from service.engine.jobs.fit_process import UnreadFit
 from service.engine.transfer.transfer import export_model, import_model
 from service.errors import RequestError, Unavailable
 from service.events import AnyEvent

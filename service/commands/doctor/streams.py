@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from service.commands.console import CommandFailed, err, out
 from service.commands.doctor.checks import BACKUP, Finding, Severity
-from service.engine.fleet.restoring import DAMAGE, restored_at_once
+from service.engine.fleet.loading import DAMAGE, restored_at_once
 from service.errors import JournalUnavailable, ModelUnreadable
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.link.api import Api

@@ -10,17 +10,15 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from service.engine.clock import Clock
-from service.engine.fleet.copying import Copying
-from service.engine.fleet.damage import SetAside
+from service.engine.engine_settings import EngineSettings
+from service.engine.fleet.budgets import MemoryUse, ModelCount
 from service.engine.fleet.drifts import report_drift, report_promotions
-from service.engine.fleet.large_models import beside_the_loop, is_large_import, takes_long_to_read
+from service.engine.fleet.large_models import in_thread, is_large_import, read_in_thread, takes_long_to_read
 from service.engine.fleet.live import Live
-from service.engine.fleet.loading import Loading
-from service.engine.fleet.memory_use import MemoryUse
-from service.engine.fleet.model_count import ModelCount
-from service.engine.fleet.saving import Saving
+from service.engine.fleet.loading import Loading, SetAside
+from service.engine.fleet.pending import Waiting
+from service.engine.fleet.snapshots import Saving
 from service.engine.fleet.versions import WAIT_SECONDS, Versions
-from service.engine.fleet.waiting import Waiting
 from service.engine.models.checks import NONE_NEW, NewLabels, check_new_labels
 from service.engine.models.model import Model, model_from
 from service.engine.models.outcomes import BlockOutcome, Outcome, outcome_bytes
@@ -41,7 +39,8 @@ from service.events import (
     RoundRevealed,
     TagForgotten,
 )
-from service.journal.protocol import Appended, Journal, Overdue
+from service.journal.protocol import Appended, Journal, Overdue, OwnTime, own_ttl_us
+from service.runtime.byte_budget import Tenants
 
 DELETED_MAX = 1_000
 UNLOADED_AT_ONCE = 8
@@ -63,20 +62,13 @@ class Fleet:
     """Models by name. `apply` is the only way in which one changes."""
 
     def __init__(
-        self,
-        journal: Journal,
-        clock: Clock,
-        *,
-        memory: MemoryUse,
-        pending_bytes_max: int,
-        snapshot_every_events: int,
+        self, journal: Journal, clock: Clock, settings: EngineSettings, tenants: Tenants | None = None
     ) -> None:
         self._journal = journal
         self._clock = clock
-        self.memory = memory
-        self.tenants = memory.tenants
-        self.copying = Copying(journal)
-        self._saving = Saving(journal, memory, self.copying, every_events=snapshot_every_events)
+        self.tenants = tenants or Tenants()
+        self.memory = MemoryUse(settings, self.tenants)
+        self._saving = Saving(journal, self.memory, every_events=settings.snapshot_every_events)
         self._loading = Loading(journal, self._apply_to, self._admit)
         self.model_count = ModelCount(self.tenants)
         self._versions = Versions()
@@ -97,15 +89,16 @@ class Fleet:
         """Models with events that their summaries do not cover: a crash, or a full disk, came between."""
         self.tick = 0
         """Counts changes: events applied, predictions served or given up. A change is later if its tick is larger."""
-        self.on_unload: Callable[[Live], None] = lambda live: None
-        """Called with a model right before it is unloaded."""
+        self.unloaded_own_times: list[OwnTime] = []
+        """Models with `pending_ttl_seconds` of their own that were unloaded while predictions waited. `Expiry` takes
+        them out."""
         self.unfinished: set[str] = set()
         """Loaded models with corrections that are not in force, or forgotten content that is not erased yet. Whoever
         sees to them takes them out."""
         self.unfinished_came = asyncio.Event()
         self.set_aside = SetAside()
         self.loaded: dict[str, Live] = {}
-        self.waiting = Waiting(self.tenants, pending_bytes_max)
+        self.waiting = Waiting(self.tenants, settings.pending_bytes_max)
         """The predictions of loaded models that wait."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
@@ -146,8 +139,13 @@ class Fleet:
             return read(model)
         live = self.loaded.get(model.name)
         if live is None or live.model is not model:
-            return await beside_the_loop(read, model)
-        return await self.copying.read(live, read)
+            return await in_thread(read, model)
+        return await read_in_thread(live, self._journal, read)
+
+    def being_read(self, name: str) -> asyncio.Future[None] | None:
+        """What has to be waited for before an event of another replica is applied to a model."""
+        live = self.loaded.get(name)
+        return live.held if live is not None and live.is_only_read else None
 
     async def reach(self, name: str, version: int) -> None:
         """Wait until the model has come to this version; VersionNotReached if that takes too long."""
@@ -177,18 +175,12 @@ class Fleet:
         if live.held is not None:
             await self._released(live)
             check_new_labels(live.model, new_labels, live.new_labels)
-        live.pins += 1  # until the caller goes on: others might unload it between its applying and that
-        try:
+        with live.pinned():  # until the caller goes on: others might unload it between its applying and that
             return await self.submit(live, event, new_labels)
-        finally:
-            live.pins -= 1
 
     async def _released(self, live: Live) -> None:
-        live.pins += 1
-        try:
+        with live.pinned():
             await live.released()
-        finally:
-            live.pins -= 1
         self.check_loaded(live)
 
     def submit(
@@ -439,7 +431,7 @@ class Fleet:
             finished = self._journal.finished
             if finished == self._none_idle_at:  # they are many, and all are still waiting for the disk
                 return
-            idle = (old for old in self._giving_way() if old is not wanted and old.is_idle(finished))
+            idle = (old for old in self._eviction_order() if old is not wanted and old.is_idle(finished))
             some = list(islice(idle, UNLOADED_AT_ONCE))
             if not some:
                 self._none_idle_at = finished
@@ -454,13 +446,13 @@ class Fleet:
 
     @property
     def _has_too_much(self) -> bool:
-        return self.memory.has_too_many_models or self.waiting.are_past_their_limit
+        return self.memory.has_too_many_models or self.waiting.budget.is_exceeded
 
-    def _giving_way(self) -> Iterator[Live]:
+    def _eviction_order(self) -> Iterator[Live]:
         """Models to be unloaded, in this order: whichever have to, or those whose predictions take too much."""
         if self.memory.has_too_many_models:
-            return self.memory.giving_way()
-        tenants = self.waiting.shares.giving_way(by_bytes=True)
+            return self.memory.eviction_order()
+        tenants = self.waiting.budget.eviction_order(by_bytes=True)
         return (live for live in self.memory.of(tenants) if live.waiting)
 
     def _unload(self, live: Live) -> None:
@@ -471,7 +463,9 @@ class Fleet:
                 lambda saved: self.stale_summaries.add(name) if saved.exception() else None
             )
         self.waiting.count_unloaded(name, live.waiting)
-        self.on_unload(live)
+        ttl_us, oldest = own_ttl_us(live.model.settings), live.oldest_waiting_at
+        if ttl_us is not None and oldest is not None:
+            self.unloaded_own_times.append(OwnTime(name, live.life, ttl_us, oldest))
         self._remove(live)
 
     def _remove(self, live: Live) -> None:

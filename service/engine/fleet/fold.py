@@ -1,12 +1,26 @@
-"""The one way to fold a model's events: at once, in slices on the event loop, or in a thread if the model is large."""
+"""The one way to fold a model's events: at once, in slices on the event loop, or in a thread if the model is large;
+up to the newest event, or up to any version."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop, is_large, is_large_import
-from service.engine.fleet.waiting import features_bytes
-from service.engine.models.block_fold import some_rounds
+from service.engine.fleet.large_models import LARGE_BYTES, in_thread, in_thread_if, is_large, is_large_import
+from service.engine.fleet.pending import features_bytes
+from service.engine.models.block_fold import first_rounds, some_rounds
 from service.engine.models.model import Model, model_from
-from service.events import AnyEvent, RoundLearned, RoundRevealed, RoundsLearned
+from service.engine.models.outcomes import Outcome
+from service.events import (
+    AnyEvent,
+    ChallengerPromoted,
+    ModelFitted,
+    ModelRebuilt,
+    ModelReset,
+    ModelRolledBack,
+    RoundErased,
+    RoundLearned,
+    RoundRevealed,
+    RoundsLearned,
+)
 from service.journal.codec import StateBytes
 from service.journal.protocol import Journal, Milestone, Recorded
 from service.runtime.cooperative import Turns
@@ -55,11 +69,13 @@ class Fold:
         """Apply the events of pages until it is enough, and yield whenever some are applied."""
         turns = Turns()
         async for page in pages:
-            if self.model is None and is_large_import(page[0].event):
-                self.model, page = await beside_the_loop(model_from, page[0].event), page[1:]
+            if self.model is None:
+                first = page[0].event
+                self.model, page = await in_thread_if(is_large_import(first), model_from, first), page[1:]
+                self.taken += 1
             for some in _portions(page):
                 if self.model is not None and is_large(self.model):
-                    await beside_the_loop(self.run, some)
+                    await in_thread(self.run, some)
                 else:
                     self.run(some)
                     await turns.give()
@@ -138,11 +154,7 @@ async def model_at(milestone: Milestone) -> Model | None:
 
 
 async def model_of_bytes(state: StateBytes) -> Model:
-    return (
-        await beside_the_loop(Model.from_bytes, state)
-        if len(state) >= LARGE_BYTES
-        else Model.from_bytes(state)
-    )
+    return await in_thread_if(len(state) >= LARGE_BYTES, Model.from_bytes, state)
 
 
 async def model_of(journal: Journal, milestone: Milestone) -> Model | None:
@@ -151,3 +163,76 @@ async def model_of(journal: Journal, milestone: Milestone) -> Model | None:
     if fold.model is None and (first := await journal.history(milestone, after=0, limit=1)):
         await fold.run_in_slices(once(first))
     return fold.model
+
+
+LAG_SECONDS = 5.0
+LOOK_AGAIN_SECONDS = 0.05
+"""The servers of a cluster may not all have the newest events yet that a replica has applied."""
+
+
+async def oldest_version(journal: Journal, model: Model) -> int:
+    """The oldest version from which the history can be read; that of the model itself if there is none before."""
+    milestone = await journal.milestone(model.name, None)
+    then = None if milestone is None else await model_of(journal, milestone)
+    return model.version if then is None else then.version
+
+
+async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
+    """What came of a round, by a replay from the oldest milestone; None if it is not after that, or cannot be told."""
+    milestone = await journal.milestone(name, None)
+    if milestone is None or milestone.seq >= seq:
+        return None
+    found: Outcome | None = None
+    is_astray = False
+
+    def take(model: Model, recorded: Recorded) -> bool:
+        nonlocal found, is_astray
+        is_astray = _is_astray(model, recorded.event, is_astray)
+        done = model.apply(recorded.event)
+        if recorded.seq == seq and isinstance(done, Outcome) and not is_astray:
+            found = done
+        return recorded.seq >= seq
+
+    with suppress(Trimmed):
+        await Fold(await model_at(milestone), take).run_in_slices(pages(journal, milestone))
+    return found
+
+
+def _is_astray(model: Model, event: AnyEvent, was_astray: bool) -> bool:
+    """Whether a replay is from this event on not what the model was: rounds were forgotten, and the rebuild for that,
+    which says what it became without them, comes later."""
+    if isinstance(event, RoundErased) and event.rounds:
+        return True
+    return was_astray and not (isinstance(event, ModelRebuilt) and model.rebuilt_by(event))
+
+
+def step(model: Model, event: AnyEvent, version: int) -> bool:
+    """Apply an event, or of a block the rounds up to a version. True if the model was at that version then and the
+    next event would lead beyond it."""
+    raised, left = rise_by(model, event), version - model.version
+    if raised and not left:
+        return True
+    if raised <= left:
+        model.apply(event)
+        return False
+    assert isinstance(event, RoundsLearned)
+    model.apply(first_rounds(event, left))
+    return True
+
+
+def rise_by(model: Model, event: AnyEvent) -> int:
+    """By how much an event raises the version of a model."""
+    match event:
+        case RoundsLearned():
+            return len(event.labels)
+        case RoundRevealed() | RoundLearned() | ModelReset() | ModelRolledBack():
+            return 1
+        case ModelFitted():
+            return int(model.takes(event)) if event.rises is None else event.rises
+        case ChallengerPromoted():
+            return int(model.promotes(event)) if event.rises is None else event.rises
+        case ModelRebuilt():
+            return int(model.rebuilt_by(event) is not None)
+        case RoundErased():
+            return event.rounds
+    return 0

@@ -2,15 +2,15 @@
 
 from asyncio import Future, wait
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
+from service.engine.models.amendments import Evictions
 from service.engine.models.checks import NONE_NEW, NewLabels
-from service.engine.models.evictions import Evictions
 from service.engine.models.model import Model, model_from
 from service.engine.models.outcomes import BlockOutcome, Outcome, OutcomeLog
-from service.engine.models.served import Unlabelled
+from service.engine.models.serving import Unlabelled
 from service.events import (
     VOIDING,
     AnyEvent,
@@ -23,8 +23,7 @@ from service.events import (
     RoundsLearned,
     TagForgotten,
 )
-from service.journal.codec import encode_state
-from service.journal.pieces import encode_large
+from service.journal.codec import encoded_state
 from service.journal.protocol import Recorded, Snapshot, StoredModel, Summary
 from service.learning.certainty.asking import LEVELS, level_of
 
@@ -75,114 +74,90 @@ class Counts(NamedTuple):
         return Counts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
 
 
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Live:
     """A loaded model, with what is not part of the fold over its events."""
 
-    __slots__ = (
-        "__weakref__",
-        "counted_elsewhere",
-        "dropped",
-        "dropped_asked",
-        "dropped_through",
-        "evicted",
-        "evicted_by",
-        "evicted_through",
-        "expiring",
-        "held",
-        "is_only_read",
-        "knows_all_predictions",
-        "life",
-        "model",
-        "new_labels",
-        "outcomes",
-        "peers",
-        "pending",
-        "pins",
-        "probability",
-        "resting",
-        "resting_asked",
-        "round_seconds",
-        "saving",
-        "seq",
-        "since_snapshot",
-        "snapshot_seconds",
-        "submitted",
-        "tenant",
-        "tick",
-        "unsaved_seconds",
-        "voided_through",
-        "weighed",
-        "weight_bytes",
-    )
+    model: Model
+    seq: int
+    """The last event that was applied."""
+    life: int
+    """The event that made it; see `Journal`."""
+    counted_elsewhere: Counts = field(init=False)
+    """What the model's statistics have counted and this process has not seen happen since it loaded the model,
+    less what it has seen happen and they do not count any more."""
+    pending: OrderedDict[str, Prediction] = field(default_factory=lambda: NO_PREDICTIONS)
+    """Waiting predictions in memory by id, oldest first."""
+    resting: dict[str, int] = field(default_factory=lambda: NO_TIMES)
+    """Waiting predictions that are only in the journal, and when each was made: by id, oldest first. They are older
+    than those in memory."""
+    resting_asked: dict[str, float] = field(default_factory=lambda: NO_ASKED)
+    """Those of them whose labels were asked for, and with what probability."""
+    probability: float | None = None
+    """What its newest prediction or round was served with, as far as this process has seen any."""
+    outcomes: OutcomeLog = field(default_factory=OutcomeLog)
+    """Of the rounds since the last snapshot."""
+    since_snapshot: int = 0
+    """How many rounds and other events were applied since the last snapshot."""
+    unsaved_seconds: float = 0.0
+    """How long applying them took."""
+    round_seconds: float = 0.0
+    """How long each round of its newest block took; 0 if it has learned none since it was loaded or changed."""
+    snapshot_seconds: float = 0.0
+    """How long encoding the last snapshot took."""
+    is_being_saved: bool = False
+    """Whether a snapshot of it is being encoded in a thread."""
+    tick: int = 0
+    """When it last changed, by the fleet's count of changes."""
+    submitted: int = 0
+    """`Journal.submitted` right after the model's latest record was handed over."""
+    new_labels: NewLabels = NONE_NEW
+    """Labels of rounds under way that the model does not have yet."""
+    held: Future[None] | None = None
+    """While it is locked, what requests wait for before they predict or begin an event. See `ModelLock`."""
+    is_only_read: bool = False
+    """Whether it is locked only to be read, so that predictions need not wait."""
+    knows_all_predictions: bool = False
+    """Whether all that wait are here: not on a cluster, and not if it is the model of another time."""
+    pins: int = 0
+    """How many requests need it to stay loaded."""
+    dropped: int = 0
+    """Predictions given up and not yet recorded as expired."""
+    dropped_asked: Counter[int] = field(default_factory=Counter)
+    """Of how many of them the label was asked for with a probability of k/256, by k."""
+    dropped_through: int = 0
+    """When the newest of them was made."""
+    evicted: int = 0
+    """How many of them were evicted before their time."""
+    evicted_by: str = ""
+    """The limit for which the newest of these was."""
+    evicted_through: int = 0
+    """When the newest of these was made."""
+    expiring: PredictionsExpired | None = None
+    """The event that is under way to record them, to tell it from those of other replicas; None if none is."""
+    voided_through: int = 0
+    """Predictions made up to this time cannot be revealed any more."""
+    tenant: str = ""
+    """Whose model it is, for limits that tenants share."""
+    peers: OrderedDict[str, "Live"] = field(default_factory=lambda: NO_PEERS)
+    """The tenant's models in memory, the least recently used first; this one among them once it is admitted."""
+    weight_bytes: int = 0
+    """What the model takes in memory, as it was estimated last."""
+    weighed: tuple[int, ...] = ()
+    """How many features and classes it had then, and which challengers."""
 
-    def __init__(self, model: Model, seq: int, life: int) -> None:
-        self.model = model
-        self.counted_elsewhere = Counts.of(model)
-        """What the model's statistics have counted and this process has not seen happen since it loaded the model,
-        less what it has seen happen and they do not count any more."""
-        self.seq = seq
-        """The last event that was applied."""
-        self.life = life
-        """The event that made it; see `Journal`."""
-        self.pending = NO_PREDICTIONS
-        """Waiting predictions in memory by id, oldest first."""
-        self.resting = NO_TIMES
-        """Waiting predictions that are only in the journal, and when each was made: by id, oldest first. They are older
-        than those in memory."""
-        self.resting_asked = NO_ASKED
-        """Those of them whose labels were asked for, and with what probability."""
-        self.probability: float | None = None
-        """What its newest prediction or round was served with, as far as this process has seen any."""
-        self.outcomes = OutcomeLog()
-        """Of the rounds since the last snapshot."""
-        self.since_snapshot = 0
-        """How many rounds and other events were applied since the last snapshot."""
-        self.unsaved_seconds = 0.0
-        """How long applying them took."""
-        self.round_seconds = 0.0
-        """How long each round of its newest block took; 0 if it has learned none since it was loaded or changed."""
-        self.snapshot_seconds = 0.0
-        """How long encoding the last snapshot took."""
-        self.saving: OutcomeLog | None = None
-        """The outcomes of a snapshot that is being encoded beside the event loop, while it is."""
-        self.tick = 0
-        """When it last changed, by the fleet's count of changes."""
-        self.submitted = 0
-        """`Journal.submitted` right after the model's latest record was handed over."""
-        self.new_labels = NONE_NEW
-        """Labels of rounds under way that the model does not have yet."""
-        self.held: Future[None] | None = None
-        """While a rebuild ends, what requests wait for before they predict or begin an event; None at other times."""
-        self.is_only_read = False
-        """Whether it is held only to be read, so that predictions need not wait."""
-        self.knows_all_predictions = False
-        """Whether all that wait are here: not on a cluster, and not if it is the model of another time."""
-        self.pins = 0
-        """How many requests need it to stay loaded."""
-        self.dropped = 0
-        """Predictions given up and not yet recorded as expired."""
-        self.dropped_asked = Counter[int]()
-        """Of how many of them the label was asked for with a probability of k/256, by k."""
-        self.dropped_through = 0
-        """When the newest of them was made."""
-        self.evicted = 0
-        """How many of them were evicted before their time."""
-        self.evicted_by = ""
-        """The limit for which the newest of these was."""
-        self.evicted_through = 0
-        """When the newest of these was made."""
-        self.expiring: PredictionsExpired | None = None
-        """The event that is under way to record them, to tell it from those of other replicas; None if none is."""
-        self.voided_through = 0
-        """Predictions made up to this time cannot be revealed any more."""
-        self.tenant = ""
-        """Whose model it is, for limits that tenants share."""
-        self.peers = NO_PEERS
-        """The tenant's models in memory, the least recently used first; this one among them once it is admitted."""
-        self.weight_bytes = 0
-        """What the model takes in memory, as it was estimated last."""
-        self.weighed: tuple[int, ...] = ()
-        """How many features and classes it had then, and which challengers."""
+    def __post_init__(self) -> None:
+        self.counted_elsewhere = Counts.of(self.model)
+
+    def pinned(self) -> "Live":
+        """The model stays loaded within this context."""
+        return self
+
+    def __enter__(self) -> None:
+        self.pins += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.pins -= 1
 
     @classmethod
     def at_snapshot(cls, stored: StoredModel) -> "Live":
@@ -405,29 +380,21 @@ class Live:
         unsaved = self.unsaved_seconds
         return unsaved >= REPLAY_SECONDS and unsaved * SNAPSHOT_SHARE >= self.snapshot_seconds
 
-    def begin_snapshot(self, state: dict[str, Any], *, in_pieces: bool = False) -> Callable[[], Snapshot]:
-        """A snapshot of the model as it is now, of which this is a copy of the state.
-
-        The function that is returned encodes it, wherever it is called. A new log of outcomes begins.
-        """
-        model, seq, life, version = self.model, self.seq, self.life, self.model.version
-        amended = model.amended
+    def snapshot(self) -> Snapshot:
+        """A snapshot of the model as it is."""
+        model, amended = self.model, self.model.amended
         needed, spans = (None, ()) if amended is None else (amended.needed, tuple(amended.spans))
-        outcomes, self.outcomes = self.outcomes, OutcomeLog()
+        began = perf_counter()
+        state = encoded_state(model.state())
+        self.snapshot_seconds = perf_counter() - began
+        outcomes = self.outcomes.tobytes()
+        return Snapshot(model.name, self.life, self.seq, model.version, state, outcomes, needed, spans)
+
+    def saved(self) -> None:
+        """A snapshot of it as it is goes to the journal: a new log of outcomes begins."""
+        self.outcomes = OutcomeLog()
         self.since_snapshot, self.unsaved_seconds = 0, 0.0
-
-        def encoded() -> Snapshot:
-            nonlocal state
-            began = perf_counter()
-            whole = encode_large(state) if in_pieces else encode_state(state)
-            state = {}
-            snapshot = Snapshot(model.name, life, seq, version, whole, outcomes.tobytes(), needed, spans)
-            self.snapshot_seconds = perf_counter() - began
-            return snapshot
-
-        return encoded
 
     def outcome_of(self, seq: int) -> Outcome | None:
         """What came of an event, if no snapshot is saved since."""
-        found = self.outcomes.find(seq)
-        return found if found is not None or self.saving is None else self.saving.find(seq)
+        return self.outcomes.find(seq)

@@ -10,16 +10,17 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from service.engine.clock import Clock
-from service.engine.fleet.damage import salvage
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop
+from service.engine.fleet.large_models import in_thread
 from service.engine.fleet.live import Live
+from service.engine.fleet.loading import salvage
 from service.engine.fleet.shared_totals import SharedTotals
+from service.engine.models.challenger import Warm
 from service.engine.models.challenger_settings import complete_new, complete_promote
 from service.engine.models.checks import Sent
 from service.engine.models.model import Model
 from service.engine.models.settings import RULES, ModelLimits
-from service.engine.models.warm import Warm
 from service.engine.names import check_name
 from service.errors import (
     ChallengerExists,
@@ -65,15 +66,15 @@ class Models:
         journal: Journal,
         fleet: Fleet,
         clock: Clock,
-        *,
+        settings: EngineSettings,
         default_settings: dict[str, dict[str, Any]],
-        models_max: int,
     ) -> None:
+        """`default_settings`: of models that a first example creates, by the kind of its features."""
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
-        self._default_settings = default_settings
-        self._models_max = models_max
+        self._default_settings = default_settings if settings.auto_create else {}
+        self._models_max = settings.models_max
         self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of models whose challengers are being changed: whoever asks next sees what has come of that."""
@@ -131,7 +132,7 @@ class Models:
         """What is left of a model that is set aside, and what is missing."""
         if (stored := await self._journal.load(name)) is None:
             raise UnknownModel(f"there is no model {name!r}")
-        model, seq, missing = await beside_the_loop(salvage, name, stored)
+        model, seq, missing = await in_thread(salvage, name, stored)
         return model, f"as of event {seq}: the {missing} events after it are not in this export"
 
     async def reset(self, name: str) -> Live:

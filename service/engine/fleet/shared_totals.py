@@ -35,53 +35,33 @@ class SharedTotals:
         self._fleet = fleet
         self._found: OrderedDict[str, FoundTotals] = OrderedDict()
         """The latest totals, by prefix; the least recently found prefix first."""
-        self._next: dict[tuple[str, bool], asyncio.Task[FoundTotals]] = {}
-        """Tasks that have not yet asked the journal, by prefix and whether they are paced: these can be shared."""
         self._asking = asyncio.Lock()
-        self._paced_at: dict[str, float] = {}
-        """When the journal was last asked for feeds, by prefix: also while its answer is still to come."""
 
     async def now(self, prefix: str) -> Totals:
         """Totals that include every change answered before this call."""
-        return (await self._join(prefix, paced=False)).totals
+        return (await self._find(prefix, monotonic())).totals
 
     async def paced(self, prefix: str) -> FoundTotals:
         """The same for feeds, which ask again and again: summed at most once in PACE_SECONDS for all of them."""
-        return await self._join(prefix, paced=True)
+        wanted_at, found = monotonic(), self._found.get(prefix)
+        if found is not None and not self._is_current(found):
+            await asyncio.sleep(found.began + PACE_SECONDS - wanted_at)
+        return await self._find(prefix, wanted_at)
 
-    async def _join(self, prefix: str, *, paced: bool) -> FoundTotals:
-        found = self._found.get(prefix)
-        if found is not None and self._is_current(found):
-            return found
-        task = self._next.get((prefix, paced))
-        if task is None:
-            began = max(found.began, self._paced_at.get(prefix, 0.0)) if found is not None else 0.0
-            wait = began + PACE_SECONDS - monotonic() if paced else 0.0
-            task = asyncio.create_task(self._find(prefix, wait, paced=paced))
-            self._next[prefix, paced] = task
-        return await asyncio.shield(task)  # a request that is cancelled leaves the task to the others
-
-    def _is_current(self, found: FoundTotals) -> bool:
-        """Whether nothing has changed since. Other replicas change models not loaded here without a tick."""
-        return found.tick == self._fleet.tick and not self._journal.is_shared
-
-    async def _find(self, prefix: str, wait_seconds: float, *, paced: bool) -> FoundTotals:
-        try:
-            await asyncio.sleep(wait_seconds)
-            await self._asking.acquire()
-        finally:
-            del self._next[prefix, paced]
-            if paced:
-                self._paced_at[prefix] = monotonic()
-        try:
+    async def _find(self, prefix: str, wanted_at: float) -> FoundTotals:
+        """Totals of this moment or a later one."""
+        async with self._asking:
+            await asyncio.sleep(0)  # who asks in the same turn of the loop shares the answer
             found = self._found.get(prefix)
-            if found is None or not self._is_current(found):
+            if found is None or (found.began < wanted_at and not self._is_current(found)):
                 tick, began = self._fleet.tick, monotonic()
                 found = FoundTotals(tick, began, await self._sum(prefix))
                 self._keep(prefix, found)
             return found
-        finally:
-            self._asking.release()
+
+    def _is_current(self, found: FoundTotals) -> bool:
+        """Whether nothing has changed since. Other replicas change models not loaded here without a tick."""
+        return found.tick == self._fleet.tick and not self._journal.is_shared
 
     async def _sum(self, prefix: str) -> Totals:
         try:
@@ -111,5 +91,4 @@ class SharedTotals:
         self._found[prefix] = found
         self._found.move_to_end(prefix)
         if len(self._found) > PREFIXES_MAX:
-            forgotten, _ = self._found.popitem(last=False)
-            self._paced_at.pop(forgotten, None)
+            self._found.popitem(last=False)

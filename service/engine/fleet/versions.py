@@ -3,7 +3,7 @@
 import asyncio
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 
 from service.engine.fleet.live import Live
@@ -34,18 +34,20 @@ class Versions:
         while True:
             # Listen first and look at the version then, so that no change in between is missed.
             with self._next_change(name) as change:
-                live = await _pinned(get, name)
+                live: Live | None
                 try:
+                    live = await get(name)
+                except UnknownModel:
+                    live = None
+                with nullcontext() if live is None else live.pinned():
                     if live is not None and live.model.version >= version:
                         return
-                    await asyncio.wait_for(change, max(0.0, deadline - monotonic()))
-                except TimeoutError:
-                    raise VersionNotReached(
-                        f"the model {name!r} has not come to version {version} here; try again later"
-                    ) from None
-                finally:
-                    if live is not None:
-                        live.pins -= 1
+                    try:
+                        await asyncio.wait_for(change, max(0.0, deadline - monotonic()))
+                    except TimeoutError:
+                        raise VersionNotReached(
+                            f"the model {name!r} has not come to version {version} here; try again later"
+                        ) from None
 
     @contextmanager
     def _next_change(self, name: str) -> Iterator[Future[None]]:
@@ -60,13 +62,3 @@ class Versions:
                 waiting.remove(future)
             if not waiting:
                 self._waiting.pop(name, None)
-
-
-async def _pinned(get: Callable[[str], Awaitable[Live]], name: str) -> Live | None:
-    """The model, if there is one, which stays loaded until it is unpinned."""
-    try:
-        live = await get(name)
-    except UnknownModel:
-        return None
-    live.pins += 1
-    return live

@@ -9,18 +9,18 @@ from typing import Any
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.waiting import features_bytes
-from service.engine.jobs.fit_bodies import (
+from service.engine.fleet.pending import features_bytes
+from service.engine.jobs.fit_process import (
     READ_HERE_BYTES_MAX,
     EncodedExamples,
+    Report,
+    Task,
     UnreadFit,
     check_can_fit,
     check_not_empty,
     encode_examples,
 )
-from service.engine.jobs.fit_process import Report, Task
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import Jobs, Running
+from service.engine.jobs.jobs import Job, Jobs, Running
 from service.engine.replay.counterfactual import Labels, labels_in
 from service.errors import InvalidRequest
 from service.events import (
@@ -118,7 +118,7 @@ class Fits:
                     rounds = _rounds_of(event)
                     size += sum(_bytes_of(example) for example in rounds)
                     stored.extend(rounds)
-            while size > self._limits.examples_bytes_max:
+            while size > self._limits.fit_examples_bytes_max:
                 size -= _bytes_of(stored.popleft())
         return [(features, label) for features, label in _corrected(stored, labels) if label is not None]
 

@@ -14,15 +14,50 @@ from typing import Any
 
 import msgspec
 
-from service.engine.clock import Clock, make_job_id
+from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.shares import Shares
-from service.engine.jobs.job import Job, Question
+from service.engine.names import make_job_id
 from service.errors import JobRunning, NovikoffError, Overloaded, UnknownJob
 from service.journal.protocol import Journal
+from service.runtime.byte_budget import Shares
 from service.runtime.cooperative import end
-from service.runtime.processes import JobLimits, Worker
+from service.runtime.processes import Worker
+
+
+class Job(msgspec.Struct):
+    """A fit or a replay: `running`, then `done`, `failed` or `cancelled`."""
+
+    id: str
+    kind: str
+    model: str
+    options: dict[str, Any]
+    started_at: int
+    examples: int = 0
+    """What a fit trains on."""
+    state: str = "running"
+    finished_at: int | None = None
+    progress: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    version: int | None = None
+
+    def seconds_left(self, now: int) -> float | None:
+        """How long it may still take, a fit if it needs `passes_max` passes; None if that is not known yet."""
+        if self.state != "running" or not self.progress:
+            return None
+        done = self.progress
+        share: float = done["passes"] / self.options["passes_max"] if self.kind == "fit" else done["share"]
+        return (now - self.started_at) / 1e6 * (1 - share) / share if share else None
+
+
+class Question(msgspec.Struct):
+    """What one replica asks another about a job. The answer is the `Job`, or None if it is not there."""
+
+    job_id: str
+    cancel: bool
+
 
 FINISHED_KEPT = 100
 REPLICA_SEPARATOR = "-"
@@ -61,14 +96,11 @@ Work = Callable[[Running], Awaitable[None]]
 class Jobs:
     """Starts, watches and cancels jobs. They are in memory only: a restart loses those that run."""
 
-    def __init__(
-        self, journal: Journal, fleet: Fleet, clock: Clock, *, running_max: int, limits: JobLimits
-    ) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, clock: Clock, settings: EngineSettings) -> None:
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
-        self._running_max = running_max
-        self._limits = limits
+        self._settings = settings
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._running: dict[str, Running] = {}
         self._places = Shares(fleet.tenants)
@@ -114,7 +146,9 @@ class Jobs:
         if live is not None and live.model.erasing:
             raise Overloaded(f"what was forgotten of {name!r} is being erased; try again later")
         # With tenants there are two places at least: of one, nobody could leave anything to others.
-        most = max(self._running_max, 2) if self._fleet.tenants.are_there else self._running_max
+        most = self._settings.jobs_max
+        if self._fleet.tenants.are_there:
+            most = max(most, 2)
         if not self._places.may_take(self._fleet.tenants.of(name), 1, most):
             left = ", and what is left is for others" if self._places.count < most else ""
             count = self._places.count
@@ -161,7 +195,7 @@ class Jobs:
             del self._jobs[finished.pop(owners.index(heaviest))]
 
     async def _within_limits(self, running: Running, work: Work) -> None:
-        async with asyncio.timeout(self._limits.seconds_max):
+        async with asyncio.timeout(self._settings.fit_seconds_max):
             await work(running)
 
     async def _finish(self, running: Running) -> None:
@@ -187,7 +221,7 @@ class Jobs:
 
     def _reason(self, job: Job, error: BaseException) -> str:
         if isinstance(error, TimeoutError):
-            return f"the job took longer than {self._limits.seconds_max:g} seconds, which is fit_seconds_max"
+            return f"the job took longer than {self._settings.fit_seconds_max:g} seconds, which is fit_seconds_max"
         if isinstance(error, NovikoffError):
             return error.detail
         log.error("a job of %s failed", job.model, exc_info=error)

@@ -1,6 +1,6 @@
-"""What was found out later about a model's rounds: corrections of labels, and what has come of them.
+"""What is known of a model's history beside what it learned: corrections, forgotten tags, evicted predictions.
 
-It is part of the fold, but not of what a model has learned: exports, forks and rollbacks go without it.
+It is part of the fold, but exports, forks and rollbacks go without it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from service.events import (
     Label,
     ModelRebuilt,
     Prediction,
+    PredictionsExpired,
     RoundCorrected,
     RoundRevealed,
     TagErased,
@@ -167,3 +168,41 @@ def with_served(event: RoundRevealed, again: ServedAgain) -> RoundRevealed:
         updates_seen=again.updates,
         certainty=again.certainty,
     )
+
+
+LIMIT_CHARS_MAX = 64
+
+
+class Evictions:
+    """How many there were, and what is known of the last ones."""
+
+    __slots__ = ("at", "count", "limit", "through")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.through = 0
+        """When the newest of them was made."""
+        self.at = 0
+        """When it was evicted."""
+        self.limit = ""
+        """The setting that was reached."""
+
+    def record(self, event: PredictionsExpired) -> None:
+        self.count += event.evicted
+        self.through = max(self.through, event.through)
+        self.at, self.limit = event.at, event.limit
+
+    def state(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def restore(cls, state: Any) -> Evictions:
+        evictions = cls()
+        for name, value in zip(cls.__slots__, saved.fields(state, *cls.__slots__), strict=True):
+            if name == "limit":
+                is_name = type(value) is str and len(value) <= LIMIT_CHARS_MAX
+                saved.check(is_name, name, "must be the name of a setting")
+            else:
+                saved.whole(value, name)
+            setattr(evictions, name, value)
+        return evictions

@@ -1,15 +1,16 @@
 """The settings of challengers, checked and completed: those that a client asks for, and those that an export claims."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 
 from novikoff.schemas import NAME_RULE
-from service.engine.models.admission import CHALLENGERS_MAX, why_not
 from service.engine.models.contest import FIRST_CHAMPION, NO_CHALLENGERS
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits, checked, complete, complete_own, is_equal
 from service.engine.models.settings import check_completed as check_without_challengers
-from service.engine.models.sizes import OWN, numbers_to_come
+from service.engine.models.sizes import CHALLENGERS_MAX, OWN, numbers_to_come, why_not
 from service.engine.names import is_name
 from service.errors import ChallengerExists, InvalidRequest
 from service.learning import saved

@@ -5,7 +5,7 @@ from typing import Any
 from novikoff.schemas import LabelSent
 from service.engine.models.labels import LABEL_ABS_MAX, LABEL_CHARS_MAX
 from service.engine.models.model import Model
-from service.engine.models.sizes import classes_max, numbers_kept, numbers_to_come
+from service.engine.models.sizes import classes_max, numbers_to_come
 from service.errors import InvalidRequest, UnknownLabel
 from service.events import Label
 from service.learning.statistics.confusion import CLASSES_MAX
@@ -108,22 +108,6 @@ def check_dimension(model: Model, dimension: int) -> None:
 def _numbers_to_come(model: Model, dimension: int | None, classes: int) -> int:
     """How many numbers the model may come to keep with so many classes."""
     return numbers_to_come(model.settings, model.features.dimension or dimension, classes)
-
-
-MODEL_BYTES, CLASS_BYTES, FEATURE_BYTES, CHALLENGER_BYTES = 16_384, 1_024, 256, 4_096
-"""What a model takes beside its numbers: its statistics, those of each class, each name with its text, and what is
-known of each challenger."""
-
-
-def bytes_in_memory(model: Model) -> int:
-    """What a model takes in memory, at most, unless it has very long names; a small one takes a quarter of this."""
-    classes, total = len(model.labels.values), MODEL_BYTES - CHALLENGER_BYTES
-    for one, features in model.learners():
-        size = features.size()
-        is_named = one["features"]["kind"] == "named"
-        total += CHALLENGER_BYTES + CLASS_BYTES * classes + (FEATURE_BYTES * size if is_named else 0)
-        total += 8 * numbers_kept(one, size, classes)
-    return total
 
 
 def plain_label(label: LabelSent, field: str = "label") -> Label:

@@ -1,4 +1,4 @@
-"""A model's challengers and its champion: who said what, who learns from it, and who serves.
+"""A model's challengers and its champion: who said what, who learns from it, who serves, and past promotions.
 
 The champion's features, classifier and calibration are the model's own. What is here is the rest: its challengers, and
 what compares them. All of it is part of the fold over the model's events.
@@ -6,14 +6,12 @@ what compares them. All of it is part of the fold over the model's events.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.engine.models.admission import is_crossed, why_not
-from service.engine.models.challenger import Challenger, Learned, learn_own, observe_calibration
-from service.engine.models.promotions import PROMOTIONS_KEPT, Promotion, restored
-from service.engine.models.served import Seen, Served, served_by, words_of
-from service.engine.models.sizes import OWN
-from service.engine.models.warm import WarmLearner
+from service.engine.models.challenger import Challenger, Learned, WarmLearner, learn_own, observe_calibration
+from service.engine.models.serving import Seen, Served, served_by, words_of
+from service.engine.models.sizes import OWN, is_crossed, why_not
+from service.engine.names import is_name
 from service.events import Certainty, ChallengerAdded, Lineup, Word
 from service.learning import saved
 from service.learning.certainty.duel import Duel, Record
@@ -23,6 +21,36 @@ from service.learning.vectors import Vector
 if TYPE_CHECKING:
     from service.engine.models.state import ModelState
 
+
+PROMOTIONS_KEPT = 16
+"""So many are remembered; the audit trail has them all."""
+
+
+class Promotion(NamedTuple):
+    """That a challenger and a champion changed places, after so many reveals."""
+
+    round: int
+    challenger: str
+    former: str
+    by_evidence: bool
+
+
+def restored(kept: Any, promotions: int) -> list[Promotion]:
+    """The last of so many promotions, from a saved state; `saved.BadState` if they cannot be."""
+    most = min(promotions, PROMOTIONS_KEPT)
+    is_short = type(kept) is list and len(kept) <= most
+    saved.check(is_short, "last_promotions", f"must be a list of at most {most}")
+    found = []
+    for at, each in enumerate(kept):
+        with saved.Within(f"last_promotions[{at}]"):
+            number, challenger, former, by_evidence = saved.items(each, 4)
+            saved.check(is_name(challenger) and is_name(former), "", "must be of names")
+            found.append(
+                Promotion(saved.whole(number, "[0]"), challenger, former, saved.truth(by_evidence, "[3]"))
+            )
+    return found
+
+
 FIRST_CHAMPION = "original"
 """The name of the learner that a model was made with."""
 NO_CHALLENGERS: dict[str, Any] = {"champion": FIRST_CHAMPION, "challengers": {}, "promote": None}
@@ -31,19 +59,6 @@ NO_CHALLENGERS: dict[str, Any] = {"champion": FIRST_CHAMPION, "challengers": {},
 
 class Contest:
     """The challengers of a model by name, in the order in which they were added."""
-
-    __slots__ = (
-        "_is_due",
-        "challengers",
-        "comparisons",
-        "entered",
-        "last_promotions",
-        "number",
-        "numbers",
-        "promotions",
-        "record",
-        "since_round",
-    )
 
     def __init__(self, rules: int) -> None:
         self.challengers: dict[str, Challenger] = {}
@@ -277,9 +292,7 @@ class Contest:
         for name, challenger in self.challengers.items():
             factor = self._factor(challenger)
             needed = None if rule is None else round(factor / (1.0 - rule["confidence"]), 9)
-            line.append(
-                {"name": name, **challenger.report(confidence, factor), "evidence_needed": needed},
-            )
+            line.append({"name": name, **challenger.report(confidence, factor), "evidence_needed": needed})
         name = model.settings["champion"]
         return {
             "champion": {"name": name, "since_round": self.since_round, **self.record.report(confidence)},

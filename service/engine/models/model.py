@@ -6,14 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from service.engine.models.amendments import Amendments
+from service.engine.models.amendments import Amendments, Evictions
 from service.engine.models.block_fold import learn_block
 from service.engine.models.contest import NO_CHALLENGERS, Contest
-from service.engine.models.evictions import Evictions
 from service.engine.models.outcomes import BlockOutcome, Outcome
-from service.engine.models.served import Seen
+from service.engine.models.serving import Seen
 from service.engine.models.state import ModelState
-from service.engine.models.state_steps import read_fit, read_state
+from service.engine.models.state_migrations import read_fit, read_state
 from service.events import (
     AnyEvent,
     ChallengerAdded,

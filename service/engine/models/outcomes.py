@@ -1,7 +1,8 @@
-"""The outcome of each round, kept so that a retry gets the first answer again."""
+"""What came of rounds, and a compact log of it."""
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Container, Iterator, Mapping
 from itertools import accumulate, count, repeat
@@ -10,7 +11,6 @@ from math import isnan, nan
 import msgspec
 import numpy as np
 
-from service.engine.models.kept_sets import UNIT, KeptSets, set_bytes
 from service.engine.models.labels import Labels
 from service.events import Answered, Label
 from service.learning.vectors import Array
@@ -40,21 +40,6 @@ class BlockOutcome:
     `labels` are the labels of the served classes; after a reset the model may have others. `rises` are the rounds at
     which a drift was detected. `sets` is None if the model serves no sets.
     """
-
-    __slots__ = (
-        "labels",
-        "labels_may_grow",
-        "mistake",
-        "mistakes_before",
-        "probabilities",
-        "rises",
-        "rounds_before",
-        "scores",
-        "served",
-        "sets",
-        "updated",
-        "version_before",
-    )
 
     def __init__(self, labels: Labels, *, version: int, rounds: int, mistakes: int) -> None:
         self.labels = labels
@@ -275,3 +260,86 @@ class OutcomeLog:
         """The rows and the sets, to be kept. Two of these one after the other can be read as one."""
         rows, sets = array("d", (MARK,)).tobytes() + self._rows.tobytes(), self._sets.tobytes()
         return rows + array("d", (SETS_MARK, len(sets) // UNIT)).tobytes() + sets if sets else rows
+
+
+UNIT = 8
+"""What is kept is a row of numbers of 8 bytes each, as the outcomes are."""
+
+SET_BYTES = 128
+"""What a set takes in memory beside its bits: an entry of a dictionary, its key, and the head of its bytes."""
+
+
+def set_bytes(classes: list[int]) -> int:
+    """What a set takes in memory, by estimate.
+
+    >>> set_bytes([]) == SET_BYTES, set_bytes([0, 63]) == SET_BYTES + 8, set_bytes([64]) == SET_BYTES + 16
+    (True, True, True)
+    """
+    return SET_BYTES + UNIT * _units(max(classes) + 1 if classes else 0)
+
+
+def _units(bits: int) -> int:
+    return -(-bits // (8 * UNIT))
+
+
+class KeptSets:
+    """Sets of classes by the sequence numbers of their events, a bit for each class.
+
+    >>> kept = KeptSets()
+    >>> kept.add(7, [0, 2])
+    >>> kept.add(9, [])
+    >>> again = KeptSets()
+    >>> again.read(kept.tobytes())
+    >>> again.find(7), again.find(8), again.find(9)
+    ([0, 2], None, [])
+    """
+
+    __slots__ = ("_bits", "size_bytes")
+
+    def __init__(self) -> None:
+        self._bits: dict[int, bytes] = {}
+        self.size_bytes = 0
+        """What they take in memory, by estimate."""
+
+    def add(self, seq: int, classes: list[int]) -> None:
+        bits = sum([1 << each for each in classes])
+        self._add_bits(seq, bits.to_bytes(UNIT * _units(bits.bit_length()), "little"))
+
+    def _add_bits(self, seq: int, bits: bytes) -> None:
+        self._bits[seq] = bits
+        self.size_bytes += SET_BYTES + len(bits)
+
+    def find(self, seq: int) -> list[int] | None:
+        """The set of one event; None if it has none."""
+        kept = self._bits.get(seq)
+        if kept is None:
+            return None
+        bits = int.from_bytes(kept, "little")
+        return [each for each in range(bits.bit_length()) if bits >> each & 1]
+
+    def renumbered(self, seqs: Mapping[int, int]) -> KeptSets:
+        """The sets of the events in `seqs`, under the numbers that these have there."""
+        chosen = KeptSets()
+        for seq, bits in self._bits.items():
+            if seq in seqs:
+                chosen._add_bits(seqs[seq], bits)
+        return chosen
+
+    def tobytes(self) -> bytes:
+        return b"".join(
+            [struct.pack("<qq", seq, len(bits) // UNIT) + bits for seq, bits in self._bits.items()]
+        )
+
+    def read(self, kept: bytes) -> None:
+        """Add what `tobytes` gave; ValueError if it did not."""
+        at = 0
+        while at < len(kept):
+            if at + 2 * UNIT > len(kept):
+                raise ValueError("a set of labels is cut off")
+            seq, units = struct.unpack_from("<qq", kept, at)
+            at += 2 * UNIT
+            bits = kept[at : at + UNIT * units] if units >= 0 else b""
+            if len(bits) != UNIT * units:
+                raise ValueError("a set of labels is cut off")
+            at += len(bits)
+            self._add_bits(seq, bits)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from service.engine.models.admission import new_features
 from service.engine.models.labels import Labels
-from service.engine.models.votes import new_classifier
+from service.engine.models.serving import new_classifier
+from service.engine.models.sizes import new_features
 from service.events import Label
 from service.learning.features.pipeline import Pipeline
 from service.learning.saved import packed, unpacked

@@ -1,9 +1,10 @@
 """A model's settings, checked and completed: those that a client asks for, and those that an export claims."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
+
+import msgspec
 
 from service.engine.models.labels import Labels, is_label, same, text_of
 from service.engine.models.sizes import capacity, numbers_kept
@@ -60,9 +61,8 @@ settings. Events that apply newer rules to a model that exists have their own nu
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ModelLimits:
-    """How large a model of this service may become."""
+class ModelLimits(msgspec.Struct, frozen=True):
+    """The settings of the service that say how large a model may become."""
 
     names_max: int
     classes_max: int
@@ -100,8 +100,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
     }
     if numbers_kept(settings, capacity(own["features"]), _count(labels)) > limits.weights_max:
         raise InvalidRequest.at(
-            "features",
-            f"with this learner and these labels it could have over {limits.weights_max} weights",
+            "features", f"with this learner and these labels it could have over {limits.weights_max} weights"
         )
     return settings
 
@@ -121,7 +120,10 @@ def complete_own(
     features = checked(
         prefix,
         lambda: feature_kinds.complete(
-            given["features"], bias=bias, names_max=limits.names_max, size_max=size_max
+            given["features"],
+            bias=bias,
+            names_max=min(limits.names_max, limits.weights_max),
+            size_max=size_max,
         ),
     )
     if learner["algorithm"] == algorithms.AUTO:

@@ -5,15 +5,13 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from service.engine.models.admission import new_features
-from service.engine.models.amendments import Amendments
+from service.engine.models.amendments import Amendments, Evictions
 from service.engine.models.contest import Contest
-from service.engine.models.evictions import Evictions
 from service.engine.models.labels import Labels, text_of
 from service.engine.models.outcomes import Outcome
-from service.engine.models.served import NO_STANDING, Seen, Served
-from service.engine.models.state_steps import ADDED_SETTINGS, read_state
-from service.engine.models.votes import learn_vote, new_classifier, serve_vote
+from service.engine.models.serving import NO_STANDING, Seen, Served, learn_vote, new_classifier, serve_vote
+from service.engine.models.sizes import new_features
+from service.engine.models.state_migrations import ADDED_SETTINGS, read_state
 from service.events import Certainty, Label, ModelCreated
 from service.journal.codec import STATE_VERSION, StateBytes, encode_state
 from service.learning import saved

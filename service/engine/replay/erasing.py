@@ -6,12 +6,12 @@ from msgspec import structs
 
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import all_events
-from service.engine.fleet.large_models import LARGE_BYTES, beside_the_loop
+from service.engine.fleet.large_models import LARGE_BYTES, in_thread_if
 from service.engine.fleet.live import Live
 from service.engine.models.amendments import Amendments
 from service.engine.models.labels import Labels
 from service.engine.models.outcomes import OutcomeLog
-from service.engine.models.state_steps import read_state
+from service.engine.models.state_migrations import read_state
 from service.engine.replay.counterfactual import erased
 from service.engine.replay.playing import Playing, milestone_before
 from service.events import (
@@ -115,10 +115,7 @@ async def _unknowing(journal: Journal, live: Live, ids: set[str | None]) -> dict
     async for recorded in all_events(journal, live.model.name, 0):
         event = recorded.event
         if isinstance(event, ModelRebuilt):
-            if len(event.state) >= LARGE_BYTES:
-                state = await beside_the_loop(state_without, event.state, ids)
-            else:
-                state = state_without(event.state, ids)
+            state = await in_thread_if(len(event.state) >= LARGE_BYTES, state_without, event.state, ids)
             if state is not None:
                 found[recorded.seq] = structs.replace(event, state=state)
     return found

@@ -7,20 +7,23 @@ from time import monotonic
 from typing import TypeVar
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
-from service.engine.fleet.restoring import as_damaged
-from service.engine.fleet.shares import Shares
-from service.engine.models.checks import bytes_in_memory
-from service.engine.models.model import Model
-from service.engine.replay.playing import milestone_before, right_model
-from service.engine.replay.stepping import (
+from service.engine.fleet.fold import (
     LAG_SECONDS,
     LOOK_AGAIN_SECONDS,
+    Fold,
+    Trimmed,
+    model_at,
     oldest_version,
+    pages,
     step,
 )
+from service.engine.fleet.loading import as_damaged
+from service.engine.models.model import Model
+from service.engine.models.sizes import bytes_in_memory
+from service.engine.replay.playing import milestone_before, right_model
 from service.errors import InvalidRequest, JournalUnavailable, Overloaded, VersionGone
 from service.journal.protocol import Journal, Milestone, Recorded
+from service.runtime.byte_budget import Shares
 from service.runtime.processes import JobLimits
 
 MADE_AT_ONCE = 2
@@ -51,7 +54,7 @@ class Past:
         self._journal = journal
         self._fleet = fleet
         self._limits = limits
-        self._bytes_max = min(KEPT_BYTES_MAX, fleet.memory.models_bytes_max // KEPT_SHARE)
+        self._bytes_max = min(KEPT_BYTES_MAX, fleet.memory.models.bytes_max // KEPT_SHARE)
         self._kept: OrderedDict[Key, Model] = OrderedDict()
         self._kept_bytes = 0
         self._places = Shares(fleet.tenants)

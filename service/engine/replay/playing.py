@@ -6,11 +6,10 @@ from time import monotonic
 from typing import Any, Literal
 
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.fold import EVENTS_AT_ONCE, Trimmed, model_of
+from service.engine.fleet.fold import EVENTS_AT_ONCE, LAG_SECONDS, LOOK_AGAIN_SECONDS, Trimmed, model_of
 from service.engine.models.model import Model
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.play_process import Piece, Report, Task
-from service.engine.replay.stepping import LAG_SECONDS, LOOK_AGAIN_SECONDS
 from service.errors import InvalidRequest, JournalUnavailable
 from service.events import AnyEvent, Label, Prediction
 from service.journal.protocol import Journal, Milestone
@@ -51,7 +50,12 @@ class Playing:
     """The process, and how far it is."""
 
     def __init__(
-        self, journal: Journal, milestone: Milestone, worker: Worker, erasing: Container[int]
+        self,
+        journal: Journal,
+        milestone: Milestone,
+        worker: Worker,
+        erasing: Container[int],
+        on_progress: Callable[[Any], None],
     ) -> None:
         """`erasing`: the events that are to be as if they had never been."""
         self._journal = journal
@@ -64,7 +68,7 @@ class Playing:
         """The last event that it has."""
         self.seqs: list[int] = []
         """All of them, by their places."""
-        self.on_progress: Callable[[Any], None] = lambda progress: None
+        self._on_progress = on_progress
 
     @classmethod
     async def start(
@@ -78,6 +82,7 @@ class Playing:
         tried: Iterable[dict[str, Any]] = (),
         confidence: float = 0.95,
         keep: Literal["model", "learner"] | None = None,
+        on_progress: Callable[[Any], None] = lambda progress: None,
     ) -> "Playing":
         worker = await Worker.start("service.engine.replay.play_process", limits)
         try:
@@ -86,7 +91,7 @@ class Playing:
         except BaseException:  # cancelled, say: nobody else knows of the process yet
             await worker.end()
             raise
-        return cls(journal, milestone, worker, erasing)
+        return cls(journal, milestone, worker, erasing, on_progress)
 
     async def play(self, seq: int, waiting: Iterable[Prediction]) -> int:
         """Let it play the events up to one, after which these predictions wait; how many there were."""
@@ -119,7 +124,7 @@ class Playing:
         await self._send_events(seq)
         await self.worker.send(frame(Piece([], [], True, new, **more)))
         while (report := await self.worker.receive(Report)).progress is not None:
-            self.on_progress(report.progress)
+            self._on_progress(report.progress)
         if report.is_outdated:
             raise Outdated
         if report.failed is not None:
@@ -153,8 +158,7 @@ async def right_model(
 ) -> Model | None:
     """A model as it would have been at a version had all labels been right; None if that is no longer kept."""
     live = await fleet.get(name)
-    live.pins += 1
-    try:
+    with live.pinned():
         seq = live.seq
         milestone = await milestone_before(journal, live.model, version)
         fleet.check_loaded(live)  # else it may be that of another model of this name
@@ -165,7 +169,5 @@ async def right_model(
             model = Model.from_bytes(await playing.state(seq, ()))
         finally:
             await playing.end()
-    finally:
-        live.pins -= 1
     model.version, model.amended = version, None
     return model

@@ -11,9 +11,10 @@ from contextlib import suppress
 from time import monotonic
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import Trimmed
-from service.engine.fleet.hold import Hold
+from service.engine.fleet.large_models import ModelLock
 from service.engine.fleet.live import Live
 from service.engine.replay.counterfactual import Outdated
 from service.engine.replay.erasing import erase
@@ -22,7 +23,6 @@ from service.errors import NovikoffError, UnknownModel, VersionGone
 from service.events import ModelRebuilt, TagErased
 from service.journal.protocol import Journal
 from service.runtime.cooperative import end, keep_running
-from service.runtime.processes import JobLimits
 
 LOOK_SECONDS = 5.0
 OTHERS_SECONDS = 30.0
@@ -36,16 +36,14 @@ log = logging.getLogger(__name__)
 
 
 class Rebuilds:
-    """At most `at_once` at a time, one of a model."""
+    """At most `jobs_max` at a time, one of a model."""
 
-    def __init__(
-        self, journal: Journal, fleet: Fleet, clock: Clock, limits: JobLimits, *, at_once: int
-    ) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, clock: Clock, settings: EngineSettings) -> None:
         self._journal = journal
         self._fleet = fleet
         self._clock = clock
-        self._limits = limits
-        self._turn = Semaphore(at_once)
+        self._settings = settings
+        self._turn = Semaphore(settings.jobs_max)
         self._tasks: dict[str, Task[None]] = {}
         self._due_at: dict[str, float] = {}
         """When models whose rebuild is due and not under way here are looked at."""
@@ -105,18 +103,16 @@ class Rebuilds:
 
     async def _finished(self, live: Live) -> bool:
         """Do all that there is to do for a model; False if it was deleted before that."""
-        live.pins += 1
         try:
-            while _is_unfinished(live):
-                while is_rebuilding(live):
-                    await self._once(live)
-                await self._erase(live)
+            with live.pinned():
+                while _is_unfinished(live):
+                    while is_rebuilding(live):
+                        await self._once(live)
+                    await self._erase(live)
         except Exception:
             if self._fleet.loaded.get(live.model.name) is live:
                 raise
             return False  # whatever it met came of that
-        finally:
-            live.pins -= 1
         return True
 
     async def _once(self, live: Live) -> None:
@@ -130,9 +126,9 @@ class Rebuilds:
         if milestone is None:
             raise VersionGone(since - 1, live.model.version)
         erasing = live.model.erasing
-        replay = await Playing.start(self._journal, milestone, self._limits, erasing=erasing)
+        replay = await Playing.start(self._journal, milestone, self._settings, erasing=erasing)
         try:
-            async with asyncio.timeout(self._limits.seconds_max):
+            async with asyncio.timeout(self._settings.fit_seconds_max):
                 await replay.play(seq, waiting)
                 while amended.in_force < through:
                     await self._finish(live, replay, through, since)
@@ -146,7 +142,7 @@ class Rebuilds:
             if replay.seq == live.seq:
                 break
             await replay.play(live.seq, live.pending.values())
-        async with Hold(live):
+        async with ModelLock(live):
             await self._journal.settle()
             self._fleet.check_loaded(live)
             # Other replicas may go on meanwhile. Without any, times are never the same.
@@ -160,7 +156,7 @@ class Rebuilds:
         amended = live.model.amended
         if amended is not None and amended.erasing is not None:
             through = amended.forgettings
-            await erase(self._journal, self._fleet, live, self._limits)
+            await erase(self._journal, self._fleet, live, self._settings)
             amended = live.model.amended
             if amended is not None and amended.erasing is not None:  # else another replica was as quick
                 await self._fleet.append(live, TagErased(live.model.name, self._clock.now(), through))

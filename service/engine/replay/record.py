@@ -9,19 +9,18 @@ from typing import Any
 
 import msgspec
 
-from service.engine.fleet.copies import Copies, Copy
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.fold import Fold, Trimmed, model_at, pages
-from service.engine.fleet.restoring import as_damaged
-from service.engine.fleet.shares import Shares
+from service.engine.fleet.fold import Fold, Trimmed, model_at, oldest_version, pages
+from service.engine.fleet.large_models import CopyReservation, copy_bytes
+from service.engine.fleet.loading import as_damaged
 from service.engine.models.labels import same
 from service.engine.models.model import Model
 from service.engine.models.outcomes import BlockOutcome, Outcome, answered_with
 from service.engine.replay.counterfactual import Labels, labels_in
-from service.engine.replay.stepping import oldest_version
 from service.errors import JournalUnavailable, Overloaded, VersionGone
 from service.events import Answered, AnyEvent, Label, RoundLearned, RoundRevealed, RoundsLearned, features_of
 from service.journal.protocol import Journal, Milestone, Recorded
+from service.runtime.byte_budget import ByteBudget, Reservation, Shares
 
 READ_AT_ONCE = 4
 """How many histories may be read at the same time. Each holds a copy of its model."""
@@ -63,30 +62,10 @@ class Wanted(msgspec.Struct, frozen=True):
         )
 
 
-class Place:
-    """One of the places of those who read a history. Given back at the end, or when nobody refers to it."""
-
-    def __init__(self, places: Shares, tenant: str, copy: Copy | None) -> None:
-        """`copy`: the room for the model that learns a history again, if that is large."""
-        self._places: Shares | None = places
-        self._tenant = tenant
-        self._copy = copy
-        places.add(tenant, 0)
-
-    def give_back(self) -> None:
-        if self._places is not None:
-            self._places.remove(self._tenant, 0)
-            self._places = None
-            if self._copy is not None:
-                self._copy.give_back()
-
-    __del__ = give_back
-
-
 class Record:
     """Reads the rounds of models, as far back as the journal goes."""
 
-    def __init__(self, journal: Journal, fleet: Fleet, copies: Copies) -> None:
+    def __init__(self, journal: Journal, fleet: Fleet, copies: ByteBudget) -> None:
         self._journal = journal
         self._fleet = fleet
         self._copies = copies
@@ -103,8 +82,9 @@ class Record:
         most = max(2, READ_AT_ONCE)  # of one place, no tenant could leave anything to others
         if not self._places.may_take(tenant, 1, most):
             raise Overloaded(f"{self._places.count} histories are being read; try again later")
-        copy = self._copies.of_all(live.model)
-        place = Place(self._places, tenant, copy)
+        place, copy = Reservation(self._places), CopyReservation(self._copies, copy_bytes)
+        copy.take_for(live.model)  # another one learns the history again
+        place.take(0, tenant)
         before = None if wanted.first is None else max(0, wanted.first - 1)
         milestone = await self._journal.milestone(name, before)
         model = None if milestone is None else await model_at(milestone)
@@ -114,7 +94,7 @@ class Record:
         end = live.model.version if wanted.last is None else min(wanted.last, live.model.version)
         chosen = msgspec.structs.replace(wanted, last=end)
         labels = {} if live.model.amended is None else await self._labels(name, milestone)
-        return live.model, self._read(name, place, milestone, model, chosen, labels)
+        return live.model, self._read(name, (place, copy), milestone, model, chosen, labels)
 
     async def _labels(self, name: str, milestone: Milestone) -> Labels:
         """What corrections say that came later than the rounds that they are about."""
@@ -129,7 +109,7 @@ class Record:
     async def _read(
         self,
         name: str,
-        place: Place,
+        reserved: tuple[Reservation, ...],
         milestone: Milestone,
         model: Model | None,
         wanted: Wanted,
@@ -153,7 +133,8 @@ class Record:
         except Trimmed:
             raise _gone(name) from None
         finally:
-            place.give_back()
+            for each in reserved:
+                each.release()
 
 
 def _gone(name: str) -> JournalUnavailable:

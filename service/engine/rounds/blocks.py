@@ -3,9 +3,10 @@
 import asyncio
 from asyncio import Future
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
@@ -15,12 +16,44 @@ from service.engine.models.block_fold import table_of
 from service.engine.models.checks import NONE_NEW, LabelChecks, NewLabels, Sent
 from service.engine.models.outcomes import BlockOutcome
 from service.engine.rounds.examples import Examples
-from service.engine.rounds.room import with_room
-from service.errors import InvalidRequest, NovikoffError, Unavailable, UnknownLabel, kept
+from service.errors import (
+    InvalidRequest,
+    NovikoffError,
+    Overloaded,
+    TooManyPending,
+    Unavailable,
+    UnknownLabel,
+    kept,
+)
 from service.events import Label, RoundsLearned, Table
 from service.journal.protocol import Appended
 from service.learning.vectors import Array, Rows
 from service.runtime.cooperative import Turns
+
+T = TypeVar("T")
+
+ROOM_SECONDS_MAX = 10.0
+"""How long a line of a stream waits for room before the stream ends."""
+
+LOOK_SECONDS = 0.01
+
+
+async def with_room(attempt: Callable[[], Awaitable[T]], seconds_max: float = ROOM_SECONDS_MAX) -> T:
+    """Call `attempt` until it does not raise Overloaded, for at most `seconds_max`; Overloaded after that.
+
+    An attempt that raises Overloaded has changed nothing. Single requests retry too, so a stream is not starved.
+    """
+    deadline = monotonic() + seconds_max
+    while True:
+        try:
+            return await attempt()
+        except TooManyPending:  # room for predictions is made by revealing them, not by waiting
+            raise
+        except Overloaded:
+            if monotonic() >= deadline:
+                raise
+        await asyncio.sleep(LOOK_SECONDS)
+
 
 Errors = dict[int, NovikoffError]
 """What is wrong with which rounds, by their place in the block."""
@@ -76,13 +109,10 @@ class Blocks:
         live = await self._made_by_first_good(name, features, labels, errors)
         if live is None:
             return None, errors
-        live.pins += 1  # it stays loaded, whoever else is loaded meanwhile
-        try:
+        with live.pinned():  # it stays loaded, whoever else is loaded meanwhile
             rows, new = await self._read_each(live, features, labels, errors)
             good = [label for at, label in enumerate(labels) if at not in errors]
             appended = await self._submit(live, good, _tables_of(rows), new) if good else None
-        finally:
-            live.pins -= 1
         return appended.applied if appended is not None else None, errors
 
     async def _made_by_first_good(
@@ -116,8 +146,7 @@ class Blocks:
         async for block, labels in self._portions(name, blocks):
             check = partial(self._examples.check_array, block=block, labels=labels)
             live = self._fleet.touch(name) or await self._models.get_or_create(name, [], check)
-            live.pins += 1
-            try:
+            with live.pinned():
                 if not live.model.labels.has_all(labels):
                     while under_way:
                         yield (await under_way.popleft()).applied  # a class may be new there
@@ -129,8 +158,6 @@ class Blocks:
                     yield (await under_way.popleft()).applied
                 under_way.append(await with_room(partial(self._submitted, live, labels, tables, under_way)))
                 await asyncio.sleep(0)  # let it go to the disk by itself, while the next one is prepared
-            finally:
-                live.pins -= 1
         while under_way:
             yield (await under_way.popleft()).applied
 

@@ -12,7 +12,7 @@ from service.engine.names import check_text
 from service.engine.replay.past import Past
 from service.engine.replay.playing import milestone_before
 from service.engine.replay.rebuilds import Rebuilds
-from service.engine.rounds.replays import correction_key, is_void
+from service.engine.rounds.retries import correction_key, is_void
 from service.engine.rounds.rounds import Rounds
 from service.errors import NotRevealed, Overloaded, UnknownPrediction
 from service.events import Label, Prediction, PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed
@@ -56,24 +56,16 @@ class Corrections:
         """Give a finished round another label; only of models whose names begin with `prefix`."""
         if reason is not None:
             check_text("reason", reason, REASON_CHARS_MAX)
-        await self._rounds.locks.acquire(prediction_id)
-        try:
-            found = self._waiting(prediction_id, prefix)
-            if found is None:
-                found = await self._rounds.locate(prediction_id, prefix, expected=True)
+        async with self._rounds.locks.held(prediction_id):
+            found = await self._find(prediction_id, prefix)
             if not isinstance(found, Recorded):
                 raise NotRevealed(f"prediction {prediction_id!r} has no label yet: reveal it")
             return await self._amend(found, label, reason)
-        finally:
-            self._rounds.locks.release(prediction_id)
 
     async def void(self, prediction_id: str, *, prefix: str = "") -> Corrected:
         """Let a prediction not count, or a finished round."""
-        await self._rounds.locks.acquire(prediction_id)
-        try:
-            found = self._waiting(prediction_id, prefix)
-            if found is None:
-                found = await self._rounds.locate(prediction_id, prefix, expected=True)
+        async with self._rounds.locks.held(prediction_id):
+            found = await self._find(prediction_id, prefix)
             if not isinstance(found, Recorded):
                 live, prediction = found
                 event = PredictionVoided(prediction.model, self._clock.now(), prediction_id, prediction.tag)
@@ -84,14 +76,12 @@ class Corrections:
             if isinstance(found.event, PredictionVoided):
                 return Corrected(prediction_id, found.event.model, None, None, None, False, False)
             return await self._amend(found, None, None)
-        finally:
-            self._rounds.locks.release(prediction_id)
 
-    def _waiting(self, prediction_id: str, prefix: str) -> tuple[Live, Prediction] | Recorded | None:
+    async def _find(self, prediction_id: str, prefix: str) -> tuple[Live, Prediction] | Recorded:
         live = self._fleet.waiting.get(prediction_id)
         if live is not None and live.model.name.startswith(prefix):
             return live, live.pending[prediction_id]
-        return None
+        return await self._rounds.locate(prediction_id, prefix, expected=True)
 
     async def _amend(self, found: Recorded, label: Label | None, reason: str | None) -> Corrected:
         event = found.event
@@ -99,14 +89,11 @@ class Corrections:
             raise is_void(event.prediction_id)
         assert isinstance(event, RoundRevealed | RoundLearned) and event.prediction_id is not None
         live = await self._fleet.get(event.model)
-        live.pins += 1
-        try:
+        with live.pinned():
             while True:
                 done = await self._try(live, found.seq, event, label, reason)
                 if done is not None:
                     return done
-        finally:
-            live.pins -= 1
 
     async def _try(
         self,

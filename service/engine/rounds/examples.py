@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
 from service.engine.models.checks import (
@@ -25,11 +26,11 @@ from service.learning.vectors import LARGEST, Array, Rows, all_within
 class Examples:
     """Reads examples within the limits of the service."""
 
-    def __init__(self, fleet: Fleet, clock: Clock, *, features_max: int, feature_abs_max: float) -> None:
+    def __init__(self, fleet: Fleet, clock: Clock, settings: EngineSettings) -> None:
         self._fleet = fleet
         self._clock = clock
-        self._features_max = features_max
-        self._feature_abs_max = feature_abs_max
+        self._features_max = settings.features_max
+        self._feature_abs_max = settings.feature_abs_max
 
     async def read(self, live: Live, sent: Sent, label: Label | None = None) -> Any:
         """The example in its canonical form; the first one of all fixes the model's dimension.

@@ -1,4 +1,4 @@
-"""Expiry of predictions whose labels never came: given up by age or for a limit, then recorded as expired."""
+"""Expiry of predictions whose labels never came: given up by age or for a limit, or learned with a chosen label."""
 
 import asyncio
 import logging
@@ -9,14 +9,104 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
+from service.engine.models.checks import check_label
+from service.engine.models.model import Model
 from service.engine.models.settings import PENDING_TTL_SECONDS
-from service.engine.rounds.expiry_labels import ExpiryLabels, learns_expired
-from service.errors import NovikoffError, PredictionExpired, TooManyPending
-from service.events import Prediction, PredictionsExpired
-from service.journal.protocol import PENDING_LOADED_MAX, Journal, Overdue, OwnTime, own_ttl_us
+from service.errors import (
+    ModelUnreadable,
+    NovikoffError,
+    PredictionExpired,
+    TooManyPending,
+    UnknownLabel,
+    UnknownModel,
+)
+from service.events import Prediction, PredictionsExpired, revealed
+from service.journal.protocol import (
+    PENDING_LOADED_MAX,
+    Journal,
+    Overdue,
+    OwnTime,
+    Page,
+    WaitingPrediction,
+    own_ttl_us,
+)
 from service.runtime.logs import LogLimiter
+
+LEARNED_AT_ONCE = 500
+"""Predictions of a model that are learned in one sweep, before others have their turn: each is an event."""
+
+
+def learns_expired(model: Model) -> bool:
+    return model.settings["on_expiry"] is not None
+
+
+class ExpiryLabels:
+    """Reveals predictions that are too old, as a client would; the journal takes each once, whoever else tries."""
+
+    def __init__(self, journal: Journal, fleet: Fleet) -> None:
+        self._journal = journal
+        self._fleet = fleet
+
+    async def find(self, overdue: Overdue) -> Live | None:
+        """The model of overdue predictions, loaded for that, if it learns from what expires; None if not."""
+        name = overdue.model
+        live = self._fleet.loaded.get(name)
+        if live is None:
+            listed = await self._journal.models(Page(name, "name", None, 1))
+            settings = listed[0].settings if listed and listed[0].model == name else None
+            if settings is None or settings.get("on_expiry") is None:
+                return None
+            try:
+                live = await self._fleet.get(name)
+            except (UnknownModel, ModelUnreadable):
+                return None
+        return live if live.life == overdue.life and learns_expired(live.model) else None
+
+    async def learn(self, due: list[tuple[str, int]], live: Live, now: int) -> None:
+        """Learn the oldest of a model's predictions that are due; give them up if it can have no such class.
+
+        `due`: their ids and times.
+        """
+        label, some = live.model.settings["on_expiry"], due[:LEARNED_AT_ONCE]
+        if not some:
+            return
+        try:
+            with live.pinned():
+                found = [
+                    each for prediction_id, _ in some if (each := await self._prediction(live, prediction_id))
+                ]
+                new = check_label(live.model, label, live.new_labels)
+                if found:  # the first one brings the class, if it is new
+                    await self._fleet.append(live, revealed(found[0], now, label), new)
+                rest = [
+                    each for each in found[1:] if live.awaits(each.prediction_id)
+                ]  # a reset may have come
+                await asyncio.gather(*(self._fleet.append(live, revealed(each, now, label)) for each in rest))
+        except UnknownLabel:
+            self._drop(live, some)
+        except UnknownModel:
+            pass  # deleted meanwhile, with its predictions
+
+    async def _prediction(self, live: Live, prediction_id: str) -> Prediction | None:
+        """A prediction that waits, read from the journal if it is only there; None if it waits no longer."""
+        found = live.pending.get(prediction_id)
+        if found is None and prediction_id in live.resting:
+            known = await self._journal.find(prediction_id, expected=True)
+            if isinstance(known, WaitingPrediction) and known.life == live.life:
+                return known.prediction
+            if known is None:  # the journal never had it
+                self._drop(live, [(prediction_id, live.resting.get(prediction_id, 0))])
+        return found
+
+    def _drop(self, live: Live, some: list[tuple[str, int]]) -> None:
+        for prediction_id, at in some:
+            if live.awaits(prediction_id):
+                self._fleet.waiting.let_go(live, prediction_id)
+                live.drop(prediction_id, at)
+
 
 LOOKED_AT_ONCE = 2_000
 """How many predictions the journal is asked for at a time."""
@@ -27,8 +117,8 @@ go to the journal when they take `pending_bytes_max`."""
 
 
 REMEMBERED_US_MIN = 600_000_000
-"""An expired prediction is told from an unknown one until twice `ttl_seconds` after it was made, or so long if that is
-more. (On a cluster, too: `service/journals.py`.)"""
+"""An expired prediction is told from an unknown one until twice `pending_ttl_seconds` after it was made, or so long if
+that is more. (On a cluster, too: `service/journals.py`.)"""
 
 LOOKED_FOR_EVERY = 10
 """In a shared journal, after so many sweeps it is asked again for what was taken over from other replicas."""
@@ -63,10 +153,7 @@ class Expiry:
         clock: Clock,
         in_use: Container[str],
         labels: ExpiryLabels,
-        *,
-        ttl_seconds: float,
-        pending_max: int,
-        pending_total_max: int,
+        settings: EngineSettings,
     ) -> None:
         """`in_use`: ids that a request is busy with, which are never given up. `labels`: learns those that are too
         old, of models that want it."""
@@ -75,9 +162,9 @@ class Expiry:
         self._fleet = fleet
         self._clock = clock
         self._in_use = in_use
-        self._ttl_us = round(ttl_seconds * 1e6)
-        self._pending_max = pending_max
-        self._pending_total_max = pending_total_max
+        self._ttl_us = round(settings.pending_ttl_seconds * 1e6)
+        self._pending_max = settings.pending_max
+        self._pending_total_max = settings.pending_total_max
         self._swept_through = 0  # all predictions made up to this time have been given up
         self._evicted_through = 0  # and these were evicted
         self._own: dict[int, OwnTime] = {}
@@ -88,7 +175,6 @@ class Expiry:
         """At so many it is made again from the journal, as by the first sweep."""
         self._sweeps = 0
         self._own_ttl_us_max = round(min(journal.pending_seconds_max, OWN_TTL_SECONDS_MAX) * 1e6)
-        fleet.on_unload = self.unloaded
         self._making_room: Task[int] | None = None
         self._log_limit = LogLimiter()
         self.evicted = dict.fromkeys(LIMITS, 0)
@@ -135,7 +221,7 @@ class Expiry:
     @property
     def is_full(self) -> bool:
         waiting = self._fleet.waiting
-        return len(waiting) + waiting.unloaded >= self._pending_total_max or waiting.are_at_their_limit
+        return len(waiting) + waiting.unloaded >= self._pending_total_max or waiting.budget.is_full
 
     async def make_room(self, live: Live) -> None:
         """Make room for another prediction: let those in memory rest in the journal, or evict some of the tenant that
@@ -144,7 +230,7 @@ class Expiry:
         If that is the model's own, the model's oldest goes first. Without tenants, the oldest of all go next.
         """
         waiting = self._fleet.waiting
-        is_memory_full = waiting.are_at_their_limit
+        is_memory_full = waiting.budget.is_full
         heaviest = waiting.heaviest(by_bytes=is_memory_full)
         if is_memory_full and self._each_oldest(
             heaviest, self._rest_oldest, _oldest_in_memory, waiting.in_memory
@@ -257,6 +343,9 @@ class Expiry:
                 self._schedule(replace(each, ttl_us=min(each.ttl_us, self._own_ttl_us_max)))
             self._own_due_max = 2 * len(own) + OUTDATED_MAX
         self._sweeps += 1
+        while self._fleet.unloaded_own_times:
+            each = self._fleet.unloaded_own_times.pop()
+            self._schedule(replace(each, ttl_us=min(each.ttl_us, self._own_ttl_us_max)))
         while self._own_due and self._own_due[0][0] <= now:
             due_at, life = self._own_due[0]
             one = self._own.get(life)
@@ -277,12 +366,6 @@ class Expiry:
         """Look at a model when the oldest of its predictions is due."""
         self._own[one.life] = one
         heappush(self._own_due, (one.oldest + one.ttl_us, one.life))
-
-    def unloaded(self, live: Live) -> None:
-        """A model is unloaded, whose predictions wait."""
-        ttl_us, oldest = self._own_ttl(live), live.oldest_waiting_at
-        if ttl_us is not None and oldest is not None:
-            self._schedule(OwnTime(live.model.name, live.life, ttl_us, oldest))
 
     async def _give_up(self, overdue: list[Overdue], now: int, limit: str = "") -> bool:
         """Give up predictions of models whether they are loaded or not; False if some are just being loaded."""

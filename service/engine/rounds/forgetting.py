@@ -6,13 +6,13 @@ from novikoff.schemas import TAG_CHARS_MAX
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.fold import all_events, model_of
-from service.engine.fleet.hold import Hold
+from service.engine.fleet.large_models import ModelLock
 from service.engine.fleet.live import Live
 from service.engine.names import check_text
 from service.engine.replay.past import Past
 from service.engine.replay.playing import milestone_before
 from service.engine.replay.rebuilds import Rebuilds
-from service.engine.rounds.id_locks import IdLocks
+from service.engine.rounds.retries import IdLocks
 from service.errors import ForgetUnsupported, InvalidRequest
 from service.events import PredictionVoided, RoundCorrected, RoundLearned, RoundRevealed, TagForgotten
 from service.journal.protocol import Eraser, Erasure, Journal, Recorded
@@ -78,22 +78,16 @@ class Forgetting:
             raise ForgetUnsupported(
                 "streams that an older version has made cannot forget: void the rounds, and see docs/scaling.md"
             )
-        await self._locks.acquire(name)
-        try:
+        async with self._locks.held(name):
             live = await self._fleet.get(name)  # it may have been unloaded, or made anew, while this waited
-            live.pins += 1
-            try:
+            with live.pinned():
                 return await self._forget(eraser, live, tag)
-            finally:
-                live.pins -= 1
-        finally:
-            self._locks.release(name)
 
     async def _forget(self, eraser: Eraser, live: Live, tag: str) -> Forgotten:
         found = Found(tag)
         await self._look(live, found)
         tagged = await eraser.tagged(live.life, tag)
-        async with Hold(live):  # nothing with this tag may come between looking and saying so
+        async with ModelLock(live):  # nothing with this tag may come between looking and saying so
             await self._journal.settle()
             self._fleet.check_loaded(live)
             more = await eraser.tagged(live.life, tag, tagged.through)

@@ -5,23 +5,27 @@ from itertools import chain
 from typing import Any
 
 from novikoff.schemas import TAG_CHARS_MAX
-from service.engine.clock import Clock, made_at, make_prediction_id
+from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.hold import free_to_predict
+from service.engine.fleet.large_models import free_to_predict
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.checks import Sent, check_label
 from service.engine.models.outcomes import Round
-from service.engine.names import check_id, check_text
-from service.engine.rounds.dry_runs import DryRuns
+from service.engine.names import check_id, check_text, made_at, make_prediction_id
 from service.engine.rounds.examples import Examples
-from service.engine.rounds.expiry import Expiry
-from service.engine.rounds.expiry_labels import ExpiryLabels
-from service.engine.rounds.explanation import Answered, answered, explain
-from service.engine.rounds.id_locks import IdLocks
-from service.engine.rounds.replays import Replays, id_taken, is_void, label_served, set_served
-from service.engine.rounds.under_way import check_in_touch, check_not_under_way
-from service.errors import InvalidRequest, PredictionExpired, RevealFirst, UnknownPrediction
+from service.engine.rounds.expiry import Expiry, ExpiryLabels
+from service.engine.rounds.explanation import Answered, DryRuns, answered, explain
+from service.engine.rounds.retries import IdLocks, Replays, id_taken, is_void, label_served, set_served
+from service.errors import (
+    InvalidRequest,
+    JournalUnavailable,
+    PredictionExpired,
+    PredictionUnderWay,
+    RevealFirst,
+    UnknownPrediction,
+)
 from service.events import (
     Label,
     Prediction,
@@ -33,6 +37,28 @@ from service.events import (
 )
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
 from service.learning.parameters import LEAST
+
+UNDER_WAY_US = 600_000_000
+"""How long that may last. A replica that is cut off soon refuses to predict, and within ten minutes it has reached the
+cluster again or was replaced. So an older id that is unknown stays unknown."""
+
+
+async def check_in_touch(journal: Journal) -> None:
+    """JournalUnavailable if this replica is cut off: others could not find a prediction that it makes now."""
+    if journal.why_out_of_touch is None:
+        return
+    await journal.refresh()
+    if (why := journal.why_out_of_touch) is not None:
+        raise JournalUnavailable(f"{why}, so nobody else would find this prediction")
+
+
+async def check_not_under_way(journal: Journal, prediction_id: str, age: int) -> None:
+    """PredictionUnderWay if an unknown id, made by the service `age` microseconds ago, may still become known."""
+    if abs(age) < UNDER_WAY_US and await journal.may_arrive_later(prediction_id):
+        raise PredictionUnderWay(
+            f"there is no prediction {prediction_id!r} here yet: another replica may have yet to hand it over"
+        )
+
 
 KNOWN = (Prediction, RoundRevealed, RoundLearned, PredictionVoided)
 """What an id that clients know may stand for."""
@@ -48,33 +74,19 @@ class Rounds:
         models: Models,
         examples: Examples,
         clock: Clock,
-        *,
-        pending_ttl_seconds: float,
-        pending_max: int,
-        pending_total_max: int,
-        wait_for_predictions: bool,
-        weight_max: float,
+        settings: EngineSettings,
     ) -> None:
         self._journal = journal
         self._fleet = fleet
         self._models = models
         self._examples = examples
         self._clock = clock
-        self._wait_for_predictions = wait_for_predictions
-        self._weight_max = weight_max
+        self._wait_for_predictions = settings.durability_of_predictions == "strict"
+        self._weight_max = settings.weight_max
         self.locks = IdLocks()
         self.dry = DryRuns(fleet, examples, clock)
         self.replays = Replays(journal, fleet)
-        self.expiry = Expiry(
-            journal,
-            fleet,
-            clock,
-            self.locks,
-            ExpiryLabels(journal, fleet),
-            ttl_seconds=pending_ttl_seconds,
-            pending_max=pending_max,
-            pending_total_max=pending_total_max,
-        )
+        self.expiry = Expiry(journal, fleet, clock, self.locks, ExpiryLabels(journal, fleet), settings)
 
     async def predict(
         self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0, tag: str | None = None
@@ -86,12 +98,9 @@ class Rounds:
             await check_in_touch(self._journal)
             return await self._predict(name, sent, None, None, terms, tag)
         check_id(prediction_id)
-        await self.locks.acquire(prediction_id)
-        try:
+        async with self.locks.held(prediction_id):
             earlier = await self._served_before(prediction_id)
             return await self._predict(name, sent, prediction_id, earlier, terms, tag)
-        finally:
-            self.locks.release(prediction_id)
 
     async def _predict(
         self,
@@ -107,8 +116,7 @@ class Rounds:
             raise id_taken(earlier.prediction_id)
         check = partial(self._examples.check, sent=sent)
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
-        live.pins += 1
-        try:
+        with live.pinned():
             example = await self._examples.read(live, sent)
             while earlier is None and self.expiry.is_full:
                 await self.expiry.make_room(live)
@@ -116,8 +124,6 @@ class Rounds:
                 await free_to_predict(live)
             self._fleet.check_loaded(live)
             return await self._serve(live, example, prediction_id, earlier, terms, tag)
-        finally:
-            live.pins -= 1
 
     async def _serve(
         self,
@@ -218,34 +224,22 @@ class Rounds:
         if prediction_id is None:
             return await self._learn(name, sent, label, None, weight, tag)
         check_id(prediction_id)
-        await self.locks.acquire(prediction_id)
-        try:
+        async with self.locks.held(prediction_id):
             if await self._is_taken(prediction_id, name):
                 raise id_taken(prediction_id)
             return await self._learn(name, sent, label, prediction_id, weight, tag)
-        finally:
-            self.locks.release(prediction_id)
 
     async def _learn(
-        self,
-        name: str,
-        sent: Sent,
-        label: Label,
-        prediction_id: str | None,
-        weight: float,
-        tag: str | None,
+        self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float, tag: str | None
     ) -> Round:
         check = partial(self._examples.check, sent=sent, label=label)
         live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
-        live.pins += 1
-        try:
+        with live.pinned():
             example = await self._examples.read(live, sent, label)
             features = live.model.features.encode(example)
             new = check_label(live.model, label, live.new_labels)
             event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight, tag)
             appended = await self._fleet.append(live, event, new)
-        finally:
-            live.pins -= 1
         if not appended.is_new:
             return await self.replays.learned_before(event)
         outcome = appended.applied

@@ -89,7 +89,7 @@ def _refused(why: str) -> Report:
 
 async def _read_elsewhere(task: Task, memory_bytes_max: int) -> Report:
     expected = MEMORY_BASE_BYTES + MEMORY_TIMES_BODY * len(task.body)
-    limits = JobLimits(memory_bytes_max=min(expected, memory_bytes_max))
+    limits = JobLimits(fit_memory_bytes_max=min(expected, memory_bytes_max))
     worker = await Worker.start("service.engine.transfer.importing", limits)
     try:
         await worker.send(frame(task))

@@ -14,12 +14,11 @@ from service.engine.models.contest import Contest
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits
 from service.engine.models.sizes import numbers_kept
-from service.engine.models.state_steps import step_up
+from service.engine.models.state_migrations import step_up
 from service.engine.names import is_name
 from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned
-from service.journal.codec import STATE_VERSION, encode_part
-from service.journal.pieces import Pieces
+from service.journal.codec import STATE_VERSION, encode_part, encode_state
 from service.learning import saved
 from service.learning.learners.confident import check_positive
 
@@ -236,10 +235,7 @@ def _sorted(value: Any) -> Any:
 
 
 def _digest(state: dict[str, Any], version: int) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in Pieces(state, version):  # it may be large
-        digest.update(part)
-    return digest.hexdigest()
+    return hashlib.blake2b(encode_state(state, version), digest_size=16).hexdigest()
 
 
 def _plain(value: Any, *, as_lists: bool = True) -> Any:

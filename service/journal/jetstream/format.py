@@ -95,7 +95,7 @@ def _unusable(stream: dict[str, Any], error: ApiError) -> ClusterUnusable:
 
 
 async def _from_1(streams: Streams) -> None:
-    """Only snapshots have changed, and each is migrated when it is read (`engine/models/state_steps.py`)."""
+    """Only snapshots have changed, and each is migrated when it is read (`engine/models/state_migrations.py`)."""
 
 
 async def _from_2(streams: Streams) -> None:

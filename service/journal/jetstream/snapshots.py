@@ -18,7 +18,6 @@ from service.journal import thinning
 from service.journal.jetstream.messages import KeptPage, KeptSnapshot, Pointer, decode_pointer, encode
 from service.journal.jetstream.streams import Streams
 from service.journal.jetstream.subjects import Subjects
-from service.journal.pieces import Pieces
 from service.journal.protocol import Snapshot
 from service.runtime.cooperative import run_once
 
@@ -115,8 +114,6 @@ class Snapshots:
             if not isinstance(error, NovikoffError):
                 raise
             log.warning("no snapshot of %s: %s", snapshot.model, error)
-        if isinstance(snapshot.state, Pieces):
-            await snapshot.state.let_go()
 
     async def _save(
         self, life: int, snapshot: Snapshot, voided_through: int, digest: bytes, outcomes: bytes

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from service.journal.codec import StateBytes, cut
 from service.journal.jetstream.link.api import Api
 from service.journal.jetstream.link.connecting import Access
 from service.journal.jetstream.link.publishing import Ack, Publisher
 from service.journal.jetstream.subjects import Subjects
-from service.journal.pieces import Pieces, cut
 
 PART_BYTES = 524_288
 
@@ -53,7 +53,7 @@ class Streams:
     options: Options
 
     async def store(
-        self, subject: PartSubject, body: bytes | Pieces, *, keep_first: bool = False
+        self, subject: PartSubject, body: StateBytes, *, keep_first: bool = False
     ) -> tuple[int, int]:
         """Store a body; how many parts it took, and the sequence number of the last one.
 

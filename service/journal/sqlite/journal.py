@@ -206,7 +206,7 @@ class SqliteJournal(Unshared):
         return None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        if not isinstance(snapshot.state, bytes) or len(snapshot.state) > PART_BYTES:
+        if len(snapshot.state) > PART_BYTES:
             self._large_snapshots.save(snapshot)
             return
         try:

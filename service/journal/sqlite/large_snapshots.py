@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from service.errors import NovikoffError, UnknownModel
-from service.journal.codec import StateBytes
-from service.journal.pieces import Pieces, cut, parts_of
+from service.journal.codec import StateBytes, cut
 from service.journal.protocol import Appended, Snapshot
 from service.journal.seals import Damaged
 from service.journal.sqlite.records import PartRecord, Record, SnapshotRecord
@@ -35,8 +34,7 @@ log = logging.getLogger(__name__)
 
 def sealed(snapshot: Snapshot, *, is_in_parts: bool = False) -> SnapshotRecord:
     s = snapshot
-    assert isinstance(s.state, bytes)
-    state = b"" if is_in_parts else seal_snapshot(s.state, s.life, s.seq)
+    state = b"" if is_in_parts else seal_snapshot(bytes(s.state), s.life, s.seq)
     outcomes = seal_outcomes(s.outcomes, s.life, s.seq, s.version)
     return SnapshotRecord(s.life, s.seq, s.version, state, outcomes, s.needed, s.replaced)
 
@@ -87,7 +85,7 @@ class LargeSnapshots:
             await asyncio.wait([before])
         state, life, seq = snapshot.state, snapshot.life, snapshot.seq
         try:
-            seal = await asyncio.to_thread(seal_of_snapshot, parts_of(state), life, seq)
+            seal = await asyncio.to_thread(seal_of_snapshot, [state], life, seq)
             for number, body in enumerate(cut(state, PART_BYTES, seal)):
                 await self._submit(PartRecord(life, seq, number, body))
             await self._submit(sealed(replace(snapshot, state=b""), is_in_parts=True))
@@ -95,8 +93,6 @@ class LargeSnapshots:
             pass  # deleted meanwhile, and with it what was saved
         except NovikoffError as error:
             log.warning("no snapshot of %s: %s", snapshot.model, error)
-        if isinstance(state, Pieces):
-            await state.let_go()
 
     def _saved(self, model: str, task: Task[None]) -> None:
         if self._tasks.get(model) is task:

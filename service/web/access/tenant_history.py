@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from service.engine.fleet.live import Live
 from service.engine.models.model import Model
-from service.engine.replay.going_back import GoingBack
 from service.engine.replay.past import Past
 from service.engine.replay.record import PastRound, Record, Wanted
+from service.engine.replay.rollbacks import GoingBack
 from service.web.access.callers import check_known, check_own
 
 T = TypeVar("T")

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from service.engine.jobs.fit_bodies import UnreadFit
+from service.engine.jobs.fit_process import UnreadFit
 from service.engine.jobs.fits import Fits
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import Jobs
-from service.engine.jobs.warm_challengers import WarmChallengers
-from service.engine.jobs.what_ifs import WhatIf, WhatIfs
+from service.engine.jobs.jobs import Job, Jobs
+from service.engine.jobs.what_ifs import WarmChallengers, WhatIf, WhatIfs
 from service.engine.models.settings import ModelLimits
 from service.web.access.callers import check_known, check_known_job, check_own
 

@@ -1,7 +1,7 @@
 """Lists for people, kept apart like everything else of tenants: what waits for a label, and what needs a look."""
 
 from service.engine.fleet.attention import Attention, Noticed
-from service.engine.rounds.waiting_list import Order, Place, WaitingList, WaitingPage
+from service.engine.rounds.pending_list import Order, Place, WaitingList, WaitingPage
 from service.web.access.callers import check_known, prefix
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import structs
 
-from service.engine.clock import made_at
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.fleet.shared_totals import FoundTotals
@@ -20,7 +19,7 @@ from service.engine.models.checks import Sent
 from service.engine.models.model import Model
 from service.engine.models.outcomes import BlockOutcome, Round
 from service.engine.models.settings import ModelLimits
-from service.engine.names import check_name
+from service.engine.names import check_name, made_at
 from service.engine.rounds.blocks import Begun, Blocks, Errors
 from service.engine.rounds.explanation import Answered
 from service.engine.rounds.rounds import Rounds

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from service.engine.fleet.copies import Room
 from service.learning.saved import Kept
-from service.runtime.cooperative import Turns, give_back
+from service.runtime.byte_budget import Reservation
+from service.runtime.cooperative import Turns
 from service.web.http.breaking_off import BreakingOff
 
 SLICE_NUMBERS = 4_096
@@ -17,43 +17,26 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SlicedJson(BreakingOff):
-    """A JSON answer that is encoded as it is sent. Its content is of nobody else: arrays in it are given back."""
+    """A JSON answer that is encoded as it is sent."""
 
-    def __init__(self, content: Any, room: Room | None = None) -> None:
-        """`room`: what the content takes, given back at its end."""
-        arrays = list(_arrays(content))
-        super().__init__(in_turns(json_slices(content), room, arrays), media_type="application/json")
+    def __init__(self, content: Any, room: Reservation | None = None) -> None:
+        """`room`: what the content takes, released at its end."""
+        super().__init__(in_turns(json_slices(content), room), media_type="application/json")
 
 
-async def in_turns(
-    parts: Iterator[bytes], room: Room | None = None, arrays: list[np.ndarray[Any, Any]] | None = None
-) -> AsyncIterator[bytes]:
+async def in_turns(parts: Iterator[bytes], room: Reservation | None = None) -> AsyncIterator[bytes]:
     """Parts of an answer, each made when the one before was sent; others have their turns in between.
 
-    `room`: what it takes. `arrays`: those that were needed for it, and by nobody else.
+    `room`: what it takes.
     """
     turns = Turns()
     try:
         for part in parts:
             yield part
             await turns.give()
-        await give_back(arrays or [])
     finally:
         if room is not None:
-            room.give_back()
-
-
-def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, Kept):
-        yield from value.arrays()
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _arrays(part)
-    elif isinstance(value, list) and value and isinstance(value[0], dict | Kept | np.ndarray):
-        for part in value:
-            yield from _arrays(part)
+            room.release()
 
 
 def json_slices(value: Any) -> Iterator[bytes]:

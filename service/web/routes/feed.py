@@ -18,7 +18,6 @@ from novikoff.schemas import NAME_CHARS_MAX, NAME_PATTERN
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.shares import Shares
 from service.errors import (
     InvalidRequest,
     ModelUnreadable,
@@ -28,6 +27,7 @@ from service.errors import (
     UnknownModel,
 )
 from service.journal.protocol import Totals
+from service.runtime.byte_budget import Shares
 from service.runtime.cooperative import Turns
 from service.web.access.callers import prefix
 from service.web.access.declarations import access

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Path, Request, Response
 
 from novikoff import schemas
 from service.engine.clock import Clock
-from service.engine.jobs.fit_bodies import UnreadFit
-from service.engine.jobs.job import Job
+from service.engine.jobs.fit_process import UnreadFit
+from service.engine.jobs.jobs import Job
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenant_jobs import TenantJobs

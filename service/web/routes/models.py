@@ -16,7 +16,7 @@ from novikoff.schemas import (
     ModelPage,
     Weights,
 )
-from service.engine.fleet.copies import Copies, Room
+from service.engine.fleet.large_models import CopyReservation, weights_bytes
 from service.engine.fleet.live import Live
 from service.engine.models.contest import NO_CHALLENGERS
 from service.engine.models.settings import ModelLimits
@@ -24,6 +24,7 @@ from service.engine.transfer.importing import Importing
 from service.errors import InvalidRequest, ModelDamaged
 from service.events import AnyEvent, RoundCorrected
 from service.journal.protocol import Page
+from service.runtime.byte_budget import ByteBudget
 from service.web.access.callers import prefix as own_prefix
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
@@ -74,7 +75,11 @@ EXPORT_BODY = {
 
 
 def router(
-    models: TenantModels, history: TenantHistory, limits: ModelLimits, importing: Importing, copies: Copies
+    models: TenantModels,
+    history: TenantHistory,
+    limits: ModelLimits,
+    importing: Importing,
+    copies: ByteBudget,
 ) -> APIRouter:
     routes = APIRouter(tags=["models"], responses=problems(422, 503))
 
@@ -138,8 +143,8 @@ def router(
     @access(Role.READ, tenants=True)
     async def weights(model: ModelName, largest: Largest = None, at: At = None) -> Response:
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
-        room = Room(copies.of_weights if largest is None else lambda _: None)
-        read = await history.read(model, at, partial(read_weights, largest=largest), room.take)
+        room = CopyReservation(copies, weights_bytes if largest is None else lambda _: 0)
+        read = await history.read(model, at, partial(read_weights, largest=largest), room.take_for)
         return weights_answer(read, room)
 
     @routes.get("/models/{model}/export", responses=problems(404, 410))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from novikoff.schemas import PendingPage
 from service.engine.models.model import Model
-from service.engine.rounds.waiting_list import Order, Place
+from service.engine.rounds.pending_list import Order, Place
 from service.errors import InvalidRequest
 from service.events import Prediction
 from service.web.access.declarations import access

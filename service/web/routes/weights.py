@@ -7,10 +7,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from fastapi import Query, Response
 
-from service.engine.fleet.copies import FEW_NUMBERS, Room
+from service.engine.fleet.large_models import weights_bytes
 from service.engine.models.model import Model
 from service.learning.saved import Kept
 from service.learning.vectors import Array, Indices
+from service.runtime.byte_budget import Reservation
 from service.web.http.answers import Json
 from service.web.http.slices import SlicedJson
 
@@ -31,7 +32,7 @@ def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
     return _with_lists(read_weights(model, largest).content)
 
 
-def answer(read: Read, room: Room) -> Response:
+def answer(read: Read, room: Reservation) -> Response:
     """The same as a response: of a large model in slices, from copies in this room."""
     return Json(_with_lists(read.content)) if read.is_small else SlicedJson(read.content, room)
 
@@ -56,7 +57,7 @@ def read_weights(model: Model, largest: int | None) -> Read:
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
         **({} if model.panel is None else {"expert": model.panel.leader.name}),
     }
-    return Read(content, model.features.size() * max(1, len(model.labels.values)) <= FEW_NUMBERS)
+    return Read(content, not weights_bytes(model))
 
 
 def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from service.engine.models.outcomes import BlockOutcome
-from service.engine.rounds.blocks import Begun
-from service.engine.rounds.room import ROOM_SECONDS_MAX, with_room
+from service.engine.rounds.blocks import ROOM_SECONDS_MAX, Begun, with_room
 from service.errors import (
     InvalidRequest,
     NovikoffError,

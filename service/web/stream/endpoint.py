@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.engine.fleet.shares import Shares, Tenants
 from service.engine.names import check_name
 from service.errors import InvalidRequest, NovikoffError, Overloaded, Unauthorized
+from service.runtime.byte_budget import Shares, Tenants
 from service.web.access.callers import NO_LONGER_VALID, prefix, told_of_revocation
 from service.web.access.declarations import ROUND
 from service.web.access.rate_limits import is_paced, pace

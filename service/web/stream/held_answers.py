@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from service.engine.fleet.shares import Shares, Tenants
+from service.runtime.byte_budget import Shares, Tenants
 from service.web.problems import HttpError
 
 T = TypeVar("T")

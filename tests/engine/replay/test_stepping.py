@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.engine.fleet.fold import step
 from service.engine.models.block_fold import some_rounds, table_of
 from service.engine.models.model import Model
-from service.engine.replay.stepping import step
 from service.events import (
     AnyEvent,
     DimensionFixed,

@@ -5,7 +5,7 @@ import os
 
 from service.engine.engine import Engine
 from service.journal.jetstream.journal import JetStreamJournal
-from tests.engine.test_copying import RULES_OF_WIDE, SMALLER, Reader, digest_of, example, learn, make
+from tests.engine.test_copying import SMALLER, WIDE_SETTINGS, Reader, digest_of, example, learn, make, read
 from tests.journal.journals import jetstream_options
 from tests.support.nats_servers import NatsServer
 from tests.support.waiting import eventually_async
@@ -13,7 +13,7 @@ from tests.support.waiting import eventually_async
 
 async def test_what_another_replica_has_appended_waits_for_a_copy(nats_server: NatsServer) -> None:
     options = jetstream_options(nats_server, f"t{os.urandom(6).hex()}")
-    here, there = (Engine(JetStreamJournal(options), RULES_OF_WIDE) for _ in range(2))
+    here, there = (Engine(JetStreamJournal(options), WIDE_SETTINGS) for _ in range(2))
     await here.open()
     await there.open()
     try:
@@ -21,7 +21,7 @@ async def test_what_another_replica_has_appended_waits_for_a_copy(nats_server: N
         await learn(here, live, 2)
         await there.fleet.reach("m", 2)
         reader = Reader()
-        copy = asyncio.create_task(here.fleet.copying.read(live, reader))
+        copy = asyncio.create_task(read(here, live, reader))
         await reader.begun()
         of_there = await there.fleet.get("m")
         await learn(there, of_there, 3, first=4)

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 from nats.aio.msg import Msg
 
-from service.engine.engine import Engine, Rules
+from service.engine.engine import Engine
+from service.engine.engine_settings import EngineSettings
 from service.errors import InvalidRequest, ModelDamaged, PredictionIdTaken
 from service.events import (
     AnyEvent,
@@ -64,7 +65,7 @@ async def asking(options: Options) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def running(options: Options, rules: Rules) -> AsyncIterator[Engine]:
+async def running(options: Options, rules: EngineSettings) -> AsyncIterator[Engine]:
     engine = Engine(JetStreamJournal(options), rules)
     await engine.open()
     try:
@@ -277,7 +278,13 @@ async def test_predictions_that_wait_are_taken_over_once(options: Options) -> No
 async def test_ten_thousand_models_need_two_consumers_and_no_memory_but_a_dictionary(
     options: Options,
 ) -> None:
-    rules = Rules({}, False, 60, 10, 1_000, 10, 1e9, 1, 20_000, 20_000, 1000)
+    rules = EngineSettings(
+        pending_ttl_seconds=60,
+        pending_max=10,
+        pending_total_max=1_000,
+        models_max=20_000,
+        models_loaded_max=20_000,
+    )
     options = replace(options, queue_events_max=20_000, seconds=60.0)
     subjects = Subjects(options.prefix)
     async with asking(options) as api, opened(options) as (journal, _), running(options, rules) as engine:

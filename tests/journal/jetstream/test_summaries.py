@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from service.engine.engine import Rules
+from service.engine.engine_settings import EngineSettings
 from service.events import DimensionFixed, ModelCreated, ModelReset, RoundLearned
 from service.journal.jetstream.catalogue import Catalogue
 from service.journal.jetstream.format import read_unsealed
@@ -118,7 +118,13 @@ async def test_predictions_that_were_void_when_the_snapshot_was_made_are_so_afte
 
 
 async def test_summaries_that_a_killed_replica_has_left_behind_are_made_by_another(options: Options) -> None:
-    rules = Rules({}, False, 60, 10, 1_000, 10, 1e9, 1, 20_000, 20_000, 1000)
+    rules = EngineSettings(
+        pending_ttl_seconds=60,
+        pending_max=10,
+        pending_total_max=1_000,
+        models_max=20_000,
+        models_loaded_max=20_000,
+    )
     settings = ModelSettings().complete(ModelLimits(100, 100, 100, 10**8))
     a_minute_ago = time.time_ns() // 1000 - 60_000_000
 

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from service.engine.clock import Clock
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.memory_use import MemoryUse
-from service.engine.fleet.shares import Tenants
-from service.engine.jobs.job import Job
-from service.engine.jobs.jobs import FINISHED_KEPT, Jobs
-from service.runtime.processes import JobLimits
+from service.engine.jobs.jobs import FINISHED_KEPT, Job, Jobs
+from service.runtime.byte_budget import Tenants
 from service.web.problems import HttpError
 from service.web.stream.held_answers import MEMORY_BYTES_MAX, DiskRoom, HeldAnswers
 from tests.journal.journals import sqlite_at
@@ -139,20 +137,10 @@ def test_fits(start: Start) -> None:
 
 async def test_finished_fits(tmp_path: Path) -> None:
     journal = sqlite_at(tmp_path, events_kept_max=1_000)
-    memory = MemoryUse(
-        models_max=10,
-        models_bytes_max=10**9,
-        outcomes_bytes_max=10**9,
-        tenants=Tenants(lambda: ["calm-", "flood-"]),
-    )
     clock = Clock()
-    jobs = Jobs(
-        journal,
-        Fleet(journal, clock, memory=memory, pending_bytes_max=10**9, snapshot_every_events=10),
-        clock,
-        running_max=2,
-        limits=JobLimits(),
-    )
+    settings = EngineSettings(jobs_max=2)
+    fleet = Fleet(journal, clock, settings, Tenants(lambda: ["calm-", "flood-"]))
+    jobs = Jobs(journal, fleet, clock, settings)
     of_calm = Job("calm", "fit", "calm-0", {}, 1, state="done")
     jobs._jobs = {
         job.id: job

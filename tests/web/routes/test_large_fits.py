@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.engine.jobs.fit_bodies import READ_HERE_BYTES_MAX, UnreadFit, encode_examples
+from service.engine.jobs.fit_process import READ_HERE_BYTES_MAX, UnreadFit, encode_examples
 from service.engine.models.model import Model
 from service.events import ModelCreated
 from tests.support.process_usage import cpu_seconds

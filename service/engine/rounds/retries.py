@@ -1,17 +1,18 @@
-"""Retries: a round that was finished before gets its first answer again; and what was found out about it since."""
+"""Retries: one request at a time for each id, and a round that was finished before gets its first answer again."""
 
-from asyncio import Lock
+from asyncio import CancelledError, Future, Lock, get_running_loop
+from collections import deque
 from itertools import count
 
 from msgspec import UNSET, UnsetType
 
 from service.engine.fleet.fleet import Fleet
+from service.engine.fleet.fold import outcome_of
 from service.engine.fleet.live import Live
-from service.engine.fleet.restoring import as_damaged, restore_live
+from service.engine.fleet.loading import as_damaged, restore_live
 from service.engine.models.labels import same
 from service.engine.models.model import Model
 from service.engine.models.outcomes import Outcome, OutcomeLog, Round
-from service.engine.replay.stepping import outcome_of
 from service.errors import (
     FeedbackConflict,
     JournalUnavailable,
@@ -21,6 +22,71 @@ from service.errors import (
 )
 from service.events import Label, PredictionVoided, RoundCorrected, RoundErased, RoundLearned, RoundRevealed
 from service.journal.protocol import Journal, Recorded
+
+
+class IdLocks:
+    """Locks by id, acquired in the order in which they were asked for.
+
+    What a request has found out about an id stays true until it lets go of it, however often it waits for the
+    disk or for a model to be loaded in between.
+    """
+
+    def __init__(self) -> None:
+        # For each locked id, the requests that wait for it; None while there are none.
+        self._waiting: dict[str, deque[Future[None]] | None] = {}
+
+    def __contains__(self, prediction_id: object) -> bool:
+        """Whether a request is under way with this id."""
+        return prediction_id in self._waiting
+
+    def held(self, prediction_id: str) -> "HeldId":
+        """A context in which the lock is held."""
+        return HeldId(self, prediction_id)
+
+    def try_acquire(self, prediction_id: str) -> bool:
+        """Take the lock if it is free; else `acquire` waits for it."""
+        if prediction_id in self._waiting:
+            return False
+        self._waiting[prediction_id] = None
+        return True
+
+    async def acquire(self, prediction_id: str) -> None:
+        if self.try_acquire(prediction_id):
+            return
+        waiting = self._waiting[prediction_id]
+        if waiting is None:
+            waiting = self._waiting[prediction_id] = deque()
+        turn: Future[None] = get_running_loop().create_future()
+        waiting.append(turn)
+        try:
+            await turn
+        except CancelledError:
+            if not turn.cancelled():  # cancelled after it was given the lock: give it on
+                self.release(prediction_id)
+            raise
+
+    def release(self, prediction_id: str) -> None:
+        waiting = self._waiting[prediction_id]
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():  # else that request was cancelled
+                turn.set_result(None)
+                return
+        del self._waiting[prediction_id]
+
+
+class HeldId:
+    __slots__ = ("_id", "_locks")
+
+    def __init__(self, locks: IdLocks, prediction_id: str) -> None:
+        self._locks = locks
+        self._id = prediction_id
+
+    async def __aenter__(self) -> None:
+        await self._locks.acquire(self._id)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._locks.release(self._id)
 
 
 class Replays:

@@ -1,4 +1,4 @@
-"""The predictions of a model that wait for their labels, page by page: for people who label them.
+"""The pending predictions of a model, page by page, for people who label them.
 
 On a cluster each replica lists those that it has served, and asks the others for theirs.
 """
@@ -13,7 +13,7 @@ import msgspec
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Live
-from service.engine.fleet.waiting import bytes_of
+from service.engine.fleet.pending import bytes_of
 from service.engine.rounds.expiry import Expiry
 from service.errors import NovikoffError
 from service.events import Prediction

@@ -1,43 +1,75 @@
-"""What the models in memory take, by estimate, kept as they are loaded, grow and go; and which of them give way."""
+"""What models take and may take: how many there are, and the memory of those that are loaded."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
+from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.live import Live
-from service.engine.fleet.shares import Shares, Tenants
-from service.engine.models.checks import bytes_in_memory
+from service.engine.models.sizes import bytes_in_memory
+from service.events import AnyEvent, ModelCreated, ModelDeleted, ModelImported
+from service.runtime.byte_budget import ByteBudget, Shares, Tenants
+
+
+class ModelCount:
+    """Counts models as the journal reports them made and deleted, so all replicas that have come as far agree."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
+        self._recorded = Shares(tenants)
+        self._creating: set[str] = set()
+
+    @property
+    def total(self) -> int:
+        """How many there are, with those whose creation is on its way into the journal from here."""
+        return self._recorded.count + len(self._creating)
+
+    def start(self, tenant: str, models: int) -> None:
+        """Add those of a tenant as of before the next event."""
+        self._recorded.add(tenant, 0, models)
+
+    def has_room(self, name: str, models_max: int) -> bool:
+        """Whether a model of this name may be made; those that are being made count as if they were its tenant's."""
+        return self._recorded.may_take(self._tenants.of(name), 1 + len(self._creating), models_max)
+
+    @contextmanager
+    def creating(self, name: str) -> Iterator[None]:
+        """Count a model while its creation is on its way into the journal."""
+        self._creating.add(name)
+        try:
+            yield
+        finally:
+            self._creating.discard(name)
+
+    def is_creating(self, name: str) -> bool:
+        return name in self._creating
+
+    def apply(self, event: AnyEvent) -> None:
+        """Count a creation or a deletion, whichever replica has asked for it."""
+        if isinstance(event, ModelCreated | ModelImported):
+            self._recorded.add(self._tenants.of(event.model), 0)
+            self._creating.discard(event.model)
+        elif isinstance(event, ModelDeleted):
+            self._recorded.remove(self._tenants.of(event.model), 0)
 
 
 class MemoryUse:
     """Bytes of models and of the outcomes that no snapshot has yet, and whether they are too many."""
 
-    def __init__(
-        self,
-        *,
-        models_max: int,
-        models_bytes_max: int,
-        outcomes_bytes_max: int,
-        tenants: Tenants | None = None,
-    ) -> None:
-        self.tenants = tenants or Tenants()
-        self._models_max = models_max
-        self.models_bytes_max = models_bytes_max
-        self.outcomes_bytes_max = outcomes_bytes_max
-        self.models = Shares(self.tenants)
-        self.outcomes_bytes = 0
+    def __init__(self, settings: EngineSettings, tenants: Tenants) -> None:
+        self._tenants = tenants
+        self._models_max = settings.models_loaded_max
+        self.models = ByteBudget(settings.models_loaded_bytes_max, tenants)
+        self.outcomes = ByteBudget(settings.outcomes_bytes_max)
         self._peers: dict[str, OrderedDict[str, Live]] = {}
         """The models in memory of each tenant, the least recently used first."""
 
     @property
-    def models_bytes(self) -> int:
-        return self.models.bytes
-
-    @property
     def has_too_many_models(self) -> bool:
-        return self.models.count > self._models_max or self.models.bytes > self.models_bytes_max
+        return self.models.count > self._models_max or self.models.is_exceeded
 
     def admit(self, live: Live) -> None:
-        live.tenant = self.tenants.of(live.model.name)
+        live.tenant = self._tenants.of(live.model.name)
         live.peers = self._peers.setdefault(live.tenant, OrderedDict())
         live.peers[live.model.name] = live
         self.models.add(live.tenant, 0)
@@ -53,8 +85,8 @@ class MemoryUse:
 
     def add_outcomes(self, more_bytes: int) -> bool:
         """Count outcomes; whether there are too many now."""
-        self.outcomes_bytes += more_bytes
-        return self.outcomes_bytes > self.outcomes_bytes_max
+        self.outcomes.bytes += more_bytes
+        return self.outcomes.is_exceeded
 
     def weigh(self, live: Live) -> bool:
         """Estimate what a model takes if it was not, or has grown; whether it was estimated."""
@@ -69,13 +101,12 @@ class MemoryUse:
         self.models.add(live.tenant, live.weight_bytes - before, count=0)
         return True
 
-    def giving_way(self) -> Iterator[Live]:
+    def eviction_order(self) -> Iterator[Live]:
         """Models to be unloaded, in this order: of the tenant that has most, the least recently used first.
 
         Those of tenants with less than an equal share are not among them. Nothing may change while it is read.
         """
-        by_bytes = self.models.bytes > self.models_bytes_max
-        yield from self.of(self.models.giving_way(by_bytes=by_bytes))
+        yield from self.of(self.models.eviction_order(by_bytes=self.models.is_exceeded))
 
     def of(self, tenants: Iterable[str]) -> Iterator[Live]:
         """The models in memory of these tenants in turn, the least recently used of each first."""

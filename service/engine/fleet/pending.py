@@ -1,10 +1,10 @@
-"""Predictions of loaded models that wait for their labels: whose they are, and how many bytes they take in memory."""
+"""Pending predictions of loaded models: which model each belongs to, and the memory that they take."""
 
 from typing import Any
 
 from service.engine.fleet.live import Live
-from service.engine.fleet.shares import Shares, Tenants
 from service.events import Prediction
+from service.runtime.byte_budget import ByteBudget, Tenants
 
 PREDICTION_BYTES = 1_024
 """What a prediction takes beside its features: itself, its id, its model's name and its places in dictionaries."""
@@ -48,31 +48,16 @@ class Waiting:
 
     def __init__(self, tenants: Tenants, bytes_max: int) -> None:
         self._tenants = tenants
-        self._bytes_max = bytes_max
         self._owner: dict[str, Live] = {}
-        self.shares = Shares(tenants)
-        """What they take, and whose they are."""
+        self.budget = ByteBudget(bytes_max, tenants)
+        """What they take in memory, and whose they are."""
         self.unloaded = 0
         self.unloaded_of: dict[str, int] = {}
         """How many predictions wait of models that are not loaded, by their summaries; and of each tenant."""
 
-    @property
-    def bytes(self) -> int:
-        return self.shares.bytes
-
-    @property
-    def are_at_their_limit(self) -> bool:
-        """Whether they leave no room in memory for another one."""
-        return self.bytes >= self._bytes_max
-
-    @property
-    def are_past_their_limit(self) -> bool:
-        """Whether those of a model that was loaded did not fit beside the others."""
-        return self.bytes > self._bytes_max
-
     def __len__(self) -> int:
         """How many wait, in memory or in the journal only."""
-        return self.shares.count
+        return self.budget.count
 
     @property
     def in_memory(self) -> int:
@@ -93,13 +78,13 @@ class Waiting:
         for prediction in live.pending.values():
             self.add(live, prediction)
         if count := len(live.resting):
-            self.shares.add(live.tenant, count * RESTING_BYTES, count)
+            self.budget.add(live.tenant, count * RESTING_BYTES, count)
 
     def rest(self, live: Live, prediction: Prediction) -> None:
         """Let one wait in the journal only."""
         self.remove(live, prediction)
         live.rest(prediction)
-        self.shares.add(live.tenant, RESTING_BYTES)
+        self.budget.add(live.tenant, RESTING_BYTES)
 
     def let_go(self, live: Live, prediction_id: str) -> None:
         """One that the model has still waits no longer."""
@@ -110,7 +95,7 @@ class Waiting:
 
     def forget_resting(self, live: Live, count: int = 1) -> None:
         """So many of those that wait in the journal only wait no longer."""
-        self.shares.remove(live.tenant, count * RESTING_BYTES, count)
+        self.budget.remove(live.tenant, count * RESTING_BYTES, count)
 
     def count_unloaded(self, model: str, more: int) -> None:
         """Note that so many more, or fewer, wait of a model that is not loaded."""
@@ -121,9 +106,9 @@ class Waiting:
     def heaviest(self, *, by_bytes: bool) -> str:
         """The tenant with the most, in memory if bytes are counted."""
         if by_bytes:
-            return next(self.shares.giving_way(by_bytes=True), "")
+            return next(self.budget.eviction_order(by_bytes=True), "")
         counts = dict(self.unloaded_of)
-        for tenant, use in self.shares.of.items():
+        for tenant, use in self.budget.of.items():
             counts[tenant] = counts.get(tenant, 0) + use.count
         return max(counts, key=lambda tenant: counts[tenant], default="")
 
@@ -131,9 +116,9 @@ class Waiting:
         if prediction.prediction_id in self._owner:
             return
         self._owner[prediction.prediction_id] = live
-        self.shares.add(live.tenant, bytes_of(prediction))
+        self.budget.add(live.tenant, bytes_of(prediction))
 
     def remove(self, live: Live, prediction: Prediction) -> None:
         """One that is not here any more does not matter."""
         if self._owner.pop(prediction.prediction_id, None) is not None:
-            self.shares.remove(live.tenant, bytes_of(prediction))
+            self.budget.remove(live.tenant, bytes_of(prediction))

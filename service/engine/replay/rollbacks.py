@@ -1,19 +1,18 @@
-"""Going back: a model becomes what it was, or another one begins as it was."""
+"""Rollbacks and forks: a model becomes what it was, or another one begins as it was."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.large_models import is_large
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.model import Model
 from service.engine.replay.past import Past
 from service.errors import InvalidRequest
 from service.events import ModelRolledBack
-from service.journal.codec import encode_state
 
 
 class GoingBack:
@@ -42,13 +41,12 @@ class GoingBack:
             if to == live.model.version:
                 raise InvalidRequest.at("to", "the model is at this version")
             made, known = live.life, _in_force(live)
-            then = await self._past.read(name, to, _taken, "to")
-            state = await _encoded(then)
+            _, revealed, updated_at, state = await self._past.read(name, to, _taken, "to")
             live = await self._released(name)
             if live.life != made:
                 raise InvalidRequest.at("to", "the model was made anew meanwhile")
             if _in_force(live) == known:  # else that version is another one by now
-                event = ModelRolledBack(name, self._clock.now(), to, state, then.revealed, then.updated_at)
+                event = ModelRolledBack(name, self._clock.now(), to, state, revealed, updated_at)
                 await self._fleet.append(live, event)
                 return live
 
@@ -61,8 +59,8 @@ class GoingBack:
     async def fork(self, name: str, new: str, at: int | None) -> Live:
         """Make another model that begins as this one was at a version, or is; ModelExists if there is one."""
         async with self._turn(await self._fleet.get(name)):
-            then = await self._past.read(name, at, _taken)
-            return await self._models.adopt(new, then.settings, await _encoded(then), forked_from=name)
+            settings, _, _, state = await self._past.read(name, at, _taken)
+            return await self._models.adopt(new, settings, state, forked_from=name)
 
 
 def _in_force(live: Live) -> int:
@@ -70,19 +68,5 @@ def _in_force(live: Live) -> int:
     return 0 if live.model.amended is None else live.model.amended.in_force
 
 
-class _Taken(NamedTuple):
-    """A copy of what a model is: the model may go on."""
-
-    settings: dict[str, Any]
-    revealed: int
-    updated_at: int
-    state: dict[str, Any]
-    is_large: bool
-
-
-def _taken(model: Model) -> _Taken:
-    return _Taken(model.settings, model.revealed, model.updated_at, model.state(), is_large(model))
-
-
-async def _encoded(then: _Taken) -> bytes:
-    return await beside_the_loop(encode_state, then.state) if then.is_large else encode_state(then.state)
+def _taken(model: Model) -> tuple[dict[str, Any], int, int, bytes]:
+    return model.settings, model.revealed, model.updated_at, model.to_bytes()

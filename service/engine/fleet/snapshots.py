@@ -1,16 +1,15 @@
-"""Saving snapshots of models: a large state is copied and encoded beside the event loop."""
+"""Saving snapshots of models: a large one is encoded in a thread while the model is locked."""
 
 import asyncio
 from asyncio import Task
 from contextlib import suppress
+from functools import partial
 
-from service.engine.fleet.copying import Copying, is_loaded
-from service.engine.fleet.large_models import beside_the_loop, is_large
+from service.engine.fleet.budgets import MemoryUse
+from service.engine.fleet.large_models import is_large, is_loaded, read_in_thread
 from service.engine.fleet.live import Live
-from service.engine.fleet.memory_use import MemoryUse
-from service.engine.models.outcomes import OutcomeLog
 from service.errors import Overloaded, UnknownModel
-from service.journal.protocol import Journal
+from service.journal.protocol import Journal, Snapshot
 from service.runtime.cooperative import Turns, run_once
 
 SAVED_AT_ONCE = 1_000
@@ -19,9 +18,8 @@ SAVED_AT_ONCE = 1_000
 class Saving:
     """Hands snapshots to the journal, those of one model in their order."""
 
-    def __init__(self, journal: Journal, memory: MemoryUse, copying: Copying, *, every_events: int) -> None:
+    def __init__(self, journal: Journal, memory: MemoryUse, *, every_events: int) -> None:
         self._journal = journal
-        self._copying = copying
         self._memory = memory
         self._every_events = every_events
         self._tasks: set[Task[None]] = set()
@@ -29,19 +27,18 @@ class Saving:
         """Makes room for outcomes, if it is not done."""
 
     def save_if_due(self, live: Live) -> None:
-        if live.is_snapshot_due(self._every_events) and live.saving is None:
+        if live.is_snapshot_due(self._every_events) and not live.is_being_saved:
             self.save(live)
 
     def save(self, live: Live) -> Task[None] | None:
-        """Save a snapshot of the model as it is now, or of a large one as it will be when it can be copied.
+        """Save a snapshot of the model as it is now, or of a large one as it will be when it can be locked.
 
         None of it may be under way. The task saves it, if it is large.
         """
         if not is_large(live.model):
-            self._memory.add_outcomes(-live.outcomes.size_bytes)
-            self._journal.save_snapshot(live.begin_snapshot(live.model.state())())
+            self._hand_over(live, live.snapshot())
             return None
-        live.saving = OutcomeLog()  # none yet, but no second snapshot is begun
+        live.is_being_saved = True
         live.pins += 1  # so that it is not loaded anew from the snapshot before
         task = run_once("saving a large model", self._save_large(live))
         self._keep(task)
@@ -59,9 +56,9 @@ class Saving:
     async def _free_outcomes(self) -> None:
         turns = Turns()
         for live in self._memory.by_outcomes():
-            if self._memory.outcomes_bytes <= self._memory.outcomes_bytes_max // 2:
+            if self._memory.outcomes.bytes <= self._memory.outcomes.bytes_max // 2:
                 return
-            if live.saving is None and live.outcomes and live.peers.get(live.model.name) is live:
+            if not live.is_being_saved and live.outcomes and is_loaded(live):
                 if (saving := self.save(live)) is not None:
                     await asyncio.wait([saving])
                 await turns.give()
@@ -73,7 +70,7 @@ class Saving:
         turns = Turns()
         for start in range(0, len(changed), SAVED_AT_ONCE):
             for live in changed[start : start + SAVED_AT_ONCE]:
-                if live.saving is None:
+                if not live.is_being_saved:
                     self.save(live)
                 await self._settle()  # one copy of a large state at a time
                 await turns.give()
@@ -82,19 +79,20 @@ class Saving:
 
     async def _save_large(self, live: Live) -> None:
         try:
-            async with self._copying.still(live):
-                state = await self._copying.state(live)
-                if is_loaded(live):  # else its outcomes are not counted any more
-                    self._memory.add_outcomes(-live.outcomes.size_bytes)
-                live.saving = live.outcomes
-                encoded = live.begin_snapshot(state, in_pieces=True)
-            del state
-            self._journal.save_snapshot(await beside_the_loop(encoded))
+            await read_in_thread(
+                live, self._journal, lambda _: live.snapshot(), partial(self._hand_over, live)
+            )
         except UnknownModel:
             pass  # deleted meanwhile
         finally:
-            live.saving = None
+            live.is_being_saved = False
             live.pins -= 1
+
+    def _hand_over(self, live: Live, snapshot: Snapshot) -> None:
+        if is_loaded(live):  # else its outcomes are not counted any more
+            self._memory.add_outcomes(-live.outcomes.size_bytes)
+        live.saved()
+        self._journal.save_snapshot(snapshot)
 
     def _keep(self, task: Task[None]) -> None:
         self._tasks.add(task)
