@@ -26,10 +26,9 @@ from sklearn.linear_model import LogisticRegression
 from bench.streams import Rounds, data_sets
 from service.engine.models.model import Model
 from service.events import ModelCreated, RoundLearned
-from service.learning.certainty.logistic import STEEPEST, logistic
-from service.learning.statistics.batches import batch_size
-from service.learning.statistics.calibration import BETA, FIRST_CURVATURE, SCALE_SHARE_MIN, START
-from service.learning.statistics.calibration_rows import STEEPNESS
+from service.learning.functions import STEEPEST, logistic
+from service.learning.statistics.calibration import BETA, FIRST_CURVATURE, SCALE_SHARE_MIN, START, STEEPNESS
+from service.learning.statistics.statistic import batch_size
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 
 LEARNERS = ("perceptron", "averaged", "pa1", "arow", "scw")

@@ -196,7 +196,7 @@ class ModelUnreadable(JournalUnavailable):
 
 
 class ModelDamaged(ModelUnreadable):
-    """It will never be read by this program, or an event of it cannot be applied: see `engine/fleet/damage.py`."""
+    """It will never be read by this program, or an event of it cannot be applied: see `engine/fleet/loading.py`."""
 
     code = "model-damaged"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
+from service.learning.classes.one_vs_all import Binary
 from service.learning.classes.one_vs_one import OneVsOne
 from service.learning.features.contract import Features
 from service.learning.features.dense import Dense
@@ -15,9 +15,9 @@ from service.learning.features.hashed import Hashed
 from service.learning.features.named import Named
 from service.learning.features.pipeline import Pipeline
 from service.learning.features.standardize import Centred, Scaled
-from service.learning.packing import Kept
 from service.learning.panel.panel import Panel
 from service.learning.parameters import BadParameter
+from service.learning.saved import Kept
 from service.learning.vectors import Array
 
 NOT_LINEAR = {

@@ -1,12 +1,21 @@
 """Vectors as the learners see them, and arithmetic that gives the same bits on every machine."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+
+RowIndex = Indices | slice | int
+"""Some rows of a matrix by their numbers, a slice of them, or one row, of which all that is computed is a number."""
+
+Numbers = Any
+"""An array with a number for each of some rows, or the number for one row."""
+
+ALL = slice(None)
 
 LARGEST = 1e100
 """No feature is larger than this. Its square, times any count of rounds, is still a number."""
@@ -62,6 +71,11 @@ def room_for(room: Array, *shape: int, fill: float = 0.0) -> Array:
     return larger
 
 
+def column(numbers: Numbers) -> Numbers:
+    """An array of a number for each row, so that rows can be multiplied by them; one number as it is."""
+    return numbers[:, np.newaxis] if isinstance(numbers, np.ndarray) else numbers
+
+
 class Vector:
     """An example z, the bias constant included: all entries, or only those at `indices`.
 
@@ -77,21 +91,32 @@ class Vector:
     def dot(self, weights: Array) -> float:
         return dot(weights if self.indices is None else weights[self.indices], self.values)
 
-    def dots(self, rows: Array, chosen: Indices | None = None) -> Array:
-        """The inner product with every row, or with the chosen ones, each to the same bit as `dot`."""
-        count = len(rows if chosen is None else chosen)
+    def dots(self, matrix: Array, rows: RowIndex = ALL) -> Numbers:
+        """The inner product with rows of the matrix, each to the same bit as `dot`."""
+        if isinstance(rows, int):
+            return self.dot(matrix[rows])
+        if isinstance(rows, slice):
+            matrix, rows = matrix[rows], ALL
+        count = len(matrix) if isinstance(rows, slice) else len(rows)
         at_once = max(1, PRODUCTS_AT_ONCE // max(1, len(self.values)))
         if count <= at_once:
-            return self._dots(rows if chosen is None else rows[chosen])
-        some = (slice(at, at + at_once) for at in range(0, count, at_once))
-        return np.concatenate(
-            [self._dots(rows[part] if chosen is None else rows[chosen[part]]) for part in some]
-        )
+            return self._dots(matrix, rows)
+        if isinstance(rows, slice):
+            parts = [self._dots(matrix[at : at + at_once], ALL) for at in range(0, count, at_once)]
+        else:
+            parts = [self._dots(matrix, rows[at : at + at_once]) for at in range(0, count, at_once)]
+        return np.concatenate(parts)
 
-    def _dots(self, rows: Array) -> Array:
-        present = rows if self.indices is None else np.take(rows, self.indices, axis=1)
-        products: Array = np.add.reduce(present * self.values, axis=1)
-        return products
+    def _dots(self, matrix: Array, rows: RowIndex) -> Array:
+        # The order of additions is that of memory, and what indices have picked may lie in memory column by column.
+        products = np.multiply(matrix[self.places(rows)], self.values, order="C")
+        return np.add.reduce(products, axis=1)  # type: ignore[no-any-return]
+
+    def places(self, rows: RowIndex) -> Any:
+        """What picks the entries of these rows of a matrix that are multiplied by values of this vector."""
+        if self.indices is None:
+            return rows
+        return (rows[:, np.newaxis] if isinstance(rows, np.ndarray) else rows), self.indices
 
     def norm_sq(self) -> float:
         return dot(self.values, self.values)
@@ -107,6 +132,10 @@ class Vector:
             weights += step * self.values
         else:
             weights[self.indices] += step * self.values
+
+    def add_to_rows(self, matrix: Array, rows: RowIndex, steps: Numbers) -> None:
+        """The same for rows of a matrix, each with a step of its own."""
+        matrix[self.places(rows)] += column(steps) * self.values
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from service.learning.classes.classifier import Classifier
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
 from service.learning.panel.panel import Panel
+from service.learning.vectors import Vector
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "perceptron": {"algorithm": "perceptron"},
@@ -50,6 +51,32 @@ PAIRS = [
     if not way.startswith("multiclass") or learner.startswith("perceptron")
 ]
 PAIRS_AND_PANELS = [*PAIRS, *((AUTO, way) for way in STRATEGIES if not way.startswith("multiclass"))]
+
+
+class One:
+    """A learner of one row."""
+
+    def __init__(self, settings: Mapping[str, Any], *, tie: int, size: int) -> None:
+        self.learner = algorithms.build(settings, tie=tie)
+        self.learner.add(1)
+        self.learner.grow(size)
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self.learner.weights[0]
+
+    @property
+    def updates(self) -> int:
+        return int(self.learner.updates[0])
+
+    def score(self, z: Vector) -> float:
+        return float(self.learner.scores(z, 0))
+
+    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
+        return self.learner.learn(z, float(y), 0, served, weight)
+
+    def state(self) -> dict[str, Any]:
+        return self.learner.state(0)
 
 
 class Model:

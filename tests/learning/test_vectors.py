@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from service.learning.vectors import PRODUCTS_AT_ONCE, Vector, dot
+from service.learning.vectors import ALL, PRODUCTS_AT_ONCE, RowIndex, Vector, dot
 
 
 @pytest.mark.parametrize("columns", [1, 7, 1_000, 8_193, 65_536, PRODUCTS_AT_ONCE + 1])
@@ -22,10 +22,10 @@ def test_every_product_is_what_it_is_by_itself(columns: int, is_sparse: bool) ->
     assert not len(z.dots(rows, chosen[:0]))
 
 
-@pytest.mark.parametrize("chosen", [None, np.arange(100)])
+@pytest.mark.parametrize("chosen", [ALL, np.arange(100)])
 @pytest.mark.usefixtures("only_this_thread")
 def test_products_with_a_large_matrix_take_little_memory(
-    chosen: np.ndarray[None, np.dtype[np.intp]] | None,
+    chosen: RowIndex,
 ) -> None:
     rows, z = np.ones((100, 65_536)), Vector(np.ones(65_536))
     tracemalloc.start()

@@ -25,7 +25,7 @@ from service.events import (
 )
 from service.journal.codec import encoded_state
 from service.journal.protocol import Recorded, Snapshot, StoredModel, Summary
-from service.learning.certainty.asked_error import LEVELS, level_of
+from service.learning.certainty.asking import LEVELS, level_of
 
 REPLAY_SECONDS = 1.0
 """A snapshot is due when applying the events since the last one took so long, however few they were: a load replays

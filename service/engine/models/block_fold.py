@@ -11,7 +11,7 @@ from service.engine.models.outcomes import BlockOutcome
 from service.engine.models.state import ModelState
 from service.events import Label, RoundsLearned, Table
 from service.learning.classes.runs import Classes, learn_rows
-from service.learning.panel import rows as panel_rows
+from service.learning.panel import panel as panels
 from service.learning.vectors import Rows, Vectors
 
 ALONE_MAX = 8
@@ -82,7 +82,7 @@ def _learn_vectors(
     if model.panel is None:
         learned = learn_rows(model.classifier, vectors, truths)
     else:
-        learned = panel_rows.learn_rows(model.panel, vectors, truths)
+        learned = panels.learn_rows(model.panel, vectors, truths)
     model.version += len(truths)
     block = model.statistics.observe_rows(truths, learned.served, learned.updated, learned.gaps, at_us=at)
     outcome.rises += block.rises

@@ -13,7 +13,7 @@ from service.engine.models.serving import new_classifier
 from service.engine.models.sizes import new_features
 from service.events import Label
 from service.learning.features.pipeline import Pipeline
-from service.learning.packing import packed, unpacked
+from service.learning.saved import packed, unpacked
 
 if TYPE_CHECKING:
     from service.engine.models.state import ModelState

@@ -11,7 +11,10 @@ from service.learning.features.contract import Features
 from service.learning.features.dense import Dense
 from service.learning.features.pipeline import Pipeline
 from service.learning.learners import algorithms
-from service.learning.panel import sizes as panel_sizes
+from service.learning.panel import forms as panel_forms
+
+if TYPE_CHECKING:
+    from service.engine.models.model import Model
 
 if TYPE_CHECKING:
     from service.engine.models.model import Model
@@ -37,7 +40,7 @@ def numbers_kept(settings: Mapping[str, Any], size: int, classes: int) -> int:
     learners = max(1, strategies.learners(settings["multiclass"], classes))
     if settings["learner"]["algorithm"] == algorithms.AUTO:
         kind, number = settings["features"]["kind"], settings["learner"]["panel"]
-        return panel_sizes.numbers_kept(number, kind, size, learners)
+        return panel_forms.numbers_kept(number, kind, size, learners)
     of_learners = learners * algorithms.numbers_kept(settings["learner"], size)
     return of_learners + feature_kinds.numbers_kept(settings["features"], size)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.journal.codec import STATE_VERSION, StateBytes, decode_state
 from service.learning import saved
-from service.learning.certainty.record_curve import with_curve_begun
+from service.learning.certainty.duel import with_curve_begun
 from service.learning.statistics import Statistics
 from service.learning.statistics.curve import with_unknown_times
 

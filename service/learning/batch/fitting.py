@@ -1,17 +1,91 @@
-"""Training on a set of examples: passes until there is a reason to stop, which is told."""
+"""Training on a set of examples: passes until there is a reason to stop, which is told.
+
+A pass is one of the batch perceptron, or one of the model's own learner, example by example as in the stream.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
 
-from service.learning.batch.online_passes import OnlinePasses
-from service.learning.batch.perceptron import BatchPasses, Classes
+from service.learning.batch.perceptron import BatchPasses, Classes, length
 from service.learning.classes.classifier import Classifier
+from service.learning.classes.one_vs_all import Binary
 from service.learning.learners.algorithms import ETA0, SCHEDULE
 from service.learning.parameters import BadParameter, Choice, Integer, Number, Parameter, check_fields
-from service.learning.vectors import Vector
+from service.learning.vectors import Array, Vector
+
+_EXAMPLES_A_LOOK = 1024  # how many examples between two questions whether to go on
+
+
+class OnlinePasses:
+    """Each example is predicted, then learned. Errors are the mistakes of the last pass, if it was whole.
+
+    The criterion is the sum of -y w·z over those mistakes, each by the weights that made it; it is known
+    for two classes only. With a generator every pass has an order of its own.
+    """
+
+    __slots__ = ("_classifier", "_measures", "_order", "_truths", "_updates_before", "_updates_max",
+                 "_vectors", "criterion", "errors")  # fmt: skip
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        vectors: Sequence[Vector],
+        truths: Classes,
+        *,
+        order: "np.random.Generator | None",
+        updates_max: int,
+        measures: bool,
+    ) -> None:
+        self._classifier = classifier
+        self._vectors = vectors
+        self._truths = truths.tolist()
+        self._order = order
+        self._updates_before = classifier.updates
+        self._updates_max = updates_max
+        self._measures = measures
+        self.errors: int | None = None
+        self.criterion: float | None = None
+
+    @property
+    def updates(self) -> int:
+        return self._classifier.updates - self._updates_before
+
+    def run(self, is_wanted: Callable[[int], bool]) -> tuple[float, float]:
+        """One pass; how far it moved the weights (infinite if not measured), and how long they are now."""
+        updates_before = self.updates
+        before = self._weights() if self._measures else None
+        self.errors, errors, criterion = None, 0, 0.0
+        count = len(self._vectors)
+        order = range(count) if self._order is None else self._order.permutation(count).tolist()
+        for done, i in enumerate(order):
+            if self.updates >= self._updates_max:
+                break
+            if done % _EXAMPLES_A_LOOK == 0 and not is_wanted(done):
+                break
+            served, score, _ = self._classifier.decide(self._vectors[i])
+            if served != self._truths[i]:
+                errors += 1
+                criterion += abs(score)
+            self._classifier.learn(self._vectors[i], self._truths[i], served)
+        else:
+            self.errors = errors
+        self.criterion = criterion if isinstance(self._classifier, Binary) else None
+        if self.updates == updates_before:
+            return 0.0, 0.0
+        if before is None:
+            return inf, 0.0
+        after = self._weights()
+        return length(after - before), length(after)
+
+    def _weights(self) -> Array:
+        if isinstance(self._classifier, Binary):
+            return self._classifier.rows().copy()
+        return np.array([self._classifier.weights_for(truth) for truth in sorted(set(self._truths))])
+
 
 _COMMON: dict[str, Parameter] = {
     "passes_max": Integer(100, 1, 1_000_000, "stop after this many passes (`budget`)"),

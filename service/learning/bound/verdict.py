@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.bound.margin_ceiling import norm
-from service.learning.bound.mistake_bound import Bound
+from service.learning.bound.mistake_bound import Bound, norm
 from service.learning.bound.observed_margin import AnyArray
 from service.learning.certainty.asking import Asking
 from service.learning.learners.algorithms import AUTO

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from service.learning import saved
-from service.learning.statistics.rates import ratio
+from service.learning.statistics.statistic import ratio
 from service.learning.vectors import Array
 
 STEP = 0.05

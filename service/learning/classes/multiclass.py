@@ -7,7 +7,7 @@ import numpy as np
 from service.learning import saved
 from service.learning.classes.classifier import highest
 from service.learning.learners.perceptron import learning_rate
-from service.learning.packing import packed
+from service.learning.saved import packed
 from service.learning.vectors import Array, Vector, room_for
 
 

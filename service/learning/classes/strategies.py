@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.learning.classes.binary import Binary
 from service.learning.classes.classifier import Classifier
 from service.learning.classes.multiclass import Multiclass
-from service.learning.classes.one_vs_all import OneVsAll
+from service.learning.classes.one_vs_all import Binary, OneVsAll
 from service.learning.classes.one_vs_one import OneVsOne
 from service.learning.learners import algorithms
-from service.learning.learners.learner import Learner
 from service.learning.parameters import BadParameter, Choice
 from service.learning.statistics.confusion import CLASSES_MAX
 
@@ -93,8 +91,4 @@ def build(learner: Mapping[str, Any], multiclass: str | None, *, classes: int, t
         parameters = {name: value for name, value in learner.items() if name != "algorithm"}
         return Multiclass(classes, **parameters)
     strategy = OneVsAll if multiclass == "one_vs_all" else OneVsOne
-
-    def make() -> Learner:
-        return algorithms.build(learner, tie=strategy.TIE)
-
-    return strategy(make, classes)
+    return strategy(algorithms.build(learner, tie=strategy.TIE), classes)

@@ -6,7 +6,7 @@ import mmh3
 import numpy as np
 
 from service.learning import saved
-from service.learning.features.with_names import WithNames
+from service.learning.features.named import WithNames
 from service.learning.vectors import Rows, Vector, Vectors
 
 

@@ -8,8 +8,10 @@ from service.learning.features.contract import Features
 from service.learning.features.crosses import (
     CROSSED_MAX,
     PAIRS_MAX,
+    SLOTS,
     DenseCrosses,
     HashedCrosses,
+    NamedCrosses,
     crossed_size,
     pair_count,
 )
@@ -18,11 +20,9 @@ from service.learning.features.expansion import NAME_CHARS_MAX
 from service.learning.features.fourier import Fourier
 from service.learning.features.hashed import Hashed
 from service.learning.features.named import Named
-from service.learning.features.named_crosses import SLOTS, NamedCrosses
-from service.learning.features.normalize import Normalize
 from service.learning.features.pipeline import Pipeline
 from service.learning.features.standardize import Centred, Scaled
-from service.learning.features.transform import Transform
+from service.learning.features.transform import Normalize, Transform
 from service.learning.parameters import (
     BadParameter,
     Choice,

@@ -7,8 +7,7 @@ import numpy as np
 
 from service.learning import saved
 from service.learning.features.contract import BadFeatures, Features
-from service.learning.features.crosses import CROSSED_MAX, DenseCrosses, HashedCrosses
-from service.learning.features.named_crosses import NamedCrosses
+from service.learning.features.crosses import CROSSED_MAX, DenseCrosses, HashedCrosses, NamedCrosses
 from service.learning.features.transform import Transform
 from service.learning.vectors import Rows, Vector, Vectors
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from service.learning import saved
 from service.learning.features.expansion import FEATURES_MAX
-from service.learning.packing import packed
+from service.learning.saved import packed
 from service.learning.vectors import LARGEST, Array, Vector, room_for
 
 MEAN_MAX = LARGEST * FEATURES_MAX

@@ -1,8 +1,12 @@
-"""What every transform of vectors promises; `standardize`, `normalize` and `fourier` are such."""
+"""What every transform of vectors promises, and the shortest of them: `normalize`."""
 
+from math import sqrt
 from typing import Any, Protocol
 
-from service.learning.vectors import Vector
+import numpy as np
+
+from service.learning import saved
+from service.learning.vectors import Vector, dot
 
 
 class Transform(Protocol):
@@ -27,3 +31,32 @@ class Transform(Protocol):
     def restore(self, state: Any, size: int) -> None:
         """Become what `state` was taken from, to the bit; `saved.BadState` unless it is one for `size` entries."""
         ...
+
+
+class Normalize:
+    """x / ‖x‖; the zero vector stays. The bias constant comes later and is not part of the length."""
+
+    __slots__ = ()
+
+    def apply(self, x: Vector) -> Vector:
+        """
+        >>> Normalize().apply(Vector(np.array([3e-200, 4e-200]))).values.tolist()
+        [0.6, 0.8]
+        """
+        largest = float(np.maximum.reduce(np.abs(x.values), initial=0.0))
+        if largest == 0:
+            return x
+        values = x.values / largest  # so that squares neither overflow nor vanish
+        return Vector(values / sqrt(dot(values, values)), x.indices)
+
+    def absorb(self, x: Vector) -> None:
+        pass
+
+    def size(self, size: int) -> int:
+        return size
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Any, size: int) -> None:
+        saved.fields(state)

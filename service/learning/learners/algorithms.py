@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from service.learning.learners.arow import Arow
-from service.learning.learners.averaged import Averaged
-from service.learning.learners.forgetting_arow import ForgettingArow
+from service.learning.learners.arow import Arow, ForgettingArow
 from service.learning.learners.learner import Learner
 from service.learning.learners.logistic import Logistic
 from service.learning.learners.passive_aggressive import PassiveAggressive, pa1_step, pa2_step, pa_step
-from service.learning.learners.perceptron import Perceptron
+from service.learning.learners.perceptron import Averaged, Perceptron
 from service.learning.learners.scw import Scw
 from service.learning.panel.panels import NEWEST
 from service.learning.parameters import LEAST, BadParameter, Choice, Integer, Number, Parameter, check_fields
@@ -22,7 +20,7 @@ from service.learning.parameters import LEAST, BadParameter, Choice, Integer, Nu
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A learner's name, what it is in a sentence, its parameters and how to make one."""
+    """An algorithm's name, what it is in a sentence, its parameters and how to make one."""
 
     name: str
     """What clients write as `learner.algorithm`."""
@@ -34,7 +32,7 @@ class Algorithm:
     """What clients may set beside the name, each with its default and its range."""
 
     build: Callable[..., Learner] | None
-    """Makes a learner at its start. Called with each of `parameters` by name, checked, and always with `tie`, the label
+    """Makes a learner without rows. Called with each of `parameters` by name, checked, and always with `tie`, the label
     (-1 or +1) of a score of 0, whether the learner needs it or not. None for `auto`: see `service/learning/panel/`.
     """
 
@@ -154,7 +152,7 @@ def complete(learner: Mapping[str, object]) -> dict[str, Any]:
 
 
 def build(learner: Mapping[str, Any], *, tie: int) -> Learner:
-    """A learner at its start, from completed settings; `tie` is the label (-1 or +1) of a score of 0."""
+    """A learner without rows, from completed settings; `tie` is the label (-1 or +1) of a score of 0."""
     parameters = {name: value for name, value in learner.items() if name != "algorithm"}
     make = ALGORITHMS[learner["algorithm"]].build
     assert make is not None, "a panel is no single learner"

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.learning import saved
-from service.learning.certainty.logistic import STEEPEST, logistic
-from service.learning.learners.linear import Linear
-from service.learning.packing import packed
-from service.learning.vectors import Array, Vector, Vectors, room_for
+from service.learning.functions import STEEPEST, logistic
+from service.learning.learners.linear import Linear, Plane, each
+from service.learning.vectors import Array, Numbers, RowIndex, Vector, Vectors, column
 
 FIRST_SQUARE = 1.0
 """What the squares of a weight's gradients begin with, so that no step is longer than η."""
 
 SQUARES_MAX = 1e270
 """What they can add up to: a gradient is at most a feature times a weight of a reveal."""
+
+SQUARES = Plane("squares", fill=FIRST_SQUARE, least=FIRST_SQUARE, most=SQUARES_MAX)
 
 
 class Logistic(Linear):
@@ -29,33 +29,27 @@ class Logistic(Linear):
     of the gradient is a ten-millionth of z, not at all. A sparse example touches only what is present.
     """
 
-    __slots__ = ("_eta0", "_room_of_squares", "_squares")
-
-    idle_margin = STEEPEST
+    __slots__ = ("_eta0",)
 
     def __init__(self, *, eta0: float, tie: int = 1) -> None:
-        super().__init__()
+        super().__init__(SQUARES)
         self._eta0 = eta0
-        self._room_of_squares: Array = np.zeros(0)
-        self._squares: Array = self._room_of_squares
 
-    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
-        margin = y * self.score(z)
-        if margin > self.idle_margin or z.is_zero:
+    def may_change(self, scores: Numbers, labels: Numbers) -> Any:
+        return labels * scores <= STEEPEST
+
+    def change(
+        self, planes: Array, z: Vector, rows: RowIndex, scores: Numbers, labels: Numbers, weight: float = 1.0
+    ) -> bool:
+        if z.is_zero:
             return False
-        self.updates += 1
-        if z.indices is None:
-            self._descend(self._weights, self._squares, z.values, weight * y * logistic(-margin))
-        else:
-            weights, squares = self._weights[z.indices], self._squares[z.indices]
-            self._descend(weights, squares, z.values, weight * y * logistic(-margin))
-            self._weights[z.indices], self._squares[z.indices] = weights, squares
+        self.updates[rows] += 1
+        steepness = column(weight * labels * each(logistic, -(labels * scores)))
+        places = z.places(rows)
+        squares = planes[1][places] + steepness * steepness * (z.values * z.values)
+        planes[0][places] += self._eta0 * steepness * z.values / np.sqrt(squares)
+        planes[1][places] = squares
         return True
-
-    def _descend(self, weights: Array, squares: Array, values: Array, steepness: float) -> None:
-        """One step, in place; the gradient is -`steepness` z."""
-        squares += steepness * steepness * (values * values)
-        weights += self._eta0 * steepness * values / np.sqrt(squares)
 
     def learn_rows(
         self, vectors: Vectors, signs: npt.NDArray[np.int64]
@@ -67,7 +61,7 @@ class Logistic(Linear):
         from an array, too, since making one of a Python number takes as long as a short row.
         """
         present = slice(None) if vectors.indices is None else vectors.indices
-        weights, squares = self._weights[present], self._squares[present]
+        weights, squares = self.planes[0, 0, present], self.planes[1, 0, present]
         scores = np.empty(len(signs))
         terms, roots = np.empty(len(weights)), np.empty(len(weights))
         factor = np.empty(())
@@ -78,10 +72,10 @@ class Logistic(Linear):
         for at, (row, squared_row, y, none) in enumerate(rows):
             multiply(weights, row, terms)
             scores[at] = score = float(total(terms))
-            if y * score > self.idle_margin or none:
+            if y * score > STEEPEST or none:
                 continue
             steepness = y * logistic(-y * score)
-            factor.fill(steepness * steepness)  # from here on what `_descend` does
+            factor.fill(steepness * steepness)  # from here on what `change` does
             multiply(squared_row, factor, terms)
             add(squares, terms, squares)
             sqrt(squares, roots)
@@ -90,26 +84,7 @@ class Logistic(Linear):
             divide(terms, roots, terms)
             add(weights, terms, weights)
         if vectors.indices is not None:
-            self._weights[present], self._squares[present] = weights, squares
-        updated = (signs * scores <= self.idle_margin) & ~is_zero
-        self.updates += int(np.count_nonzero(updated))
+            self.planes[0, 0, present], self.planes[1, 0, present] = weights, squares
+        updated = (signs * scores <= STEEPEST) & ~is_zero
+        self.updates[0] += np.count_nonzero(updated)
         return scores, updated
-
-    def grow(self, size: int, row: Array | None = None) -> None:
-        super().grow(size, row)
-        self._room_of_squares = room_for(self._room_of_squares, size, fill=FIRST_SQUARE)
-        self._squares = self._room_of_squares[:size]
-
-    def start_from(self, weights: Array) -> None:
-        super().start_from(weights)
-        self._room_of_squares = self._squares = np.full(len(weights), FIRST_SQUARE)
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "squares": packed(self._squares, fill=FIRST_SQUARE)}
-
-    def restore(self, state: Any, size: int) -> None:
-        weights, updates, squares = saved.fields(state, "weights", "updates", "squares")
-        self._restore(weights, updates, size)
-        self._room_of_squares = self._squares = saved.array(
-            squares, "squares", (size,), fill=FIRST_SQUARE, least=FIRST_SQUARE, most=SQUARES_MAX
-        )

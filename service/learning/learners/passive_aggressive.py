@@ -6,9 +6,12 @@ The bias constant is an entry of z like any other, so it counts in ‖z‖².
 
 from collections.abc import Callable
 from math import sqrt
+from typing import Any
 
-from service.learning.learners.linear import MOVE_MAX, Linear
-from service.learning.vectors import NEGLIGIBLE, Vector
+import numpy as np
+
+from service.learning.learners.linear import MOVE_MAX, Linear, each, some
+from service.learning.vectors import NEGLIGIBLE, Array, Numbers, RowIndex, Vector
 
 
 def pa_step(loss: float, norm_sq: float, weight: float = 1.0) -> float:
@@ -49,22 +52,26 @@ class PassiveAggressive(Linear):
 
     __slots__ = ("_step",)
 
-    idle_margin = 1.0
-
     def __init__(self, step: Callable[[float, float, float], float]) -> None:
         super().__init__()
         self._step = step
 
-    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
-        loss = 1.0 - y * self.score(z)
-        if loss <= 0:
-            return False
+    def may_change(self, scores: Numbers, labels: Numbers) -> Any:
+        return labels * scores < 1.0
+
+    def change(
+        self, planes: Array, z: Vector, rows: RowIndex, scores: Numbers, labels: Numbers, weight: float = 1.0
+    ) -> bool:
         norm_sq = z.norm_sq()
         if norm_sq < NEGLIGIBLE:
             return False
-        step = self._step(loss, norm_sq, weight)
-        if weight > 1.0 and step * sqrt(norm_sq) > MOVE_MAX:
-            return False
-        self.updates += 1
-        z.add_to(self._weights, y * step)
+        steps = each(lambda margin: self._step(1.0 - margin, norm_sq, weight), labels * scores)
+        if weight > 1.0:
+            moves = np.flatnonzero(steps * sqrt(norm_sq) <= MOVE_MAX)
+            if not len(moves):
+                return False
+            if not isinstance(rows, int):
+                rows, steps, labels = some(moves, rows, steps, labels)
+        self.updates[rows] += 1
+        z.add_to_rows(planes[0], rows, labels * steps)
         return True

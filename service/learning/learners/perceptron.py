@@ -1,12 +1,14 @@
-"""The perceptron, by either of the two rules that the literature calls by this name."""
+"""The perceptron, by either of the two rules that the literature calls by this name, and the averaged one."""
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from service.learning.learners.linear import Linear
-from service.learning.vectors import Array, Vector
+from service.learning import saved
+from service.learning.learners.linear import Linear, Plane
+from service.learning.vectors import ALL, Array, Numbers, RowIndex, Vector
 
 
 def learning_rate(schedule: str, eta0: float, k: int) -> float:
@@ -22,13 +24,13 @@ def learning_rate(schedule: str, eta0: float, k: int) -> float:
     return eta0
 
 
-def sign(score: float, tie: int) -> int:
-    """The label of a score; a score of zero gets `tie`.
+def is_wrong(scores: Numbers, labels: Numbers, tie: int) -> Any:
+    """Where a score speaks for another label; a score of zero for `tie`.
 
-    >>> [sign(score, -1) for score in (0.5, 0.0, -0.5)]
-    [1, -1, -1]
+    >>> is_wrong(np.array([0.5, 0.0, -0.5]), np.array([1, 1, 1]), tie=-1).tolist()
+    [False, True, True]
     """
-    return 1 if score > 0 else -1 if score < 0 else tie
+    return (scores >= 0 if tie == 1 else scores > 0) != (labels > 0)
 
 
 class Perceptron(Linear):
@@ -37,41 +39,127 @@ class Perceptron(Linear):
     The two rules differ at ties even with δ = 0: a tie that was served right updates under `margin` only.
     """
 
-    __slots__ = ("_eta0", "_rule", "_schedule", "_tie", "idle_margin")
+    __slots__ = ("_delta", "_eta0", "_rule", "_schedule", "_tie")
 
     def __init__(self, *, rule: str, delta: float, eta0: float, schedule: str, tie: int = 1) -> None:
         super().__init__()
         self._rule = rule
+        self._delta = delta
         self._eta0 = eta0
         self._schedule = schedule
         self._tie = tie
-        self.idle_margin = delta if rule == "margin" else 0.0
 
-    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
-        if not self._errs(z, y, served) or z.is_zero:
+    def may_change(self, scores: Numbers, labels: Numbers) -> Any:
+        if self._rule == "margin":
+            return labels * scores <= self._delta
+        return is_wrong(scores, labels, self._tie)
+
+    def learn(
+        self,
+        z: Vector,
+        labels: Numbers,
+        rows: RowIndex = ALL,
+        served: int | None = None,
+        weight: float = 1.0,
+    ) -> bool:
+        if served is None or self._rule == "margin":
+            return super().learn(z, labels, rows, None, weight)
+        return served != labels and self.change(self.planes, z, rows, labels, labels, weight)
+
+    def change(
+        self, planes: Array, z: Vector, rows: RowIndex, scores: Numbers, labels: Numbers, weight: float = 1.0
+    ) -> bool:
+        if z.is_zero:
             return False
-        self.updates += 1
-        z.add_to(self._weights, weight * learning_rate(self._schedule, self._eta0, self.updates) * y)
+        self.updates[rows] += 1
+        z.add_to_rows(planes[0], rows, weight * self._rates(self.updates[rows]) * labels)
         return True
 
-    def _errs(self, z: Vector, y: int, served: int | None) -> bool:
-        if self._rule == "margin":
-            return y * self.score(z) <= self.idle_margin
-        return (sign(self.score(z), self._tie) if served is None else served) != y
+    @property
+    def idle_margin(self) -> float:
+        """Above this y (w·z) nothing changes, and below it everything does."""
+        return self._delta if self._rule == "margin" else 0.0
 
     def next_rates(self, count: int) -> Array:
-        """The learning rates of the next updates."""
+        """The learning rates of the next updates of a single row."""
+        return np.broadcast_to(self._rates(self.updates[0] + np.arange(1, count + 1)), count)
+
+    def _rates(self, updates: Numbers) -> Numbers:
+        """`learning_rate` of these updates."""
         if self._schedule == "constant":
-            return np.full(count, self._eta0)
-        first = self.updates + 1
-        return np.array([learning_rate(self._schedule, self._eta0, first + k) for k in range(count)])
+            return self._eta0
+        return self._eta0 / (updates if self._schedule == "inverse" else np.sqrt(updates))
 
-    def errs(self, scores: Array, labels: npt.NDArray[np.int64], tie: int) -> npt.NDArray[np.bool_]:
-        """On which rows, served by these scores of the weights before it, it updates unless they are zero."""
-        if self._rule == "margin":
-            return np.less_equal(scores * labels, self.idle_margin)
-        return np.not_equal(np.where(scores > 0, 1, np.where(scores < 0, -1, tie)), labels)
 
-    def errs_at_margin(self, y: int, tie: int) -> bool:
-        """The same for a y (w·z) that is the `idle_margin` itself."""
-        return self._rule == "margin" or tie != y
+class Averaged(Linear):
+    """w += η y z when the current w is wrong; scores by the mean of w over all reveals.
+
+    A change made at reveal t is missing from the t - 1 weight vectors before it. So the sum over n reveals
+    is n w minus every change times its t - 1, and `lag` is the sum of the latter: a reveal costs what is
+    present in z, and a reveal without a change costs nothing.
+    """
+
+    __slots__ = ("_eta0", "_seen", "_tie")
+
+    learns_in_blocks = False
+
+    def __init__(self, *, eta0: float, tie: int = 1) -> None:
+        super().__init__(Plane("lag"))
+        self._eta0 = eta0
+        self._tie = tie
+        self._seen: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    @property
+    def weights(self) -> Array:
+        now, lag = self.planes
+        seen = self._seen[:, np.newaxis]
+        return now - np.divide(lag, seen, out=np.zeros(lag.shape), where=seen > 0)  # type: ignore[no-any-return]
+
+    def scores(self, z: Vector, rows: RowIndex = ALL) -> Numbers:
+        now, lag, seen = z.dots(self.planes[0], rows), z.dots(self.planes[1], rows), self._seen[rows]
+        if isinstance(rows, int):
+            return now - lag / int(seen) if seen else now
+        return now - np.divide(lag, seen, out=np.zeros(len(lag)), where=seen > 0)
+
+    def may_change(self, scores: Numbers, labels: Numbers) -> Any:
+        return is_wrong(scores, labels, self._tie)
+
+    def learn(
+        self,
+        z: Vector,
+        labels: Numbers,
+        rows: RowIndex = ALL,
+        served: int | None = None,
+        weight: float = 1.0,
+    ) -> bool:
+        """`served` is not asked: this learner corrects its current weights, which nobody was served by."""
+        changed = super().learn(z, labels, rows, None, weight)
+        self._seen[rows] += 1
+        return changed
+
+    def change(
+        self, planes: Array, z: Vector, rows: RowIndex, scores: Numbers, labels: Numbers, weight: float = 1.0
+    ) -> bool:
+        if z.is_zero:
+            return False
+        self.updates[rows] += 1
+        steps = weight * self._eta0 * labels
+        z.add_to_rows(planes[0], rows, steps)
+        z.add_to_rows(planes[1], rows, steps * self._seen[rows])
+        return True
+
+    def add(self, count: int) -> None:
+        super().add(count)
+        self._seen = np.concatenate((self._seen, np.zeros(count, dtype=np.int64)))
+
+    def clear(self, count: int, size: int) -> None:
+        super().clear(count, size)
+        self._seen = np.zeros(count, dtype=np.int64)
+
+    def state(self, row: int) -> dict[str, Any]:
+        return {**super().state(row), "seen": int(self._seen[row])}
+
+    def restore(self, row: int, state: Any) -> None:
+        *kept, seen = saved.fields(state, "weights", "updates", "lag", "seen")
+        self._restore(row, *kept)
+        self._seen[row] = saved.whole(seen, "seen", saved.ROUNDS_MAX)

@@ -3,11 +3,12 @@
 Wang, Zhao, Hoi: Exact soft confidence-weighted learning, ICML 2012; SCW-I, proposition 1.
 """
 
-from math import sqrt
+from math import inf, sqrt
+from typing import Any
 
+from service.learning.functions import quantile
 from service.learning.learners.confident import Confident
-from service.learning.learners.normal import quantile
-from service.learning.vectors import NEGLIGIBLE, Vector
+from service.learning.vectors import Numbers
 
 
 def hypotenuse(a: float, b: float) -> float:
@@ -56,14 +57,11 @@ class Scw(Confident):
         self._C = C
         self._phi = quantile(eta)
 
-    def step(self, margin: float, variance: float, weight: float) -> tuple[float, float]:
-        if self._phi * sqrt(variance) - margin <= 0:
-            return 0.0, 0.0
-        return scw1_step(margin, variance, phi=self._phi, C=weight * self._C)
+    def may_change(self, scores: Numbers, labels: Numbers) -> Any:
+        return labels * scores < inf
 
-    def learn(self, z: Vector, y: int, served: int | None, weight: float = 1.0) -> bool:
-        spread = self._covariance.spread(z)
-        if spread.variance < NEGLIGIBLE:
-            return False
-        alpha, beta = self.step(y * self.score(z), spread.variance, weight)
-        return alpha > 0 and self._move(z, spread, alpha * y, beta)
+    def step(self, margin: float, variance: float, weight: float) -> tuple[float, float] | None:
+        if self._phi * sqrt(variance) - margin <= 0:
+            return None
+        alpha, beta = scw1_step(margin, variance, phi=self._phi, C=weight * self._C)
+        return (alpha, beta) if alpha > 0 else None

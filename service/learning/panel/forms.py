@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.features.fourier_grid import FourierGrid, features_for
-from service.learning.features.hats import HATS, KNOTS, hats
+from service.learning.features.fourier import SHARED_MAX, FourierGrid, features_for
 from service.learning.features.standardize import Centred, Scaled
-from service.learning.panel.crosses import product_name, products_kept, write_products
-from service.learning.panel.panels import FOURIER
+from service.learning.learners import algorithms
+from service.learning.panel.crosses import HATS, KNOTS, hats, product_name, products_kept, write_products
+from service.learning.panel.panels import FOURIER, PANELS
 from service.learning.vectors import Array, Vector, Vectors
 
 YOUNG_REVEALS = 16
@@ -169,3 +169,21 @@ def _apart(z: Vector) -> tuple[slice, slice]:
 
 def _part(z: Vector, where: slice) -> Vector:
     return Vector(z.values[where], None if z.indices is None else z.indices[where])
+
+
+def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
+    """Of all experts together, for `size` features, the bias apart, and so many learners under each expert.
+
+    Means and variances are kept once. A projection of Fourier's counts in full, but for those that all models share.
+
+    >>> [numbers_kept(1, "dense", 64, learners) for learners in (1, 2)], numbers_kept(1, "named", 100, learners=1)
+    ([5760, 11392], 900)
+    """
+    experts = PANELS[panel].experts_for(kind)
+    total = (2 if kind == "dense" else 3) * size
+    for expert in experts:
+        total += learners * algorithms.numbers_kept(expert.learner, size_of(expert.form, size))
+    if size <= SHARED_MAX + 1:  # some who ask count the bias
+        return total
+    drawn = FOURIER.keys() & {expert.form for expert in experts}
+    return total + sum(features_for(FOURIER[form].features, size) * size for form in drawn)

@@ -4,10 +4,15 @@ Freund, Schapire: A decision-theoretic generalization of on-line learning, JCSS 
 evenly is that of Herbster, Warmuth: Tracking the best expert, Machine Learning 32, 1998. Weights are moved only by
 rounds in which some experts erred and others did not: the rest say nothing about who is better. docs/theory.md proves
 the bound, with late labels.
+
+Who leads over time is kept as at most 64 points, however long the stream. A point is set every `stride` rounds; it
+holds the expert that weighs most and the mistakes of each expert until then. When there is no more room, every second
+point goes and the stride doubles.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from math import log
 from typing import Any
@@ -16,10 +21,86 @@ import numpy as np
 import numpy.typing as npt
 
 from service.learning import saved
-from service.learning.panel.leaders import Leaders
 from service.learning.vectors import Array
 
-Flags = npt.NDArray[np.bool_]
+POINTS_MAX = 64  # even, so that every second one can go
+
+
+class Leaders:
+    """The points so far. `due` is the number of the reveal that sets the next one.
+
+    >>> leaders = Leaders(experts=2)
+    >>> for number in range(1, 131):
+    ...     if number == leaders.due:
+    ...         leaders.observe(leader=int(number > 100), mistakes=[number // 2, number // 3])
+    >>> report = leaders.report(["a", "b"])
+    >>> report["rounds"][:3], report["leaders"][-1], report["mistakes"][0][:3]
+    ([4, 8, 12], 'b', [2, 4, 6])
+    """
+
+    __slots__ = ("_experts", "_points", "due", "stride")
+
+    def __init__(self, experts: int) -> None:
+        self._experts = experts
+        self._points = array("Q")  # for each point its leader, then the mistakes of all experts
+        self.stride = 1
+        self.due = 1
+
+    def observe(self, leader: int, mistakes: Sequence[int]) -> None:
+        """Set the point of reveal number `due`."""
+        width = 1 + self._experts
+        self._points.append(leader)
+        self._points.extend(mistakes)
+        if len(self._points) == POINTS_MAX * width:
+            self.stride *= 2
+            kept = array("Q")
+            for start in range(width, len(self._points), 2 * width):
+                kept += self._points[start : start + width]
+            self._points = kept
+        self.due += self.stride
+
+    def report(self, names: Sequence[str]) -> dict[str, Any]:
+        width = 1 + self._experts
+        rows = [self._points[start : start + width] for start in range(0, len(self._points), width)]
+        return {
+            "rounds": [self.stride * (at + 1) for at in range(len(rows))],
+            "leaders": [names[row[0]] for row in rows],
+            "mistakes": [[row[1 + expert] for row in rows] for expert in range(self._experts)],
+        }
+
+    def state(self) -> list[Any]:
+        return [self.stride, self._points.tolist()]
+
+    def restore(self, state: Any, rounds: int, mistakes: Sequence[int]) -> None:
+        """Become what `state` was taken from; `saved.BadState` unless it can be of so many rounds and mistakes."""
+        stride, points = saved.items(state, 2)
+        self.stride = saved.whole(stride, "[0]", saved.ROUNDS_MAX, 1)
+        saved.check(not stride & (stride - 1), "[0]", "must be a power of 2")
+        width = 1 + self._experts
+        saved.wholes(points, "[1]", saved.ROUNDS_MAX, POINTS_MAX * width)
+        count = rounds // stride
+        saved.check(
+            len(points) == count * width and count < POINTS_MAX and (stride == 1 or count >= POINTS_MAX // 2),
+            "[1]",
+            f"must be {count} points of {width} numbers",
+        )
+        before: Sequence[int] = [0] * self._experts
+        for at in range(count):
+            leader, *made = points[at * width : (at + 1) * width]
+            saved.check(leader < self._experts, f"[1][{at * width}]", "must be an expert")
+            is_later = all(map(_is_step, before, made, [stride] * self._experts))
+            saved.check(is_later, f"[1][{at * width + 1}]", "must not be fewer mistakes, or more than rounds")
+            before = made
+        saved.check(all(map(int.__le__, before, mistakes)), "[1]", "must be at most all mistakes")
+        self._points = array("Q", points)
+        self.due = stride * (count + 1)
+
+
+def _is_step(before: int, after: int, rounds: int) -> bool:
+    return 0 <= after - before <= rounds
+
+
+Classes = npt.NDArray[np.int64]
 
 ROUNDED = 1e-9
 """What rounding may have made of the sum of the weights."""
@@ -94,11 +175,12 @@ class Hedge:
         if self.rounds == self.leaders.due:
             self.leaders.observe(self.leader, self.mistakes)
 
-    def observe_rows(self, erred: Flags) -> Array:
-        """Take in whole rounds, a row each, with who erred in them: the weights that each of them was served by.
+    def observe_rows(self, said: Classes, truths: Classes) -> Array:
+        """Take in whole rounds, a row each of which class each expert said: the weights that each was served by.
 
         The same to the bit as one by one, but that the caller adds up `vote_mistakes`.
         """
+        erred = said != truths[:, np.newaxis]
         wrong = np.add.reduce(erred, axis=1, dtype=np.int64)
         moving = (wrong > 0) & (wrong < len(self.weights))
         passed = [self.weights]
@@ -107,7 +189,10 @@ class Hedge:
             passed.append(self.weights)
         steps = np.cumsum(moving)
         weights: Array = np.array(passed)[steps - moving]
-        erred_weights = in_order(weights * erred)[wrong > 0]
+        erred_weights = np.zeros(len(said))
+        for at, votes in enumerate(votes_of_rows(said, weights).T):
+            is_first = (said[:, :at] != said[:, at : at + 1]).all(axis=1)
+            erred_weights += votes * (erred[:, at] & is_first)
         self.erred_weight = float(np.add.accumulate(np.append(self.erred_weight, erred_weights))[-1])
         self.disagreements += len(passed) - 1
         self.all_erred += int(np.count_nonzero(wrong == len(self.weights)))
@@ -217,6 +302,15 @@ class Hedge:
 
 def leader_of(weights: Sequence[float]) -> int:
     return weights.index(max(weights))
+
+
+def votes_of_rows(said: Classes, weights: Array) -> Array:
+    """Of each row and expert the weight for the class that it said: of all who said it, in their order.
+
+    >>> votes_of_rows(np.array([[2, 0, 2]]), np.array([[0.5, 0.25, 0.125]])).tolist()
+    [[0.625, 0.25, 0.625]]
+    """
+    return np.stack([in_order(weights * (said == one[:, np.newaxis])) for one in said.T], axis=1)
 
 
 def in_order(rows: Array) -> Array:

@@ -18,12 +18,9 @@ from service.learning.statistics.confusion import Confusion
 from service.learning.statistics.curve import Curve
 from service.learning.statistics.delay import Delay
 from service.learning.statistics.drift import Drift
-from service.learning.statistics.ewma import Ewma
-from service.learning.statistics.last_rounds import LastRounds
-from service.learning.statistics.rates import ratio
-from service.learning.statistics.statistic import Asked, Flags, Integers, RevealedBlock, Statistic
-from service.learning.statistics.time_windows import TimeWindows
-from service.learning.statistics.weighted_error import WeightedError
+from service.learning.statistics.error_rates import Ewma, WeightedError
+from service.learning.statistics.statistic import Asked, Flags, Integers, RevealedBlock, Statistic, ratio
+from service.learning.statistics.windows import LastRounds, TimeWindows
 from service.learning.vectors import Array
 
 STATISTICS: dict[str, type[Statistic]] = {

@@ -24,8 +24,7 @@ from service.learning.statistics.cells import (
     no_cells,
     restore_cells,
 )
-from service.learning.statistics.rates import ratio
-from service.learning.statistics.statistic import Asked, Flags, RevealedBlock
+from service.learning.statistics.statistic import Asked, Flags, RevealedBlock, ratio
 
 NEAR_CLASSES = 8
 CELLS_MAX = 4096

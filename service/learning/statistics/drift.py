@@ -18,15 +18,14 @@ older buckets made of whole blocks of 32, touched once in 32 rounds.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
-from itertools import repeat
+from collections.abc import Mapping
 from math import log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
 from service.learning import saved
-from service.learning.statistics.statistic import Asked, Flags, RevealedBlock
+from service.learning.statistics.statistic import Asked, RevealedBlock
 
 DELTA = 0.002
 # A rise that would be a change if ten times the false alarms were allowed is worth a warning.
@@ -35,8 +34,6 @@ WARNING_FACTOR = 10.0
 SHOWN_ROUNDS = 1000
 
 BLOCK_ROUNDS = 32
-# So few tests are done faster one by one.
-SCREENED_MIN = 6
 PART_MIN = 5
 BUCKETS_MAX = 5
 FINE_BLOCKS = 4
@@ -45,7 +42,6 @@ FINE_MASK = (1 << FINE_ROUNDS) - 1
 BLOCK_MASK = (1 << BLOCK_ROUNDS) - 1
 # From the newest: 4 buckets of 1 round, 4 of 2, 5 of 4, 4 of 8, 4 of 16; with a newer part of at least 5.
 FINE_CUTS = [6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]
-FINE_NEWER = np.array(FINE_CUTS)
 FINE_BYTES = (FINE_ROUNDS + BLOCK_ROUNDS) // 8
 BLOCKS_MAX = BUCKETS_MAX * 40  # of each size up to 2^40 rounds
 FINE_MASKS = [(newer, (1 << newer) - 1) for newer in FINE_CUTS]
@@ -96,7 +92,6 @@ class Drift:
     def observe_rows(self, block: RevealedBlock) -> None:
         """Take in the reveals, and add those at which the error has risen to `block.rises`."""
         done, mistakes = 0, block.mistaken
-        doubtful = self._doubtful(mistakes)
         while done < len(mistakes):
             part = mistakes[done : done + BLOCK_ROUNDS - self.rounds % BLOCK_ROUNDS]
             count = len(part)
@@ -106,52 +101,12 @@ class Drift:
             done += count
             if self.rounds % BLOCK_ROUNDS == 0:
                 revealed = block.revealed_before + done
-                if self._look(revealed, next(doubtful)):
+                if self._look(revealed):
                     block.rises.append(revealed)
-                if not self.rounds:
-                    doubtful = self._doubtful(mistakes[done:])
 
-    def _doubtful(self, mistakes: Flags) -> Iterator[bool]:
-        """For each test to come with these reveals, as long as none finds a change: whether it might find one.
-
-        All cuts of all tests are screened together, and some more: those at borders that will have gone by then.
-        """
-        begun = self.rounds % BLOCK_ROUNDS
-        before = self.rounds - begun
-        tests = (begun + len(mistakes)) // BLOCK_ROUNDS
-        if before < FINE_ROUNDS or tests < SCREENED_MIN:
-            return repeat(True)
-        bits = self.bits.to_bytes(FINE_BYTES, "big")
-        recent = np.unpackbits(np.frombuffer(bits, np.uint8))[-FINE_ROUNDS - begun :]
-        coarse_ones = self.ones - (self.bits >> begun & FINE_MASK).bit_count()
-        # The ones up to each of the last 128 rounds before, and up to each reveal.
-        ones = np.cumsum(np.concatenate(((coarse_ones,), recent, mistakes)))
-        ends = FINE_ROUNDS + BLOCK_ROUNDS * np.arange(1, tests + 1)
-        rounds = (before - FINE_ROUNDS + ends)[:, np.newaxis]
-        all_ones = ones[ends][:, np.newaxis]
-        mean = all_ones / rounds
-        means = zip(mean[:, 0].tolist(), rounds[:, 0].tolist(), strict=True)
-        screen = np.array([_screen(each, count, self.delta) for each, count in means])[:, np.newaxis]
-        sizes, bucket_ones = self._buckets()
-        aligned = np.arange(0, ends[-1] - FINE_ROUNDS, BLOCK_ROUNDS)
-        older = np.concatenate(
-            (before - FINE_ROUNDS - np.cumsum(sizes[:-1], dtype=np.int64), before - FINE_ROUNDS + aligned)
-        )
-        older_ones = np.concatenate(
-            (coarse_ones - np.cumsum(bucket_ones[:-1], dtype=np.int64), ones[aligned])
-        )
-        newer = np.concatenate((np.broadcast_to(FINE_NEWER, (tests, len(FINE_CUTS))), rounds - older), axis=1)
-        newer_ones = np.concatenate(
-            (all_ones - ones[ends[:, np.newaxis] - FINE_NEWER], all_ones - older_ones), axis=1
-        )
-        surplus = newer_ones - mean * newer
-        exceeds = surplus * surplus > screen * newer * (rounds - newer)
-        exceeds[:, len(FINE_CUTS) :] &= newer[:, len(FINE_CUTS) :] > FINE_ROUNDS
-        return iter(exceeds.any(axis=1).tolist())
-
-    def _look(self, revealed: int, is_doubtful: bool = True) -> bool:
+    def _look(self, revealed: int) -> bool:
         """Test, and start afresh after a change; whether the error rose."""
-        change = self._test(is_doubtful)
+        change = self._test()
         if not change:
             return False
         self.rounds = self.ones = self.bits = 0
@@ -163,7 +118,7 @@ class Drift:
         self.last_round = revealed
         return True
 
-    def _test(self, is_doubtful: bool) -> int:
+    def _test(self) -> int:
         """Whether the error changed, at the newest cut that says so: 1 is a rise, -1 a fall, 0 neither."""
         rounds = self.rounds
         self.ones = ones = self.ones + (self.bits & BLOCK_MASK).bit_count()
@@ -171,8 +126,6 @@ class Drift:
             self._add_block((self.bits >> FINE_ROUNDS).bit_count())
             self.bits &= FINE_MASK
         self.warning = False
-        if not is_doubtful:
-            return 0
         mean = ones / rounds
         variance = mean * (1.0 - mean)
         t_change = log(2.0 * log(rounds) / self.delta)

@@ -1,4 +1,4 @@
-"""What every statistic promises, and the two records it is given."""
+"""What every statistic promises, the two records it is given, and what several of them need: ratios and batches."""
 
 from __future__ import annotations
 
@@ -112,3 +112,49 @@ class Statistic(Protocol):
     def check(self, counted: Asked) -> None:
         """`saved.BadState` unless it can be of so many rounds, mistakes and classes. For one that was restored."""
         ...
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """`part / whole`, or None where there is no whole.
+
+    >>> ratio(1, 4), ratio(0, 0)
+    (0.25, None)
+    """
+    return part / whole if whole else None
+
+
+def window(rounds: int, mistakes: int) -> dict[str, Any]:
+    """The figures of one window of reveals.
+
+    >>> window(100, 3)
+    {'rounds': 100, 'mistakes': 3, 'error_rate': 0.03}
+    """
+    return {"rounds": rounds, "mistakes": mistakes, "error_rate": ratio(mistakes, rounds)}
+
+
+GROUP = 32
+"""The probabilities of so many reveals are multiplied before the product is split into mantissa and exponent: no
+probability is below 1e-7, so none of these products leaves the range of numbers."""
+
+BATCH_MAX = 1024
+
+
+def batch_size(seen: int) -> int:
+    """How many reveals are in the batch of the reveal with this number: batches end at multiples of their size.
+
+    >>> [batch_size(seen) for seen in (32, 33, 128, 129, 512, 513, 2048, 2049, 8192, 8193)]
+    [1, 8, 8, 16, 16, 64, 64, 256, 256, 1024]
+    """
+    if seen <= 512:
+        return 1 if seen <= 32 else 8 if seen <= 128 else 16
+    return 64 if seen <= 2048 else 256 if seen <= 8192 else BATCH_MAX
+
+
+def end_after(seen: int) -> int:
+    """The first reveal after this one that ends a group or a batch.
+
+    >>> [end_after(seen) for seen in (0, 1, 32, 39, 40, 128, 159, 5000)]
+    [1, 2, 40, 40, 48, 144, 160, 5024]
+    """
+    size = min(GROUP, batch_size(seen + 1))
+    return seen - seen % size + size

@@ -12,7 +12,7 @@ from fastapi import Response
 from fastapi.responses import StreamingResponse
 
 from service.errors import NovikoffError, OutcomeUnknown
-from service.learning.packing import Kept
+from service.learning.saved import Kept
 from service.runtime.byte_budget import Reservation
 from service.runtime.cooperative import Turns
 from service.web.http.headers import NOSNIFF

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from service.learning.certainty.asked_error import LEVELS, interval
-from service.learning.certainty.asking import Asking
+from service.learning.certainty.asking import LEVELS, Asking, interval
 
 NEVER = 10**9
 

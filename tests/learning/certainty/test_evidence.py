@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.learning import saved
-from service.learning.certainty.duel import Duel, Record
-from service.learning.certainty.evidence import (
+from service.learning.certainty.anytime import (
     EVIDENCE_MAX,
     _is_enough_exactly,
     evidence,
     is_enough,
     log_evidence,
 )
+from service.learning.certainty.duel import Duel, Record
 
 STREAMS, ROUNDS, ALPHA = 400, 5_000, 0.05
 

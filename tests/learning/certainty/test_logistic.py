@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.learning.certainty.logistic import STEEPEST, logistic, logistic_of_all
+from service.learning.functions import STEEPEST, logistic, logistic_of_all
 
 
 @given(st.floats(-STEEPEST, STEEPEST))

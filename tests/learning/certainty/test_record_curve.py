@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.learning import saved
-from service.learning.certainty.duel import Record
-from service.learning.certainty.record_curve import with_curve_begun
+from service.learning.certainty.duel import Record, with_curve_begun
 
 
 def observed(mistakes: list[bool], record: Record | None = None) -> Record:

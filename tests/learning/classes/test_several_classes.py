@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from service.learning.classes import strategies
-from service.learning.classes.bank import Bank
 from service.learning.learners import algorithms
 from service.learning.learners.algorithms import BadParameter
 from service.learning.vectors import Vector
-from tests.learning.rounds import LEARNERS, Model, dense_rounds
+from tests.learning.rounds import LEARNERS, Model, One, dense_rounds
 
 PERCEPTRON = algorithms.complete({})
 
@@ -47,9 +46,8 @@ def test_a_tie_goes_to_the_class_declared_first(way: str) -> None:
 def test_one_vs_all_is_a_binary_learner_for_each_class_against_the_rest(name: str) -> None:
     settings = algorithms.complete(LEARNERS[name])
     classifier = strategies.build(settings, "one_vs_all", classes=4, tie=1)
-    alone = [algorithms.build(settings, tie=-1) for _ in range(4)]
-    for part in (classifier, *alone):
-        part.grow(5)
+    alone = [One(settings, tie=-1, size=5) for _ in range(4)]
+    classifier.grow(5)
     for z, truth in examples():
         scores = [learner.score(z) for learner in alone]
         assert classifier.decide(z)[:2] == (int(np.argmax(scores)), max(scores))  # to the bit
@@ -64,9 +62,8 @@ def test_one_vs_all_is_a_binary_learner_for_each_class_against_the_rest(name: st
 def test_one_vs_one_is_a_binary_learner_for_each_pair_and_the_majority_wins(name: str) -> None:
     settings = algorithms.complete(LEARNERS[name])
     classifier = strategies.build(settings, "one_vs_one", classes=4, tie=1)
-    alone = {pair: algorithms.build(settings, tie=1) for pair in combinations(range(4), 2)}
-    for part in (classifier, *alone.values()):
-        part.grow(5)
+    alone = {pair: One(settings, tie=1, size=5) for pair in combinations(range(4), 2)}
+    classifier.grow(5)
     for z, truth in examples():
         votes, sums = [0] * 4, [0.0] * 4
         for (first, second), learner in alone.items():
@@ -149,21 +146,6 @@ def test_a_way_that_does_not_exist_or_does_not_fit_is_refused(given: Any, labels
 def test_multiclass_takes_only_the_perceptron() -> None:
     with pytest.raises(BadParameter, match="multiclass"):
         strategies.complete("multiclass", 3, algorithms.complete({"algorithm": "arow"}))
-
-
-def test_a_bank_wakes_only_the_learners_that_an_example_can_change() -> None:
-    settings = algorithms.complete({"algorithm": "pa1"})
-    bank = Bank(lambda: algorithms.build(settings, tie=1))
-    bank.grow(2)
-    bank.add(3)
-    z = Vector(np.array([1.0, 1.0]))
-    assert bank.learn(z, np.arange(3), np.array([1.0, -1.0, 1.0]))
-    asleep = bank.learners[1]
-    bank.learners[1] = None  # type: ignore[call-overload]
-    twice = Vector(np.array([2.0, 2.0]))
-    assert bank.learn(twice, np.arange(2), np.array([-1.0, -1.0]))  # the second has a margin of 2 here
-    bank.learners[1] = asleep
-    assert bank.learn(z, np.array([1]), np.array([1.0]))
 
 
 def calls_to_decide(classes: int) -> int:

@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 from service.learning import saved
 from service.learning.features import kinds as feature_kinds
 from service.learning.features.contract import BadFeatures, Features
-from service.learning.features.crosses import CROSSED_MAX, PAIRS_MAX, DenseCrosses, hashed_pairs
+from service.learning.features.crosses import (
+    CROSSED_MAX,
+    PAIRS_MAX,
+    SLOTS,
+    DenseCrosses,
+    NamedCrosses,
+    hashed_pairs,
+)
 from service.learning.features.hashed import slot_of
-from service.learning.features.named_crosses import SLOTS, NamedCrosses
 from service.learning.vectors import LARGEST, Vector
 from tests.learning.rounds import Model
 

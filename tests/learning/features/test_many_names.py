@@ -44,7 +44,7 @@ def test_learning_names_one_by_one_is_not_quadratic() -> None:
     place = None
     for i in range(3000):
         model.reveal({f"name {i}": 1.0}, i % 3, 0)
-        base = model.classifier._bank._room  # type: ignore[attr-defined]
+        base = model.classifier.learner._room  # type: ignore[attr-defined]
         moves += base is not place
         place = base
     assert moves < 20

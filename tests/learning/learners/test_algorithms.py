@@ -6,7 +6,7 @@ import pytest
 
 from service.learning.learners import algorithms
 from service.learning.learners.algorithms import ALGORITHMS, AUTO, BadParameter
-from tests.learning.rounds import LEARNERS
+from tests.learning.rounds import LEARNERS, One
 
 SINGLE = [name for name in ALGORITHMS if name != AUTO]
 """Those that are one learner and no panel of them."""
@@ -16,8 +16,7 @@ SINGLE = [name for name in ALGORITHMS if name != AUTO]
 def test_every_algorithm_is_built_from_its_defaults(name: str) -> None:
     settings = algorithms.complete({"algorithm": name})
     assert algorithms.complete(settings) == settings
-    learner = algorithms.build(settings, tie=1)
-    learner.grow(3)
+    learner = One(settings, tie=1, size=3)
     assert learner.weights.tolist() == [0.0, 0.0, 0.0]
 
 

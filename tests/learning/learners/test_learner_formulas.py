@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from service.learning.learners import algorithms
-from service.learning.learners.learner import Learner
 from service.learning.vectors import Vector
-from tests.learning.rounds import dense_rounds
+from tests.learning.rounds import One, dense_rounds
 
 Example = tuple[np.ndarray, int]
 
@@ -155,10 +154,8 @@ NEAR = {"logistic": 1e-6}
 """Its exponential is our own, the same on every machine, and within 1e-8."""
 
 
-def learner_for(settings: dict[str, Any], tie: int = 1) -> Learner:
-    learner = algorithms.build(algorithms.complete(settings), tie=tie)
-    learner.grow(5)
-    return learner
+def learner_for(settings: dict[str, Any], tie: int = 1) -> One:
+    return One(algorithms.complete(settings), tie=tie, size=5)
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -265,8 +262,7 @@ def test_a_learner_follows_its_formula_with_weights(name: str) -> None:
 
 @pytest.mark.parametrize("C", [1.0, 1e-20, 5e-324])
 def test_a_weight_too_small_to_be_multiplied_moves_nothing(C: float) -> None:
-    learner = algorithms.build({"algorithm": "pa2", "C": C}, tie=1)
-    learner.grow(5)
+    learner = One({"algorithm": "pa2", "C": C}, tie=1, size=5)
     learner.learn(Vector(np.ones(5)), 1, None, 5e-324)
     assert np.abs(learner.weights).max() < 1e-300
 

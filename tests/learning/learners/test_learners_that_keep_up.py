@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.learning.classes.binary import Binary
+from service.learning.classes.one_vs_all import Binary
 from service.learning.classes.runs import learn_rows
 from service.learning.learners import algorithms
-from service.learning.learners.learner import Learner
 from service.learning.vectors import Vector, Vectors
-from tests.learning.rounds import Model
+from tests.learning.rounds import Model, One
 
 
 def turning(count: int, every: int, *, seed: int = 7) -> list[tuple[list[float], int]]:
@@ -72,7 +71,7 @@ def test_logistic_regression_learns_a_little_even_where_it_is_right() -> None:
         assert learner.learn(z, 1, 1)
         steps.append(learner.score(z) - before)
     assert all(0 < later < sooner for sooner, later in pairwise(steps))
-    learner.start_from(np.array([8.0, 8.1]))
+    learner.learner.start_from(np.array([[8.0, 8.1]]))
     assert not learner.learn(z, 1, 1)
     assert learner.learn(z, -1, 1)
 
@@ -86,7 +85,7 @@ def test_rows_of_logistic_regression_are_its_examples_one_by_one_to_the_bit(is_s
     truths = (rows[:, 0] > 0).astype(np.int64)
     indices = chance.permutation(9)[:6] if is_sparse else None
     vectors = Vectors(rows, indices)
-    alone, together = (Binary(grown({"algorithm": "logistic"}, 9 if is_sparse else 6), 1) for _ in range(2))
+    alone, together = (logistic(9 if is_sparse else 6) for _ in range(2))
     served, scores, updated = [], [], []
     for at, truth in enumerate(truths.tolist()):
         chosen, score, _ = alone.decide(vectors.row(at))
@@ -102,7 +101,11 @@ def test_rows_of_logistic_regression_are_its_examples_one_by_one_to_the_bit(is_s
         assert np.array_equal(together.state()[name], kept), name
 
 
-def grown(settings: dict[str, Any], size: int) -> Learner:
-    learner = algorithms.build(algorithms.complete(settings), tie=1)
-    learner.grow(size)
-    return learner
+def logistic(size: int) -> Binary:
+    classifier = Binary(algorithms.build(algorithms.complete({"algorithm": "logistic"}), tie=1), 1)
+    classifier.grow(size)
+    return classifier
+
+
+def grown(settings: dict[str, Any], size: int) -> One:
+    return One(algorithms.complete(settings), tie=1, size=size)

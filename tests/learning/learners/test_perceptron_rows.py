@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.learning.classes.binary import Binary
-from service.learning.learners import perceptron_rows
+from service.learning.classes.one_vs_all import Binary
+from service.learning.learners import single_rows
 from service.learning.learners.perceptron import Perceptron
 from service.learning.vectors import Array, Vectors
 
@@ -16,16 +16,14 @@ RULES = st.sampled_from([("mistake", 0.0), ("margin", 0.0), ("margin", 0.5)])
 SCHEDULES = st.sampled_from(["constant", "inverse", "inverse_sqrt"])
 
 
-def learner_of(rule: tuple[str, float], schedule: str, size: int) -> Perceptron:
-    learner = Perceptron(rule=rule[0], delta=rule[1], eta0=0.3, schedule=schedule)
-    learner.grow(size)
-    return learner
-
-
-def one_by_one(
-    learner: Perceptron, vectors: Vectors, signs: list[int], tie: int
-) -> tuple[list[float], list[bool]]:
+def classifier_of(rule: tuple[str, float], schedule: str, size: int, tie: int = 1) -> Binary:
+    learner = Perceptron(rule=rule[0], delta=rule[1], eta0=0.3, schedule=schedule, tie=tie)
     classifier = Binary(learner, (tie + 1) // 2)
+    classifier.grow(size)
+    return classifier
+
+
+def one_by_one(classifier: Binary, vectors: Vectors, signs: list[int]) -> tuple[list[float], list[bool]]:
     scores, updated = [], []
     for at, y in enumerate(signs):
         served, score, _ = classifier.decide(vectors.row(at))
@@ -38,13 +36,13 @@ def same_both_ways(
     rows: Array, signs: list[int], rule: tuple[str, float], schedule: str, tie: int, indices: Any = None
 ) -> None:
     size = rows.shape[1] if indices is None else int(indices.max()) + 1
-    alone, together = (learner_of(rule, schedule, size) for _ in range(2))
+    alone, together = (classifier_of(rule, schedule, size, tie) for _ in range(2))
     vectors = Vectors(rows, indices)
-    expected = one_by_one(alone, vectors, signs, tie)
-    scores, updated = perceptron_rows.learn_perceptron(together, vectors, np.array(signs), tie)
+    expected = one_by_one(alone, vectors, signs)
+    scores, updated = single_rows.learn_perceptron(together.learner, vectors, np.array(signs))
     assert [score.hex() for score in scores.tolist()] == [score.hex() for score in expected[0]]
     assert updated.tolist() == expected[1]
-    assert together.weights.tobytes() == alone.weights.tobytes()
+    assert together.rows().tobytes() == alone.rows().tobytes()
     assert together.updates == alone.updates
 
 
@@ -72,7 +70,7 @@ def test_wrong_guesses_are_found(seed: int, rule: Any, schedule: str, guessed: f
         return np.flatnonzero(chance.random(len(rows)) < guessed).tolist()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(perceptron_rows, "_guess", guess)
+        patch.setattr(single_rows, "_guess", guess)
         rows = chance.normal(size=(150, 9)) * 10 ** chance.uniform(-9, 9, 9)
         same_both_ways(rows, chance.choice([-1, 1], 150).tolist(), rule, schedule, 1)
 
@@ -82,12 +80,12 @@ def test_guesses_are_nearly_always_right() -> None:
     chance = np.random.default_rng(1958)
     rows = chance.normal(size=(5_000, 64))
     signs = np.where((rows @ chance.normal(size=64) > 0) ^ (chance.random(5_000) < 0.05), 1, -1)
-    learner = learner_of(("mistake", 0.0), "constant", 64)
+    learner = classifier_of(("mistake", 0.0), "constant", 64).learner
     wrong = 0
-    for start in range(0, len(rows), perceptron_rows.WINDOW_MAX):
-        part = slice(start, start + perceptron_rows.WINDOW_MAX)
+    for start in range(0, len(rows), single_rows.WINDOW_MAX):
+        part = slice(start, start + single_rows.WINDOW_MAX)
         rates = learner.next_rates(len(rows[part]))
-        guessed = perceptron_rows._guess(learner, learner.weights.copy(), rows[part], signs[part], rates, 1)
-        _, updated = perceptron_rows.learn_perceptron(learner, Vectors(rows[part]), signs[part], 1)
+        guessed = single_rows._guess(learner, learner.weights[0].copy(), rows[part], signs[part], rates)
+        _, updated = single_rows.learn_perceptron(learner, Vectors(rows[part]), signs[part])
         wrong += guessed != np.flatnonzero(updated).tolist()
     assert wrong <= 1

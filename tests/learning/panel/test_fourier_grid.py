@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.learning.features.fourier_grid import REACH, X_GRID, FourierGrid, _drawn, features_for
+from service.learning.features.fourier import REACH, X_GRID, FourierGrid, _drawn, features_for
 
 GAMMAS = (1.0, 4.0)
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from service.learning import saved
 from service.learning.learners import algorithms
-from service.learning.panel.hedge import Hedge
-from service.learning.panel.leaders import POINTS_MAX
+from service.learning.panel.hedge import POINTS_MAX, Hedge
 from service.learning.panel.panel import Panel, Vote, erred_weight
 from service.learning.panel.panels import NEWEST, PANELS
 from tests.support.tiers import slow
@@ -260,17 +259,20 @@ def test_a_state_that_no_experts_can_have_is_refused_by_its_place(name: str, val
     assert refused.value.field == field
 
 
+@pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("count", [1, 7, 700])
-def test_rows_of_whole_rounds_move_the_weights_as_one_by_one_to_the_bit(count: int) -> None:
+def test_rows_of_whole_rounds_move_the_weights_as_one_by_one_to_the_bit(count: int, classes: int) -> None:
     chance = np.random.default_rng(count)
     alone, together = (Hedge(4, kept=0.75, share=0.003) for _ in range(2))
     for _ in range(3):
-        erred = chance.random((count, 4)) < [0.1, 0.3, 0.5, 0.5]
-        weights = together.observe_rows(erred)
-        for row, its in zip(erred.tolist(), weights.tolist(), strict=True):
+        truths = chance.integers(classes, size=count)
+        wrong = chance.integers(classes, size=(count, 4))
+        said = np.where(chance.random((count, 4)) < [0.1, 0.3, 0.5, 0.5], wrong, truths[:, np.newaxis])
+        weights = together.observe_rows(said, truths)
+        for row, truth, its in zip(said.tolist(), truths.tolist(), weights.tolist(), strict=True):
             assert alone.weights == its
-            lost = 0.0
-            for weight, errs in zip(alone.weights, row, strict=True):
-                lost += weight * errs
-            alone.observe([0 if errs else 1 for errs in row], 1, lost, False, 0)
+            votes: dict[int, float] = {}
+            for label, weight in zip(row, its, strict=True):
+                votes[label] = votes.get(label, 0.0) + weight
+            alone.observe(row, truth, erred_weight(row, list(votes.values()), truth), False, 0)
         assert alone.state() == together.state()

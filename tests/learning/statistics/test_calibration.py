@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from bench.accuracy import data_sets
 from bench.calibration import brier, constant, in_hindsight, log_loss, served
 from service.learning import saved
-from service.learning.certainty.logistic import STEEPEST, logistic
+from service.learning.functions import STEEPEST, logistic
 from service.learning.statistics import calibration as numbers
-from service.learning.statistics.batches import BATCH_MAX, batch_size
-from service.learning.statistics.calibration import Calibration
-from service.learning.statistics.calibration_rows import GRADIENT_GRID, SLOPE_GRID, gradient_sums
-from service.learning.statistics.statistic import Asked, RevealedBlock
+from service.learning.statistics.calibration import GRADIENT_GRID, SLOPE_GRID, Calibration, gradient_sums
+from service.learning.statistics.statistic import BATCH_MAX, Asked, RevealedBlock, batch_size
 
 SETS = ("breast_cancer", "wine", "digits", "Phishing", "Bananas", "ImageSegments")
 

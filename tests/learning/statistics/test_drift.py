@@ -4,7 +4,6 @@ import random
 from itertools import accumulate
 from math import log, sqrt
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,34 +166,6 @@ def test_many_at_once_are_the_same_as_one_by_one(delta):
             changes += alone.rounds < done
     assert warnings
     assert changes > 10
-
-
-@pytest.mark.slow
-def test_no_cut_that_could_show_a_change_is_screened_out():
-    rng = random.Random(14)
-    doubtful = quiet = 0
-    for _ in range(300):
-        drift, values = Drift(), bursts(rng)
-        for number, value in enumerate(values, 1):
-            drift.observe(value, number)
-        part = [rng.random() < 0.1 for _ in range(rng.randint(96, 700))]
-        foreseen = drift._doubtful(np.array(part))
-        if drift.rounds < 128:
-            continue  # nothing is screened out then
-        for number, value in enumerate(part, len(values) + 1):
-            drift.observe(value, number)
-            if not drift.rounds:
-                break  # what was foreseen holds up to a change
-            if drift.rounds % 32 == 0:
-                mean, rounds = drift.ones / drift.rounds, drift.rounds
-                screen = 2 * mean * (1 - mean) * log(2 * log(rounds) / 0.02) / rounds
-                cuts = [(newer, ones - mean * newer) for newer, ones in drift._cuts() if newer < rounds]
-                shows = any(over**2 > 1.000001 * screen * newer * (rounds - newer) for newer, over in cuts)
-                is_doubtful = next(foreseen)
-                assert is_doubtful or not shows
-                doubtful, quiet = doubtful + is_doubtful, quiet + (not is_doubtful)
-    assert doubtful > 100
-    assert quiet > 100
 
 
 def test_the_window_is_cut_where_the_exponential_histogram_has_its_borders():

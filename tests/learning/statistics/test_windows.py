@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.learning.statistics.last_rounds import LastRounds
-from service.learning.statistics.time_windows import TimeWindows
+from service.learning.statistics.windows import LastRounds, TimeWindows
 
 RINGS = {"minute": (1, 60), "hour": (60, 60), "day": (1800, 48)}
 START_S = 1_700_000_000

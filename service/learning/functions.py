@@ -1,12 +1,30 @@
-"""The logistic function out of sums, products and quotients only, so that every machine gets the same bits.
+"""The normal quantile and the logistic function, to the same bit on every machine.
 
 The exponential functions of the math library and of numpy differ in the last bit between versions and processors, and
 from each other. A replay must not.
 """
 
+from statistics import NormalDist
+
 import numpy as np
 
 from service.learning.vectors import Array
+
+_STANDARD = NormalDist()
+_GRAIN = 2.0**-36
+
+
+def quantile(probability: float) -> float:
+    """The standard normal quantile, rounded to a multiple of 2^-36.
+
+    In the tails it needs a logarithm, whose last bit depends on the machine's math library. Rounding takes
+    that bit away.
+
+    >>> quantile(0.5), round(quantile(0.975), 6)
+    (0.0, 1.959964)
+    """
+    return round(_STANDARD.inv_cdf(probability) / _GRAIN) * _GRAIN
+
 
 STEEPEST = 16.0
 """Beyond ±this the function is taken for that of this: probabilities are between 1.1e-7 and one minus that."""
