@@ -1,9 +1,9 @@
-"""python -m bench.certainty_cost: what the interval and the probabilities add to streams.
+"""python -m bench.certainty_cost: what the probabilities add to streams.
 
-The service runs in this process, with its journal but without sockets. It takes streams, each for a model that
-is new, in turn with the two statistics as they are and with both switched off: then they do nothing with blocks of
-rounds, and probabilities are null. Compared is the CPU of the event loop's thread for a round, the 10th percentile of
-the turns: on a machine that is busy with other work this is what others disturb least.
+The service runs in this process, with its journal but without sockets. It takes streams, each for a model that is
+new, in turn with the probabilities as they are and with them switched off: then they are null. Compared is the CPU of
+the event loop's thread for a round, the 10th percentile of the turns: on a machine that is busy with other work this
+is what others disturb least.
 """
 
 import os
@@ -19,8 +19,6 @@ from itertools import count, cycle, islice
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
-
-from service.learning.statistics.error_interval import ErrorInterval
 
 from bench import examples
 from service.app import create_app
@@ -41,15 +39,12 @@ def switched_off() -> Iterator[None]:
     def no_probabilities(_: Calibration, block: RevealedBlock) -> None:
         block.probabilities.extend([None] * len(block.truths))
 
-    def no_interval(_: ErrorInterval, block: RevealedBlock) -> None:
-        pass
-
-    kept = Calibration.observe_rows, ErrorInterval.observe_rows
-    Calibration.observe_rows, ErrorInterval.observe_rows = no_probabilities, no_interval  # type: ignore[method-assign]
+    kept = Calibration.observe_rows
+    Calibration.observe_rows = no_probabilities  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Calibration.observe_rows, ErrorInterval.observe_rows = kept  # type: ignore[method-assign]
+        Calibration.observe_rows = kept  # type: ignore[method-assign]
 
 
 async def cpu_us(app: Application, body: bytes, media_type: bytes, model: str) -> float:

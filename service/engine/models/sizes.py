@@ -16,9 +16,6 @@ from service.learning.panel import forms as panel_forms
 if TYPE_CHECKING:
     from service.engine.models.model import Model
 
-if TYPE_CHECKING:
-    from service.engine.models.model import Model
-
 OWN = ("learner", "features", "multiclass", "tie", "classes_max", "size_max")
 """The settings that a challenger has of its own; all others are the model's."""
 

@@ -23,8 +23,8 @@ from service.engine.transfer.onnx_export import import_onnx, onnx_file, take_onn
 from service.engine.transfer.transfer import export_model, export_of, learned
 from service.errors import InvalidRequest
 from service.learning.export import Taken, as_sklearn, take_linear, with_lists
-from service.learning.saved import Kept
 from service.learning.parameters import BadParameter
+from service.learning.saved import Kept
 from service.learning.vectors import Array, Indices
 from service.runtime.byte_budget import ByteBudget, Reservation
 from service.web.http.responses import BreakingOff, Json, SlicedJson, in_turns
