@@ -21,7 +21,7 @@ from service.learning.parameters import Parameter
 from service.settings import PREFIX, Settings
 from service.web.problems import PROBLEMS
 from service.web.routes.model_settings import ADVICE, ModelSettings
-from tests.support.markdown import CONTRIBUTING, DOCS, PAGES, README, ROOT, blocks_of, rows_of, section
+from tests.support.markdown import CONTRIBUTING, DOCS, NOTES, PAGES, README, ROOT, blocks_of, rows_of, section
 from tests.support.service_process import Service
 
 SETTING_PAGE, MODEL_PAGE, PROBLEM_PAGE = DOCS["settings.md"], DOCS["models.md"], DOCS["problems.md"]
@@ -172,7 +172,7 @@ def test_the_page_of_models_lists_the_experts_of_the_newest_panel_and_what_they_
     experts = PANELS[NEWEST].experts
     expected = [[expert.name, f"`{expert.learner['algorithm']}`", FORMS[expert.form]] for expert in experts]
     assert rows_of(section("Auto", MODEL_PAGE)) == expected
-    assert len(expected) == 6 and "Six\nexperts" in MODEL_PAGE
+    assert len(expected) == 6 and re.search(r"Six\s+experts", MODEL_PAGE)
 
 
 # Routes and problems
@@ -219,14 +219,14 @@ def test_the_documents_name_only_problems_that_exist_with_their_statuses() -> No
 
 
 def test_the_table_of_speed_has_the_figures_of_the_last_measurement() -> None:
-    figures = {row[1].split()[0] for row in rows_of(DOCS["speed.md"])}
+    figures = {row[1].split()[0] for row in rows_of(section("Speed", NOTES))}
     results = section("By themselves", (ROOT / "bench" / "results.md").read_text())
     assert len(figures) > 5 and figures <= {row[1].split()[0] for row in rows_of(results)}
 
 
 @pytest.mark.slow
 def test_our_learners_err_as_often_as_the_table_of_accuracy_says() -> None:
-    table = section("Learner by learner", DOCS["accuracy.md"])
+    table = section("Learner by learner", NOTES)
     head = next(line for line in table.splitlines() if line.startswith("|"))
     names = [cell.strip() for cell in head.strip("|").split("|")][1:]
     rows = {row[0].strip("`"): dict(zip(names, row[1:], strict=True)) for row in rows_of(table)}
@@ -242,7 +242,7 @@ def test_our_learners_err_as_often_as_the_table_of_accuracy_says() -> None:
 
 
 def test_auto_is_as_right_as_the_table_of_accuracy_says_and_never_a_point_behind() -> None:
-    rows = {row[0].split(" (")[0]: row[1:] for row in rows_of(section("Auto", DOCS["accuracy.md"]))}
+    rows = {row[0].split(" (")[0]: row[1:] for row in rows_of(section("Auto", NOTES))}
     assert rows.keys() >= shipped().keys()
     assert all(float(rows[name][2]) >= -1.0 for name in shipped())
     for name in ("iris", "wine"):
@@ -251,6 +251,28 @@ def test_auto_is_as_right_as_the_table_of_accuracy_says_and_never_a_point_behind
 
 
 # The documents among themselves
+
+
+def words(*pages: str) -> int:
+    return sum(len(page.split()) for page in pages)
+
+
+def test_the_readme_and_the_docs_are_short() -> None:
+    assert words(README) <= 900
+    assert words(*DOCS.values()) <= 30_000
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)[#)]", README))
+    assert linked == DOCS.keys()
+
+
+def test_the_index_of_how_to_links_every_answer() -> None:
+    page = DOCS["how-to.md"]
+    index, _, answers = page.partition("\n## ")
+    headings = re.findall(r"^## (.*)$", f"## {answers}", re.MULTILINE)
+    anchors = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    assert sorted(re.findall(r"\]\(#([\w-]+)\)", index)) == sorted(anchors)
 
 
 def test_every_test_that_the_page_on_security_names_exists() -> None:

@@ -1,4 +1,4 @@
-"""Backups of a cluster, as docs/scaling.md describes them, bring back what was there."""
+"""Backups of a cluster, as docs/how-to.md describes them, bring back what was there."""
 
 import shutil
 import threading

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parent.parent.parent
 KIT = ROOT / "monitoring"
 DASHBOARD = json.loads((KIT / "grafana" / "dashboards" / "novikoff.json").read_text())
-PAGE = (ROOT / "docs" / "operations.md").read_text()
+PAGE = (ROOT / "docs" / "monitoring.md").read_text()
 
 NAME = r"\b(?:novikoff|process)_\w+"
 

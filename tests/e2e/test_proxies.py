@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from novikoff import Client
-from tests.support.markdown import DOCS, rows_of
+from tests.support.markdown import DOCS, rows_of, section
 from tests.support.missing_programs import missing
 from tests.support.raw_http import read_until
 from tests.support.service_process import NO_TLS, Service
@@ -29,7 +29,7 @@ STARTS_MAX = 3
 
 def settings_of(name: str, service: Service, port: int) -> str:
     """What the page says, with the addresses of this test."""
-    (block,) = re.findall(rf"```{name}\n(.*?)```", DOCS["proxies.md"], re.DOTALL)
+    (block,) = re.findall(rf"```{name}\n(.*?)```", DOCS["how-to.md"], re.DOTALL)
     return block.replace("127.0.0.1:8000", service.url.removeprefix("http://")).replace("8080", str(port))
 
 
@@ -134,7 +134,9 @@ def test_a_trailer_does_not_end_the_connection_that_the_proxy_keeps(proxied: tup
 
 
 def test_one_long_stream_goes_through_where_the_page_says_so(proxied: tuple[str, str], name: str) -> None:
-    (row,) = (row for row in rows_of(DOCS["proxies.md"]) if row[0].lower() == proxied[0])
+    (row,) = (
+        row for row in rows_of(section("Run behind nginx", DOCS["how-to.md"])) if row[0].lower() == proxied[0]
+    )
     if row[3].startswith("no"):
         return
     lines = (b'{"features": [1.0, 2.0], "label": 1}\n' * 500 for _ in range(LONG_STREAM_LINES // 500))

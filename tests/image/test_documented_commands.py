@@ -1,4 +1,4 @@
-"""The commands of docs/operations.md for containers, run one after the other as they stand there."""
+"""The commands of docs/how-to.md for containers, run one after the other as they stand there."""
 
 import os
 import re
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.image.engine import ENVIRONMENT, IMAGE, Container, podman
-from tests.support.markdown import DOCS, blocks_of
+from tests.support.markdown import DOCS, blocks_of, section
 from tests.support.ports import free_ports
 
-SECTION = DOCS["operations.md"].partition("\n## Containers\n")[2].partition("\n## ")[0]
+SECTION = section("Run in a container", DOCS["how-to.md"])
 BLOCKS = [block.text for block in blocks_of(SECTION) if block.language == "sh"]
 COMMANDS = [text for text in BLOCKS if not text.startswith("docker build ")]
 

@@ -8,12 +8,14 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+NOTES = (ROOT / "bench" / "NOTES.md").read_text()
 DOCS = {page.name: page.read_text() for page in sorted(ROOT.glob("docs/*.md"))}
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
     ROOT / "SECURITY.md",
+    ROOT / "bench" / "NOTES.md",
     *sorted(ROOT.glob("docs/*.md")),
 ]
 
