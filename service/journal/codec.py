@@ -50,6 +50,36 @@ def encoded_state(state: dict[str, Any], version: int = STATE_VERSION) -> memory
     return memoryview(encoded)
 
 
+def state_parts(state: dict[str, Any], version: int = STATE_VERSION) -> Iterator[bytes]:
+    """The same in parts, one for each value: for a reader that does not need a large state in one piece.
+
+    >>> state = {"w": [np.array([1.0, 2.0]), None], "n": {"a": 3, "b": []}}
+    >>> b"".join(state_parts(state)) == encode_state(state)
+    True
+    """
+    yield bytes([version])
+    yield from _parts(state)
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    if isinstance(value, dict):
+        yield _head(encode(dict.fromkeys(range(len(value)))), len(value))
+        for key, part in value.items():
+            yield encode(key)
+            yield from _parts(part)
+    elif isinstance(value, list) and any(isinstance(part, dict | list | np.ndarray) for part in value):
+        yield _head(encode([None] * len(value)), len(value))
+        for part in value:
+            yield from _parts(part)
+    else:
+        yield encode_part(value)
+
+
+def _head(encoded: bytes, count: int) -> bytes:
+    """The beginning of an encoded map or list of so many entries: one byte, or three or five where they are many."""
+    return encoded[: 1 if count < 16 else 3 if count < 65_536 else 5]
+
+
 def decode_state(data: StateBytes) -> tuple[int, dict[str, Any]]:
     """The version of a state, this one or an older one, and its content as that version wrote it."""
     version = data[0] if data else 0

@@ -18,7 +18,7 @@ from service.engine.models.state_migrations import step_up
 from service.engine.names import is_name
 from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned
-from service.journal.codec import STATE_VERSION, encode_part, encode_state
+from service.journal.codec import STATE_VERSION, encode_part, state_parts
 from service.learning import saved
 from service.learning.learners.confident import check_positive
 
@@ -235,7 +235,10 @@ def _sorted(value: Any) -> Any:
 
 
 def _digest(state: dict[str, Any], version: int) -> str:
-    return hashlib.blake2b(encode_state(state, version), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for part in state_parts(state, version):  # a large state in one piece would hold the interpreter for long
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _plain(value: Any, *, as_lists: bool = True) -> Any:
