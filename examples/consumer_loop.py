@@ -91,7 +91,9 @@ async def show(url: str, nats_url: str, log: JetStreamContext) -> None:
             more = [] if dies_after is None else ["--dies-after", str(dies_after)]
             consumer = await asyncio.create_subprocess_exec(*command, *more)
             status = await consumer.wait()
-            end = "was killed" if status == -signal.SIGKILL else f"ended with {status}"
+            if status not in (0, -signal.SIGKILL):
+                sys.exit(f"consumer {number} failed with status {status}")
+            end = "was killed" if status == -signal.SIGKILL else "ended"
             rounds = (await client.stats(MODEL)).rounds.revealed
             print(f"consumer {number} {end}, {rounds} rounds are learned")
     deliveries = (await log.consumer_info(STREAM, CONSUMER)).delivered

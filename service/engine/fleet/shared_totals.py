@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from math import inf, nextafter
 from time import monotonic
 from typing import NamedTuple
 
@@ -42,11 +43,16 @@ class SharedTotals:
         return (await self._find(prefix, monotonic())).totals
 
     async def paced(self, prefix: str) -> FoundTotals:
-        """The same for feeds, which ask again and again: summed at most once in PACE_SECONDS for all of them."""
-        wanted_at, found = monotonic(), self._found.get(prefix)
-        if found is not None and not self._is_current(found):
-            await asyncio.sleep(found.began + PACE_SECONDS - wanted_at)
-        return await self._find(prefix, wanted_at)
+        """The same for feeds, which ask again and again: summed at most once in PACE_SECONDS for all of them.
+
+        They may lack the latest changes, and `tick` says so: then the feed asks once more.
+        """
+        found = self._found.get(prefix)
+        if found is None:
+            return await self._find(prefix, monotonic())
+        if not self._is_current(found):
+            await asyncio.sleep(found.began + PACE_SECONDS - monotonic())
+        return await self._find(prefix, nextafter(found.began, inf))
 
     async def _find(self, prefix: str, wanted_at: float) -> FoundTotals:
         """Totals of this moment or a later one."""

@@ -83,7 +83,8 @@ def test_frames_of_the_feed_carry_the_probability_of_the_newest_prediction_or_ro
         follow = frames(stream.iter_lines())
         assert probability_in(next(follow)[2], "m") is None, "nothing was revealed yet"
         service.reveal(waiting, -1)
-        service.learn("m", [1.0, 0.5], 1)
+        sides = [(at % 7 - 3.0, 1 if at % 7 > 3 else -1) for at in range(60)]
+        service.stream([{"features": [at, 0.5], "label": label} for at, label in sides], model="m")
         served = service.predict("m", [2.0, 0.5])
 
         def wait_for(probability: float | None) -> None:
