@@ -51,7 +51,7 @@ async def consume(url: str, log: JetStreamContext, dies_after: int | None) -> No
     async with AsyncClient(url) as client:
         while True:
             batch = []
-            with suppress(nats.errors.TimeoutError):
+            with suppress(TimeoutError):  # nats-py raises its own, which is one, or asyncio's
                 batch = await messages.fetch(BATCH, timeout=1)
             for message in batch:
                 click = json.loads(message.data)
