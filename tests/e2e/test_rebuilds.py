@@ -165,6 +165,29 @@ def test_what_is_being_forgotten_is_unknown_to_corrections(start: Start) -> None
     service.assert_replay_equals_live("m")
 
 
+@pytest.mark.parametrize("lost", ["class", "name"])
+def test_a_fit_does_not_bring_back_what_a_correction_has_removed_meanwhile(start: Start, lost: str) -> None:
+    service = start()
+    service.create("m", features="named", labels=None)
+    for number in range(6):
+        service.learn("m", {"a": float(number), "b": 1.0}, label_of(number), id=f"m-{number}")
+    wrong = {"typo": 1.0} if lost == "name" else {"a": 1.0}
+    service.learn("m", wrong, 1 if lost == "name" else "typo", id="m-wrong")
+    worker = None
+    while worker is None:
+        job = service.post("/models/m/fit", {"source": "history"})
+        while not worker and service.get(f"/jobs/{job['id']}")["state"] == "running":
+            worker = stopped_worker(service, "fit_process")
+    void(service, "m-wrong")
+    rebuilt(service, "m")
+    os.kill(worker, signal.SIGCONT)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
+    assert "forgot some" in service.get(f"/jobs/{job['id']}")["error"]
+    assert service.fold("m").labels.values == [label_of(0), label_of(1)]
+    assert "typo" not in service.client.get("/models/m/weights").text
+    service.assert_replay_equals_live("m")
+
+
 class Busy(threading.Thread):
     """Learns, predicts and reveals until it is told to stop."""
 

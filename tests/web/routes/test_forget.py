@@ -224,6 +224,30 @@ def test_nothing_of_names_and_classes_is_left_in_fits_challengers_and_other_roun
 
 
 @pytest.mark.slow
+def test_a_class_that_a_correction_had_removed_does_not_stay_in_a_later_fit(start: Start) -> None:
+    """The fit seems to have brought it, as the model did not have it any more."""
+    service = start()
+    service.create("m", labels=None)
+    for number in range(6):
+        service.learn("m", example(number, named=False), label_of(number))
+    service.learn("m", example(1, named=False), "smith-called", id="order-of-smith", tag="smith")
+    correct(service, "order-of-smith", 1)
+    rebuilt(service, "m")
+    examples = [
+        {"features": example(number, named=False), "label": label}
+        for number, label in enumerate([1, -1, "smith-called", "new"])
+    ]
+    ended(service, service.post("/models/m/fit", {"examples": examples}))
+    assert service.fold("m").labels.values == [label_of(0), label_of(1), "smith-called", "new"]
+    service.post("/models/m/forget", {"tag": "smith"})
+    rebuilt(service, "m")
+    service.restart()
+    assert traces(service.data) == []
+    assert service.fold("m").labels.values == [label_of(0), label_of(1), "new"]
+    service.assert_replay_equals_live("m")
+
+
+@pytest.mark.slow
 @over_journals("where", (places := ["expired by a rollback", "in the journal only"]), on_cluster=places)
 def test_what_was_served_to_others_is_forgotten_wherever_they_are(
     start: Start, journal: str, where: str, files: Path
