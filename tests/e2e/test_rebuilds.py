@@ -145,6 +145,7 @@ def test_what_is_being_forgotten_is_unknown_to_corrections(start: Start) -> None
     """They would write its id into the journal again, and nothing would erase that."""
     service = start()
     tag = {"tag": "mrs-smith@example.org"}
+    worker: int | None = None
     for number in range(10):
         more = tag if number == 5 else {}
         service.learn("m", point(number), label_of(number), id=f"m-{number}", **more)
@@ -153,8 +154,9 @@ def test_what_is_being_forgotten_is_unknown_to_corrections(start: Start) -> None
         if service.stats("m")["corrections"]["rebuilding"] and (worker := stopped_worker(service)):
             break
         rebuilt(service, "m")
-        for more in range(number, number + 2):
-            service.learn("m", point(more), label_of(more), id=f"m-{more}", **tag)
+        for tagged in range(number, number + 2):
+            service.learn("m", point(tagged), label_of(tagged), id=f"m-{tagged}", **tag)
+    assert worker is not None
     gone = 5 if number == 10 else number - 1
     put = service.client.put(f"/feedback/m-{gone}", json={"label": -label_of(gone)})
     deleted = service.client.delete(f"/predictions/m-{gone}")

@@ -224,10 +224,13 @@ def test_nothing_of_names_and_classes_is_left_in_fits_challengers_and_other_roun
 
 
 @pytest.mark.slow
-def test_a_class_that_a_correction_had_removed_does_not_stay_in_a_later_fit(start: Start) -> None:
+@over_journals("kind", ["dense"], on_cluster=["dense"])
+def test_a_class_that_a_correction_had_removed_does_not_stay_in_a_later_fit(
+    start: Start, journal: str, kind: str, files: Path
+) -> None:
     """The fit seems to have brought it, as the model did not have it any more."""
     service = start()
-    service.create("m", labels=None)
+    service.create("m", labels=None, features=kind)
     for number in range(6):
         service.learn("m", example(number, named=False), label_of(number))
     service.learn("m", example(1, named=False), "smith-called", id="order-of-smith", tag="smith")
@@ -242,7 +245,7 @@ def test_a_class_that_a_correction_had_removed_does_not_stay_in_a_later_fit(star
     service.post("/models/m/forget", {"tag": "smith"})
     rebuilt(service, "m")
     service.restart()
-    assert traces(service.data) == []
+    assert traces(files) == []
     assert service.fold("m").labels.values == [label_of(0), label_of(1), "new"]
     service.assert_replay_equals_live("m")
 
@@ -264,6 +267,28 @@ def test_what_was_served_to_others_is_forgotten_wherever_they_are(
         service.post("/models/m/rollback", {"to": 1})
     service.post("/models/m/forget", {"tag": "smith"})
     rebuilt(service, "m")
+    service.stop()
+    assert not [trace for trace in traces(files) if trace.startswith("reason")]
+
+
+@pytest.mark.parametrize("journal", ["jetstream"], indirect=True)
+def test_another_replica_forgets_what_it_has_served(start: Start, tmp_path: Path, files: Path) -> None:
+    service, other = start(), start(tmp_path / "other")
+    service.create("m", labels=None)
+    service.learn("m", [1.0, 1.0], "usual")
+    version = service.learn("m", [-9.0, 9.0], "smith-called", id="s", tag="smith")["version"]
+    for name in ("late", "later"):
+        served = other.predict("m", [-9.0, 9.0], id=name, min_version=version)
+        assert served["label"] == "smith-called"
+    service.post("/models/m/forget", {"tag": "smith"})
+    rebuilt(service, "m")
+
+    def pending() -> set[Any]:
+        return {each["served"] for each in other.get("/models/m/pending")["pending"]}
+
+    eventually(lambda: pending() == {None})
+    other.reveal("late", "usual")
+    other.stop()
     service.stop()
     assert not [trace for trace in traces(files) if trace.startswith("reason")]
 
