@@ -21,7 +21,6 @@ from service.engine.rounds.examples import Examples
 from service.engine.rounds.forgetting import Forgetting
 from service.engine.rounds.pending_list import WaitingList
 from service.engine.rounds.rounds import Rounds
-from service.events import AnyEvent
 from service.journal.protocol import Journal
 from service.runtime.byte_budget import ByteBudget, Tenants
 
@@ -67,11 +66,7 @@ class Engine:
         self.forgetting = Forgetting(journal, fleet, self.past, self.rebuilds, self.clock)
 
     async def open(self) -> None:
-        apply = self._apply_of_others if self._journal.is_shared else self.fleet.apply
-        fleet = self.fleet
-        newest = await self._journal.open(apply, fleet.being_read, fleet.distrust)
-        fleet.newest_event_at_start = newest
-        self.clock.start_after(newest)
+        await self.fleet.open()
         await self._count()
         await self.jobs.open()
         await self.waiting_list.open()
@@ -95,11 +90,6 @@ class Engine:
         # In a shared journal each replica counts and expires only the predictions that it has served.
         if not self._journal.is_shared:
             self.fleet.waiting.count_unloaded(tenant, pending)
-
-    def _apply_of_others(self, seq: int, event: AnyEvent) -> Any:
-        """Apply an event that another replica may have timed; the clock here does not fall behind it."""
-        self.clock.follow(event.at)
-        return self.fleet.apply(seq, event)
 
     async def close(self) -> None:
         """Save snapshots and close the journal. Nothing is lost without this, but the next start takes longer."""

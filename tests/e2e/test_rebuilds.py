@@ -145,6 +145,7 @@ def test_what_is_being_forgotten_is_unknown_to_corrections(start: Start) -> None
     """They would write its id into the journal again, and nothing would erase that."""
     service = start()
     tag = {"tag": "mrs-smith@example.org"}
+    worker: int | None = None
     for number in range(10):
         more = tag if number == 5 else {}
         service.learn("m", point(number), label_of(number), id=f"m-{number}", **more)
@@ -153,8 +154,9 @@ def test_what_is_being_forgotten_is_unknown_to_corrections(start: Start) -> None
         if service.stats("m")["corrections"]["rebuilding"] and (worker := stopped_worker(service)):
             break
         rebuilt(service, "m")
-        for more in range(number, number + 2):
-            service.learn("m", point(more), label_of(more), id=f"m-{more}", **tag)
+        for tagged in range(number, number + 2):
+            service.learn("m", point(tagged), label_of(tagged), id=f"m-{tagged}", **tag)
+    assert worker is not None
     gone = 5 if number == 10 else number - 1
     put = service.client.put(f"/feedback/m-{gone}", json={"label": -label_of(gone)})
     deleted = service.client.delete(f"/predictions/m-{gone}")
@@ -162,6 +164,29 @@ def test_what_is_being_forgotten_is_unknown_to_corrections(start: Start) -> None
     assert problem_of(put) == problem_of(deleted) == (404, "unknown-prediction")
     rebuilt(service, "m")
     assert traces(service.data) == []
+    service.assert_replay_equals_live("m")
+
+
+@pytest.mark.parametrize("lost", ["class", "name"])
+def test_a_fit_does_not_bring_back_what_a_correction_has_removed_meanwhile(start: Start, lost: str) -> None:
+    service = start()
+    service.create("m", features="named", labels=None)
+    for number in range(6):
+        service.learn("m", {"a": float(number), "b": 1.0}, label_of(number), id=f"m-{number}")
+    wrong = {"typo": 1.0} if lost == "name" else {"a": 1.0}
+    service.learn("m", wrong, 1 if lost == "name" else "typo", id="m-wrong")
+    worker = None
+    while worker is None:
+        job = service.post("/models/m/fit", {"source": "history"})
+        while not worker and service.get(f"/jobs/{job['id']}")["state"] == "running":
+            worker = stopped_worker(service, "fit_process")
+    void(service, "m-wrong")
+    rebuilt(service, "m")
+    os.kill(worker, signal.SIGCONT)
+    eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
+    assert "forgot some" in service.get(f"/jobs/{job['id']}")["error"]
+    assert service.fold("m").labels.values == [label_of(0), label_of(1)]
+    assert "typo" not in service.client.get("/models/m/weights").text
     service.assert_replay_equals_live("m")
 
 

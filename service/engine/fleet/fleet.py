@@ -83,7 +83,7 @@ class Fleet:
         self._applied = 0
         self._deleting: dict[str, int] = {}
         """Models that are being deleted without being loaded, and how many predictions wait of each."""
-        self.newest_event_at_start: int | None = None
+        self._newest_at_start: int | None = None
         """The time of the newest event at the start; None once the journal was asked for `stale_summaries` up to it."""
         self.stale_summaries: set[str] = set()
         """Models with events that their summaries do not cover: a crash, or a full disk, came between."""
@@ -102,6 +102,12 @@ class Fleet:
         """The predictions of loaded models that wait."""
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
+
+    async def open(self) -> None:
+        """Open the journal and follow it."""
+        apply = self._apply_of_others if self._journal.is_shared else self.apply
+        self._newest_at_start = await self._journal.open(apply, self.being_read, self.distrust)
+        self._clock.start_after(self._newest_at_start)
 
     @property
     def keeps_order(self) -> bool:
@@ -222,6 +228,11 @@ class Fleet:
             await self._journal.append(event, summary.life)
         finally:
             self._deleting.pop(name, None)
+
+    def _apply_of_others(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
+        """Apply an event that another replica may have timed; the clock here does not fall behind it."""
+        self._clock.follow(event.at)
+        return self.apply(seq, event)
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply a durable event: the journal calls this for every one, in its order.
@@ -383,9 +394,9 @@ class Fleet:
             await self._save_summaries()
 
     async def _find_stale(self) -> None:
-        if self.newest_event_at_start is not None:  # asked here and not in `open`, so that a start is quick
-            self.stale_summaries.update(await self._journal.unsummarised(before=self.newest_event_at_start))
-            self.newest_event_at_start = None
+        if self._newest_at_start is not None:  # asked here and not in `open`, so that a start is quick
+            self.stale_summaries.update(await self._journal.unsummarised(before=self._newest_at_start))
+            self._newest_at_start = None
 
     async def _load_stale(self) -> None:
         """A model that is loaded counts as changed, so it is summarised like any other."""

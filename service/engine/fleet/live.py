@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from service.engine.models.amendments import Evictions
 from service.engine.models.checks import NONE_NEW, NewLabels
 from service.engine.models.model import Model, model_from
@@ -14,6 +16,7 @@ from service.engine.models.serving import Unlabelled
 from service.events import (
     VOIDING,
     AnyEvent,
+    ModelRebuilt,
     Prediction,
     PredictionsExpired,
     PredictionVoided,
@@ -179,6 +182,15 @@ class Live:
             self._rest(resting.prediction_id, resting.at, resting.ask_probability)
         for prediction in stored.pending:
             self.keep(prediction)
+        self._forget_served()
+
+    def _forget_served(self) -> None:
+        """Let nothing be known of classes that waiting predictions were served, if they go with a forgetting."""
+        if self.model.erasing:
+            known = self.model.labels.index
+            for prediction_id, each in self.pending.items():
+                if each.served is not None and known(each.served) < 0:
+                    self.pending[prediction_id] = replace(each, served=None)
 
     def apply(self, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply an event unless it was applied before."""
@@ -240,6 +252,8 @@ class Live:
                 self.expiring = None
         elif isinstance(event, PredictionVoided | RoundErased):
             self.forget(event.prediction_id or "")
+        elif isinstance(event, ModelRebuilt):
+            self._forget_served()
         elif isinstance(event, TagForgotten):
             self.outcomes = self.outcomes.without(set(event.events))
         elif isinstance(event, VOIDING):

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.engine.clock import Clock
 from service.engine.fleet.fleet import Fleet
@@ -21,6 +21,8 @@ from service.engine.jobs.fit_process import (
     encode_examples,
 )
 from service.engine.jobs.jobs import Job, Jobs, Running
+from service.engine.models.model import Model
+from service.engine.models.reclassing import Known
 from service.engine.replay.counterfactual import Labels, labels_in
 from service.errors import InvalidRequest
 from service.events import (
@@ -42,6 +44,32 @@ Example = tuple[Any, Label, str | None]
 
 EXAMPLE_BYTES = 128
 """What an example takes beside its features."""
+
+
+class Begun(NamedTuple):
+    """What a model was when a fit of it began."""
+
+    learner: int
+    """The champion's number: what is trained for it is not for another one's weights."""
+    rebuilds: int
+    known: Known
+
+    @classmethod
+    def of(cls, model: Model) -> "Begun":
+        return cls(model.champion_number, _rebuilds_of(model), Known.of(model))
+
+    def lost_some(self, model: Model) -> bool:
+        """Whether a rebuild has removed classes or names since: the fit would bring them back."""
+        if _rebuilds_of(model) == self.rebuilds:
+            return False
+        now = Known.of(model)
+        has_all = all(model.labels.index(label) >= 0 for label in self.known.labels)
+        return not has_all or not set(self.known.names).issubset(now.names)
+
+
+def _rebuilds_of(model: Model) -> int:
+    """How many corrections were in force."""
+    return 0 if model.amended is None else model.amended.in_force
 
 
 class Fits:
@@ -98,8 +126,8 @@ class Fits:
         return running.job
 
     def _start(self, live: Live, task: Task) -> Running:
-        learner = live.model.champion_number
-        return self._jobs.start(live, "fit", task.options, lambda running: self._run(running, task, learner))
+        begun = Begun.of(live.model)
+        return self._jobs.start(live, "fit", task.options, lambda running: self._run(running, task, begun))
 
     async def _history(self, name: str) -> EncodedExamples:
         """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
@@ -122,15 +150,14 @@ class Fits:
                 size -= _bytes_of(stored.popleft())
         return [(features, label) for features, label in _corrected(stored, labels) if label is not None]
 
-    async def _run(self, running: Running, task: Task, learner: int) -> None:
-        """`learner` is the champion's number: what it is trained for is not for another one's weights."""
+    async def _run(self, running: Running, task: Task, begun: Begun) -> None:
         running.worker = await Worker.start("service.engine.jobs.fit_process", self._limits)
         framed = frame(task)
         task.examples, task.unread = [], None  # they may be large, and are not needed here any more
         await running.worker.send(framed)
         del framed
         report = await self._result(running, running.worker)
-        await self._append(running, report, learner)
+        await self._append(running, report, begun)
 
     async def _result(self, running: Running, worker: Worker) -> Report:
         job = running.job
@@ -150,13 +177,13 @@ class Fits:
                 return report
             job.progress = report.progress
 
-    async def _append(self, running: Running, report: Report, learner: int) -> None:
+    async def _append(self, running: Running, report: Report, begun: Begun) -> None:
         """Append the result as an event, by which the model takes the new weights."""
         job = running.job
         live = await self._fleet.get(job.model)
         model, labels = live.model, report.labels or []
-        known = len(model.labels.values)
-        is_new = not running.is_of(live) or model.labels.values != labels[:known]
+        known, learner = len(model.labels.values), begun.learner
+        is_new = not running.is_of(live) or model.labels.values != labels[:known] or begun.lost_some(model)
         if is_new or model.champion_number != learner:
             raise InvalidRequest(
                 "the model was made anew, learned new classes, forgot some or was promoted meanwhile"

@@ -276,6 +276,8 @@ class Counterfactual:
         """By the places where they enter."""
         self.instead: dict[int, AnyEvent] = {}
         """By place, fits and warm challengers as they are in this world."""
+        self._only_gone: list[Label] = []
+        """Labels that only events have brought which are to be as if they had never been."""
         self._answers: dict[int, list[Answered]] | None = None
         """By place, what whole rounds were answered with, if that is wanted."""
 
@@ -313,6 +315,11 @@ class Counterfactual:
         """
         begins = self._begins = len(self.versions)
         said = [erased(event) if place in gone else event for place, event in enumerate(events)]
+        if places := [place for place in range(len(events)) if place in gone]:
+            kept = LabelIndex(
+                _labels_of(events, (place for place in range(len(events)) if place not in gone))
+            )
+            self._only_gone = [label for label in _labels_of(events, places) if kept.index(label) < 0]
         if not self._is_begun:
             self.labels = labels_in(said)
             is_plain = not self.labels and not any(isinstance(each, LEFT_OUT) for each in said)
@@ -351,12 +358,7 @@ class Counterfactual:
             if is_conditional(event):
                 rises = self.versions[place] - self._version_before(place)
                 instead[place] = structs.replace(instead.get(place, event), rises=rises)
-        has_been, kept = _labels_of(events, gone), LabelIndex(self.model.labels.values)
-        kept_too = [each for place, each in enumerate(events) if place not in gone]
-        for label in _labels_of(kept_too, range(len(kept_too))):
-            if kept.index(label) < 0:
-                kept.add(label)
-        only = LabelIndex([label for label in has_been if kept.index(label) < 0])
+        only = LabelIndex([label for label in self._only_gone if self.model.labels.index(label) < 0])
         for place, event in enumerate(events):
             if isinstance(event, RoundRevealed) and only.index(event.served) >= 0:
                 instead[place] = structs.replace(event, served=None)
@@ -523,7 +525,9 @@ class Counterfactual:
         if version == before.version:  # the model did not take it, nor does it here
             return structs.replace(event, labels=[], features=b"", classifier=b"", learner=NOBODY, rises=None)
         learned = Learned(event.labels, *read_fit(event.features, event.classifier))
-        made = for_another(learned, before.settings, before.known, Known.of(self.model))
+        # A correction may have removed a class before the fit that only a round had brought which is to go.
+        known = before.known._replace(labels=[*before.known.labels, *self._only_gone])
+        made = for_another(learned, before.settings, known, Known.of(self.model))
         features = event.features if made.features is learned.features else encode_state(made.features)
         classifier = (
             event.classifier if made.classifier is learned.classifier else encode_state(made.classifier)

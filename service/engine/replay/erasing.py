@@ -58,7 +58,6 @@ async def erase(journal: Journal, fleet: Fleet, live: Live, limits: JobLimits) -
     snapshots = (min(first, *unknowing), saved_at) if unknowing else (first, rebuilt_at or first)
     instead = {seq: event for seq, event in traced.items() if first < seq < rebuilt_at} | unknowing | replaced
     if labels:
-        _unserve(live, labels)
         await journal.settle()
         instead |= {seq: event async for seq, event in _served(journal, live, rebuilt_at, labels)}
     if journal.is_shared:  # which could not find a round by its id any more
@@ -81,14 +80,6 @@ async def _traced(
         return await playing.traced(live.seq)
     finally:
         await playing.end()
-
-
-def _unserve(live: Live, labels: list[Label]) -> None:
-    """Forget that waiting predictions in memory were served one of these labels, which nobody knows any more."""
-    gone = Labels(labels)
-    for prediction_id, each in live.pending.items():
-        if gone.index(each.served) >= 0:
-            live.pending[prediction_id] = structs.replace(each, served=None)
 
 
 async def _served(

@@ -10,10 +10,12 @@ of the stream at once. The logs by which servers replicate a stream may keep the
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
+from itertools import chain
 
 from msgspec.structs import replace
 
 from service.errors import JournalUnavailable
+from service.events import Label
 from service.journal import codec
 from service.journal.jetstream.link.api import Message, in_batches
 from service.journal.jetstream.messages import (
@@ -123,12 +125,48 @@ class Forgetting:
         await self._waiting.take_over(life)  # lists of ids, which replicas that have stopped have left
         for prediction_id in erasure.predictions:
             self._waiting.drop(life, prediction_id)
-        await self._api.overwrite_last(s.ids, map(s.id, erasure.predictions))
+        subjects = chain(map(s.id, erasure.predictions), map(s.spare_id, erasure.predictions))
+        await self._api.overwrite_last(s.ids, subjects)
+        if erasure.labels:  # before the events go, from which these labels are known
+            await self._unserve(life, erasure.labels)
         if erasure.events:
             pointer, revision = await self._replace(erasure)
             # All that were ever replaced: who began this may have been killed, and others may find less to replace.
             await self._delete_events(life, await self.of(life, pointer))
             await self._snapshots.clean(life, pointer, revision)
+
+    async def _unserve(self, life: int, labels: Iterable[Label]) -> None:
+        """Store the records of predictions anew that were served one of these labels, without that.
+
+        Each is deleted first, since what is replaced stays in the servers' files. Meanwhile the new one is kept under
+        another subject, where it is found if this is done again after a kill.
+        """
+        s, sought = self._subjects, {(type(label), label) for label in labels}
+        found: list[int] = []
+        async for message in self._api.scan(s.ids, s.known_ids, after=0):
+            known = decode_known_id(message.data)
+            prediction = known.prediction
+            if known.life == life and prediction is not None:
+                is_spare = message.subject == s.spare_id(prediction.prediction_id)
+                if is_spare or (type(prediction.served), prediction.served) in sought:
+                    found.append(message.seq)
+
+        async def store_anew(seq: int) -> None:
+            message = await self._api.numbered(s.ids, seq)
+            if message is None:
+                return
+            known = decode_known_id(message.data)
+            prediction = known.prediction
+            assert prediction is not None
+            subject, spare = s.id(prediction.prediction_id), s.spare_id(prediction.prediction_id)
+            record = encode(replace(known, prediction=replace(prediction, served=None)))
+            if message.subject != spare:
+                await self._publisher.publish(spare, record, expected=0)
+                await self._api.overwrite(s.ids, seq)
+            await self._publisher.publish(subject, record, expected=0)
+            await self._api.overwrite_last(s.ids, [spare])
+
+        await in_batches(store_anew, found)
 
     async def _replace(self, erasure: Erasure) -> tuple[Pointer, int]:
         """Move the model's pointer; what it is then, and its revision."""

@@ -101,6 +101,10 @@ class Subjects:
     def id(self, prediction_id: str) -> str:
         return f"{self._prefix}.id.{self._id_token(prediction_id)}"
 
+    def spare_id(self, prediction_id: str) -> str:
+        """Where the record of an id is kept while it is deleted and stored again. No id has a zero byte."""
+        return self.id(f"{prediction_id}\0")
+
     def id_of_event(self, subject: str) -> str | None:
         """The subject of the record of an event's id; None if the event has none.
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, revealed
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.streams import Options
-from service.journal.protocol import Erasure, Recorded, Snapshot
+from service.journal.protocol import Erasure, Recorded, Snapshot, WaitingPrediction
 from tests.journal.jetstream.test_jetstream_journal import created, opened
 from tests.journal.journals import LIFE, jetstream_options
 from tests.support import file_search
@@ -168,6 +168,37 @@ async def test_what_is_thinned_written_anew_or_taken_over_leaves_nothing_either(
         await erase(b, replace(erasure(of_a, secret), pages=pages))
         assert files_with(nats_server, secret) == []
         assert await b.outcomes("m", of_a[1][0]) == b"none"
+
+
+@pytest.mark.parametrize("ended_after", ["nothing", "the copy", "the deletion"])
+async def test_a_class_is_forgotten_of_predictions_that_stay(
+    options: Options, nats_server: NatsServer, secret: str, ended_after: str
+) -> None:
+    """Also if a process that had begun was killed: before or after it deleted what it had copied."""
+    served = {"a": secret, "b": "another", "c": None, "d": secret}
+    async with opened(options) as (a, _):
+        await a.append(created())
+        for at, (name, label) in enumerate(served.items(), 1):
+            stored = a.put_pending(Prediction(name, "m", at, b"x", label, 0.0, 0, 0), LIFE, wait=True)
+            assert stored is not None
+            await stored
+        assert files_with(nats_server, secret)
+        s = a._subjects
+        found = await a.find("a")
+        assert isinstance(found, WaitingPrediction)
+        if ended_after != "nothing":
+            record = a._ids.record(LIFE, structs.replace(found.prediction, served=None))
+            await a._publisher.publish(s.spare_id("a"), record, expected=0)
+        if ended_after == "the deletion":
+            await a.api.overwrite_last(s.ids, [s.id("a")])
+    async with opened(options) as (b, _):
+        await erase(b, Erasure(LIFE, [], [], (0, 0), [], is_whole=True, labels=[secret, 7]))
+        for name, label in served.items():
+            found = await b.find(name)
+            assert isinstance(found, WaitingPrediction)
+            assert found.prediction.served == (None if label == secret else label)
+        assert len(await b.api.subjects(s.ids, s.known_ids)) == len(served)
+        assert files_with(nats_server, secret) == []
 
 
 async def test_a_snapshot_that_comes_too_late_is_not_kept(
