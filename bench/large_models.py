@@ -21,7 +21,7 @@ import numpy as np
 from service.engine.engine import Engine
 from service.engine.engine_settings import EngineSettings
 from service.engine.models.model import Model
-from service.engine.transfer.transfer import learned
+from service.engine.transfer.json_export import learned
 from service.journals import make_journal
 from service.runtime.cooperative import favour_the_loop
 from service.settings import Settings

@@ -12,8 +12,8 @@ from service.engine.jobs.fits import Fits
 from service.engine.jobs.jobs import Jobs
 from service.engine.jobs.what_ifs import Replaying, WarmChallengers, WhatIfs
 from service.engine.replay.past import Past
+from service.engine.replay.past_rounds import Record
 from service.engine.replay.rebuilds import Rebuilds
-from service.engine.replay.record import Record
 from service.engine.replay.rollbacks import GoingBack
 from service.engine.rounds.blocks import Blocks
 from service.engine.rounds.corrections import Corrections

@@ -10,7 +10,7 @@ import pytest
 from service.engine.models.model import Model
 from service.engine.models.sizes import bytes_in_memory
 from service.engine.rounds.explanation import explain
-from service.engine.transfer.transfer import export_model, import_model
+from service.engine.transfer.json_export import export_model, import_model
 from service.errors import InvalidExport, InvalidRequest
 from service.events import DimensionFixed, ModelCreated, ModelReset
 from service.learning.panel.panels import NEWEST, PANELS

@@ -13,7 +13,7 @@ from service.engine.models.block_fold import table_of
 from service.engine.models.challenger import Challenger
 from service.engine.models.model import Model
 from service.engine.models.sizes import bytes_in_memory
-from service.engine.transfer.transfer import _digest, _plain, export_model, import_model
+from service.engine.transfer.json_export import _digest, _plain, export_model, import_model
 from service.errors import InvalidExport
 from service.events import ChallengerRemoved, ModelReset, ModelRolledBack, RoundsLearned
 from service.journal.codec import STATE_VERSION, encode_state

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from service.engine.models.model import Model
-from service.engine.transfer.transfer import learned
-from service.learning.export import take_linear
+from service.engine.transfer.json_export import learned
+from service.learning.sklearn_export import take_linear
 from service.runtime.cooperative import favour_the_loop
 from service.web.routes.exports import read_weights
 from tests.engine.test_copying import EAGER, WIDE, learn, make, running

@@ -9,7 +9,7 @@ import pytest
 
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits, _ask
-from service.engine.transfer.transfer import export_model, import_model
+from service.engine.transfer.json_export import export_model, import_model
 from service.errors import InvalidExport, InvalidRequest
 from tests.support.doctored_exports import LIMITS, NOW, exported, with_digest
 

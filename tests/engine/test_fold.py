@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.engine.models.model import Model
 from service.engine.rounds.explanation import explain
-from service.engine.transfer.transfer import _digest, _plain, export_model, import_model
+from service.engine.transfer.json_export import _digest, _plain, export_model, import_model
 from service.events import (
     AnyEvent,
     DimensionFixed,

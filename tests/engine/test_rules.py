@@ -7,7 +7,7 @@ import pytest
 from service.engine.models.model import Model, model_from
 from service.engine.models.settings import RULES
 from service.engine.replay.counterfactual import Counterfactual
-from service.engine.transfer.transfer import _digest, _plain, export_model, import_model
+from service.engine.transfer.json_export import _digest, _plain, export_model, import_model
 from service.errors import InvalidExport
 from service.events import DimensionFixed, ModelCreated, ModelImported, ModelReset, ModelRolledBack
 from service.journal.codec import decode_event, encode, encode_state

@@ -17,7 +17,7 @@ import msgspec
 
 from service.engine.fleet.live import model_from
 from service.engine.models.model import Model
-from service.engine.transfer.transfer import Imported, import_model
+from service.engine.transfer.json_export import Imported, import_model
 from service.errors import InvalidExport
 from service.events import ModelImported
 from service.journal.codec import decode_state

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.engine.transfer.transfer import FORMAT, Imported, import_model
+from service.engine.transfer.json_export import FORMAT, Imported, import_model
 from service.errors import InvalidExport
 from service.journal.codec import STATE_VERSION
 from tests.fuzz.doctored import CONTESTS, SURE, Tally, broken, kinds, tried

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
-from service.learning.export import take_linear, with_lists
 from service.learning.learners.algorithms import BadParameter
+from service.learning.sklearn_export import take_linear, with_lists
 from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, Model, dense_rounds, make, rounds_for
 from tests.support.tiers import covering
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from service.engine.fleet.live import model_from
 from service.engine.models.model import Model
-from service.engine.transfer.transfer import AROUND, FUTURE_MAX_US, Imported, export_model
+from service.engine.transfer.json_export import AROUND, FUTURE_MAX_US, Imported, export_model
 from service.events import ModelImported
 
 OF_THE_IMPORT = ("name", "created_at", "updated_at", "origin")

@@ -8,7 +8,7 @@ from typing import Any
 
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits
-from service.engine.transfer.transfer import _digest, _restored, export_model
+from service.engine.transfer.json_export import _digest, _restored, export_model
 from service.errors import InvalidExport
 from service.events import ChallengerPromoted, DimensionFixed, ModelCreated, RoundLearned, RoundRevealed
 from service.journal.codec import STATE_VERSION

@@ -11,7 +11,7 @@ from typing import Any
 
 from service.engine.engine import Engine
 from service.engine.jobs.fit_process import UnreadFit
-from service.engine.transfer.transfer import export_model, import_model
+from service.engine.transfer.json_export import export_model, import_model
 from service.errors import RequestError, Unavailable
 from service.events import AnyEvent
 from service.journal.codec import encode

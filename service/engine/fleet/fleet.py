@@ -12,13 +12,13 @@ from weakref import WeakSet
 from service.engine.clock import Clock
 from service.engine.engine_settings import EngineSettings
 from service.engine.fleet.budgets import MemoryUse, ModelCount
-from service.engine.fleet.drifts import report_drift, report_promotions
 from service.engine.fleet.large_models import in_thread, is_large_import, read_in_thread, takes_long_to_read
 from service.engine.fleet.live import Live
 from service.engine.fleet.loading import Loading, SetAside
 from service.engine.fleet.pending import Waiting
+from service.engine.fleet.reporting import report_drift, report_promotions
 from service.engine.fleet.snapshots import Saving
-from service.engine.fleet.versions import WAIT_SECONDS, Versions
+from service.engine.fleet.version_waits import WAIT_SECONDS, Versions
 from service.engine.models.checks import NONE_NEW, NewLabels, check_new_labels
 from service.engine.models.model import Model, model_from
 from service.engine.models.outcomes import BlockOutcome, Outcome, outcome_bytes

@@ -1,4 +1,4 @@
-"""Checks of features and labels before an event is appended, so that applying it never fails."""
+"""Checks of features, labels and weights before an event is appended, so that applying it never fails."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from service.engine.models.model import Model
 from service.engine.models.sizes import classes_max, numbers_to_come
 from service.errors import InvalidRequest, UnknownLabel
 from service.events import Label
+from service.learning.parameters import LEAST
 from service.learning.statistics.confusion import CLASSES_MAX
 from service.learning.vectors import LARGEST
 
@@ -32,6 +33,12 @@ def check_features(sent: Sent, *, count_max: int, abs_max: float) -> None:
         return
     if large is not None:
         raise InvalidRequest.at(f"features{large}", f"must be between -{abs_max:g} and {abs_max:g}")
+
+
+def check_weight(weight: float, weight_max: float) -> None:
+    """InvalidRequest for a weight of a reveal that is out of range."""
+    if not LEAST <= weight <= weight_max:
+        raise InvalidRequest.at("weight", f"must be at least {LEAST:g} and at most {weight_max:g}")
 
 
 NewLabels = frozenset[tuple[type, Label]]

@@ -11,7 +11,7 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.large_models import free_to_predict
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
-from service.engine.models.checks import Sent, check_label
+from service.engine.models.checks import Sent, check_label, check_weight
 from service.engine.models.outcomes import Round
 from service.engine.names import check_id, check_text, made_at, make_prediction_id
 from service.engine.rounds.examples import Examples
@@ -19,7 +19,6 @@ from service.engine.rounds.expiry import Expiry, ExpiryLabels
 from service.engine.rounds.explanation import Answered, DryRuns, answered, explain
 from service.engine.rounds.retries import IdLocks, Replays, id_taken, is_void, label_served, set_served
 from service.errors import (
-    InvalidRequest,
     JournalUnavailable,
     PredictionExpired,
     PredictionUnderWay,
@@ -36,7 +35,6 @@ from service.events import (
     revealed,
 )
 from service.journal.protocol import Journal, Recorded, WaitingPrediction
-from service.learning.parameters import LEAST
 
 UNDER_WAY_US = 600_000_000
 """How long that may last. A replica that is cut off soon refuses to predict, and within ten minutes it has reached the
@@ -176,7 +174,7 @@ class Rounds:
     ) -> Round:
         """Learn the true label of a prediction, once; only of this model, or of those that begin with `prefix`."""
         if weight != 1.0:
-            self._check_weight(weight)
+            check_weight(weight, self._weight_max)
         if not self.locks.try_acquire(prediction_id):
             await self.locks.acquire(prediction_id)
         try:
@@ -220,7 +218,7 @@ class Rounds:
         if tag is not None:
             check_text("tag", tag, TAG_CHARS_MAX)
         if weight != 1.0:
-            self._check_weight(weight)
+            check_weight(weight, self._weight_max)
         if prediction_id is None:
             return await self._learn(name, sent, label, None, weight, tag)
         check_id(prediction_id)
@@ -245,10 +243,6 @@ class Rounds:
         outcome = appended.applied
         predicted, among = label_served(live.model, event, outcome), set_served(live.model, event, outcome)
         return Round(prediction_id, name, predicted, label, outcome, False, among)
-
-    def _check_weight(self, weight: float) -> None:
-        if not LEAST <= weight <= self._weight_max:
-            raise InvalidRequest.at("weight", f"must be at least {LEAST:g} and at most {self._weight_max:g}")
 
     async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
         """Keep a prediction until its label comes; False if another replica has kept one under its id."""

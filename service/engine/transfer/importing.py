@@ -11,7 +11,7 @@ import msgspec
 from service.engine.clock import Clock
 from service.engine.decoding import UNDECODABLE, check_names, raise_problem
 from service.engine.models.settings import ModelLimits
-from service.engine.transfer.transfer import Imported, import_model
+from service.engine.transfer.json_export import Imported, import_model
 from service.errors import FieldError, InvalidExport, InvalidRequest, MalformedJson, RequestError
 from service.runtime.child import frame, read_message, run_limited_child, write_message
 from service.runtime.processes import JobLimits, Worker

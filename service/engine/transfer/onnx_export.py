@@ -11,9 +11,9 @@ import numpy as np
 
 from service.engine.models.model import Model
 from service.errors import InvalidRequest
-from service.learning.export import Linear, Taken, check_linear, columns_of, take_linear
 from service.learning.parameters import BadParameter
 from service.learning.saved import Kept
+from service.learning.sklearn_export import Linear, Taken, check_linear, columns_of, take_linear
 
 OPSET = 17
 ML_OPSET = 3

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from service.learning.classes.classifier import Classifier
 from service.learning.classes.one_vs_all import Binary, OneVsAll
-from service.learning.learners.confident import Confident
+from service.learning.learners.covariance import Confident
 from service.learning.learners.learner import Learner
 from service.learning.learners.linear import some
 from service.learning.learners.logistic import Logistic

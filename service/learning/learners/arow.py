@@ -11,7 +11,7 @@ forgetting, Int. J. Control 47, 1988.
 
 from typing import Any
 
-from service.learning.learners.confident import Confident
+from service.learning.learners.covariance import Confident
 from service.learning.vectors import Numbers
 
 

@@ -7,7 +7,7 @@ from math import inf, sqrt
 from typing import Any
 
 from service.learning.functions import quantile
-from service.learning.learners.confident import Confident
+from service.learning.learners.covariance import Confident
 from service.learning.vectors import Numbers
 
 

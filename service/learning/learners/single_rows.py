@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.learning.learners.arow import Arow
-from service.learning.learners.confident import KEPT_MIN, Confident
+from service.learning.learners.covariance import KEPT_MIN, Confident
 from service.learning.learners.linear import MOVE_MAX
 from service.learning.learners.perceptron import Perceptron
 from service.learning.vectors import NEGLIGIBLE, Array, Vectors

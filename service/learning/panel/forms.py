@@ -13,7 +13,14 @@ import numpy as np
 from service.learning.features.fourier import SHARED_MAX, FourierGrid, features_for
 from service.learning.features.standardize import Centred, Scaled
 from service.learning.learners import algorithms
-from service.learning.panel.crosses import HATS, KNOTS, hats, product_name, products_kept, write_products
+from service.learning.panel.expert_features import (
+    HATS,
+    KNOTS,
+    hats,
+    product_name,
+    products_kept,
+    write_products,
+)
 from service.learning.panel.panels import FOURIER, PANELS
 from service.learning.vectors import Array, Vector, Vectors
 

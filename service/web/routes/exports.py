@@ -19,12 +19,12 @@ from service.engine.fleet.large_models import (
     weights_bytes,
 )
 from service.engine.models.model import Model
+from service.engine.transfer.json_export import export_model, export_of, learned
 from service.engine.transfer.onnx_export import import_onnx, onnx_file, take_onnx
-from service.engine.transfer.transfer import export_model, export_of, learned
 from service.errors import InvalidRequest
-from service.learning.export import Taken, as_sklearn, take_linear, with_lists
 from service.learning.parameters import BadParameter
 from service.learning.saved import Kept
+from service.learning.sklearn_export import Taken, as_sklearn, take_linear, with_lists
 from service.learning.vectors import Array, Indices
 from service.runtime.byte_budget import ByteBudget, Reservation
 from service.web.http.responses import BreakingOff, Json, SlicedJson, in_turns

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from service.engine.models.labels import text_of
 from service.engine.models.model import Model
-from service.engine.replay.record import PastRound, Record, Wanted
+from service.engine.replay.past_rounds import PastRound, Record, Wanted
 from service.errors import InvalidRequest
 from service.web.access.declarations import access
 from service.web.access.keys import Role

@@ -1,17 +1,15 @@
-"""/models: creating, listing, resetting, rollback, fork, deleting, exporting and importing; weights and audit trail."""
+"""/models: creating, listing, resetting, rollback, fork, deleting, exporting and importing; weights."""
 
 from functools import partial
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from msgspec import structs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from novikoff.schemas import (
     NAME_CHARS_MAX,
     NAME_PATTERN,
     NAME_RULE,
-    EventPage,
     LargestWeights,
     ModelInfo,
     ModelPage,
@@ -25,14 +23,12 @@ from service.engine.models.settings import ModelLimits
 from service.engine.replay.past import Past
 from service.engine.replay.rollbacks import GoingBack
 from service.engine.transfer.importing import Importing
-from service.errors import InvalidRequest, ModelDamaged
-from service.events import AnyEvent, RoundCorrected
+from service.errors import ModelDamaged
 from service.journal.protocol import Page
 from service.runtime.byte_budget import ByteBudget
 from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
-from service.web.access.tenants import check_own, narrowed, public_id
-from service.web.access.tenants import prefix as own_prefix
+from service.web.access.tenants import check_own, narrowed
 from service.web.http.requests import JSON, media_type_of
 from service.web.http.responses import Json, timestamp
 from service.web.problems import HttpError
@@ -45,13 +41,8 @@ from service.web.routes.openapi import answers, problems
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
 Prefix = Annotated[str, Query(alias="model", max_length=128, description="only models whose names begin so")]
 After = Annotated[str | None, Query(alias="cursor", max_length=128, description="`next` of the page before")]
-AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
 Form = Annotated[Literal["novikoff", "sklearn", "onnx"], Query(alias="format")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
-KINDS = frozenset(event.__struct_config__.tag for event in get_args(AnyEvent))
-Kinds = Annotated[
-    str | None, Query(max_length=1000, description="only events of these kinds, with commas between")
-]
 At = Annotated[
     int | None,
     Query(ge=0, le=2**63 - 1, description="a version: as it was then; 410 if that is no longer kept"),
@@ -74,40 +65,6 @@ EXPORT_BODY = {
     "required": True,
     "content": {JSON.decode(): {"schema": {"type": "object", "description": "what /export has answered"}}},
 }
-
-
-HIDDEN = frozenset(
-    {"model", "at", "features", "classifier", "state", "follows", "events", "ask_key", "asked", "answered"}
-)
-
-
-def _known_kinds(kinds: str) -> frozenset[str]:
-    wanted = frozenset(kind.strip() for kind in kinds.split(","))
-    if not wanted <= KINDS:
-        raise InvalidRequest.at("kinds", f"there are {', '.join(sorted(KINDS))}")
-    return wanted
-
-
-def _event_line(seq: int, event: AnyEvent) -> dict[str, Any]:
-    """An event for people: all but the features, which may be large and private."""
-    told = {k: v for k, v in structs.asdict(event).items() if k not in HIDDEN}
-    if (origin := told.get("forked_from")) and not origin.startswith(own_prefix()):
-        told["forked_from"] = None  # somebody with a key for more models has made it
-    if isinstance(event, RoundCorrected):
-        told["prediction_id"] = told.pop("corrects")
-    if told.get("prediction_id"):
-        told["prediction_id"] = public_id(told["prediction_id"])
-    if told.get("tag") is None:
-        told.pop("tag", None)
-    for name in ("predicted_at", "as_of"):
-        if told.get(name) is not None:
-            told[name] = timestamp(told[name])
-    if told.get("warm") is not None:
-        told["warm"] = structs.asdict(told["warm"])
-    certainty = told.get("certainty")
-    if certainty is not None and certainty.lineup is not None:
-        told["served_by"] = certainty.lineup.served_by
-    return {"seq": seq, "kind": event.__struct_config__.tag, "at": timestamp(event.at), **told}
 
 
 def _whole(value: object) -> object:
@@ -242,22 +199,6 @@ def router(
         imported = await importing.read(await request.body())
         live = await models.adopt(model, imported.settings, imported.state)
         return Json(describe(live), 201, {"location": f"/models/{model}"})
-
-    @routes.get("/models/{model}/events", responses=answers(EventPage) | problems(404))
-    @access(Role.READ, tenants=True)
-    async def events(
-        model: ModelName, after: AfterSeq = 0, limit: Limit = 100, kinds: Kinds = None
-    ) -> Response:
-        """The audit trail: what has happened to a model, oldest first, as far as it is kept.
-
-        Of some `kinds`, a page may have few or none although there is a `next`: no call looks for ever.
-        """
-        if kinds is not None:
-            found, following = await models.events_of(model, _known_kinds(kinds), after=after, limit=limit)
-            return Json({"events": [_event_line(each.seq, each.event) for each in found], "next": following})
-        recorded = await models.events(model, after=after, limit=limit + 1)
-        lines = [_event_line(each.seq, each.event) for each in recorded[:limit]]
-        return Json({"events": lines, "next": recorded[limit - 1].seq if len(recorded) > limit else None})
 
     @routes.post("/models/{model}/rollback", responses=answers(ModelInfo) | problems(400, 404, 410, 413, 415))
     @access(Role.ADMIN, tenants=True, body=Body.JSON)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.learning.panel.crosses import REACH, product_name, products_kept, write_products
+from service.learning.panel.expert_features import REACH, product_name, products_kept, write_products
 from service.learning.vectors import Array
 
 

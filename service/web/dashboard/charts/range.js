@@ -3,7 +3,7 @@
 import { ask, askedIn } from "../lib/address.js";
 import { h, setText } from "../lib/dom.js";
 
-/** Buttons for a part of a chart. An axis says how its values are written: see chart_axes.js. */
+/** Buttons for a part of a chart. An axis says how its values are written: see axes.js. */
 export class ChartRange {
   #onChange;
   #axis = null;

@@ -20,7 +20,7 @@ from service.errors import FieldError, InvalidExport, InvalidRequest
 from service.events import RoundLearned
 from service.journal.codec import STATE_VERSION, encode_part, state_parts
 from service.learning import saved
-from service.learning.learners.confident import check_positive
+from service.learning.learners.covariance import check_positive
 
 FORMAT = "novikoff-model/"
 """The field `format` of an export: this and the version of the state."""
