@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
@@ -46,6 +47,10 @@ Copies = dict[int, Message]
 """Messages of a model by number, from all servers that were asked so far."""
 
 
+class Deleted(ModelUnreadable):
+    """The model was deleted while it was read."""
+
+
 @dataclass(eq=False)
 class Loader:
     streams: Streams
@@ -68,6 +73,8 @@ class Loader:
         self.chains.watch(entry.life)
         try:
             stored = await self._from_any_copy(entry, lambda copies: self._load(entry, copies))
+        except Deleted:
+            return None
         except (msgspec.MsgspecError, ValueError, LookupError) as error:
             raise ModelDamaged(f"the history of {entry.model!r} is damaged: {error}") from error
         finally:
@@ -81,12 +88,13 @@ class Loader:
         except Gap as error:
             gap = error
         s, copies = self._subjects, Copies()
+        await self._catch_up()
+        self._check_exists(entry)
         self._api.report_damage(f"{entry.model}: {gap.detail}; every server is asked for its copy")
 
         async def read_copy() -> tuple[T] | None:
             nonlocal gap
-            if self.catalogue.get_life(entry.life) is None:
-                raise ModelUnreadable(f"the model {entry.model!r} was deleted meanwhile")
+            self._check_exists(entry)
             try:
                 return (await read(copies),)
             except Gap as error:
@@ -101,6 +109,18 @@ class Loader:
         why = f"the model {entry.model!r} is damaged: {gap.detail}, and no server has it"
         self._api.report_damage(why)
         raise ModelDamaged(why) from gap
+
+    async def _catch_up(self) -> None:
+        """Wait for the events that are in the log by now: one of them may have deleted a model, whose snapshots go
+        before the follower brings the event."""
+        with suppress(JournalUnavailable):
+            last, deadline = await self._api.last_seq(self._subjects.log), monotonic() + LAG_SECONDS
+            while self.position() < last and monotonic() < deadline:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    def _check_exists(self, entry: Entry) -> None:
+        if self.catalogue.get_life(entry.life) is None:
+            raise Deleted(f"the model {entry.model!r} was deleted meanwhile")
 
     async def _load(self, entry: Entry, copies: Copies | None) -> StoredModel | None:
         # Later events reach the engine through the follower.

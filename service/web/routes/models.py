@@ -1,5 +1,6 @@
 """/models: creating, listing, resetting, rollback, fork, deleting, exporting and importing; weights."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from service.engine.fleet.large_models import CopyReservation, weights_bytes
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
 from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits
 from service.engine.replay.past import Past
 from service.engine.replay.rollbacks import GoingBack
@@ -173,7 +175,10 @@ def router(
 
         Of a damaged model it is what is left, and `damaged` says what is missing.
         """
-        read = partial(past.read, model, at)
+
+        async def read(take: Callable[[Model], Any], first: Callable[[Model], None]) -> Any:
+            return await past.read(model, at, take, first=first)
+
         try:
             await models.get(model)  # before anything is said of the format
             if form == "onnx":
