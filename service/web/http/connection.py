@@ -41,6 +41,9 @@ FREE_BYTES = 16_384
 OUTBOX_MAX = 8
 """So many responses are written at once: the first of them shall not wait for more."""
 
+PORTIONS_MAX = 64
+"""So many are parsed in a turn of the loop. A chunk may hold an empty line every four bytes, each of which ends one."""
+
 UNKNOWN_LENGTH = -1
 """The length of a body that is sent in pieces without a `content-length`."""
 
@@ -93,7 +96,7 @@ class Exchange:
     _changed: asyncio.Event | None = None
     """For `receive`, once it has had to wait."""
     _has_changed = False
-    _pieces_bytes = 0
+    pieces_bytes = 0
     _unanswered_bytes = 0
     """What the application has received before it began to respond: it keeps a body until that is whole."""
     _head = b""
@@ -115,19 +118,26 @@ class Exchange:
         try:
             await app(self.scope, self.receive, self.send)
         except Exception as error:
-            self._connection.refuse(internal_error(error))
+            problem = internal_error(error)
+            if not self.response_complete:  # else it would be taken for the answer to the next request
+                self._connection.refuse(problem)
         finally:
             if not self.response_complete:
                 self._connection.close()
 
     # The request
 
+    @property
+    def is_over(self) -> bool:
+        """Whether what comes next from the client belongs to another request."""
+        return self.response_complete and not self.more_body
+
     def add_piece(self, piece: bytes) -> None:
         self.pieces.append(piece)
         self.body_bytes += len(piece)
-        self._pieces_bytes += len(piece)
+        self.pieces_bytes += len(piece)
         self._connection.hold(len(piece))
-        if self._pieces_bytes > self._connection.bytes_max:
+        if self.pieces_bytes > self._connection.bytes_max:
             self._connection.pause_reading()
         self.wake()
 
@@ -163,10 +173,10 @@ class Exchange:
         body = b"".join(self.pieces)  # which is no copy if there is one
         self.pieces = []
         if self.response_started:
-            connection.hold(-self._pieces_bytes)
+            connection.hold(-self.pieces_bytes)
         else:
-            self._unanswered_bytes += self._pieces_bytes
-        self._pieces_bytes = 0
+            self._unanswered_bytes += self.pieces_bytes
+        self.pieces_bytes = 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     # The response
@@ -229,9 +239,9 @@ class Exchange:
             connection.write(body)
             connection.close()
         self.response_complete = True
-        if self._pieces_bytes:
-            connection.hold(-self._pieces_bytes)
-            self.pieces = []
+        if self.pieces_bytes:
+            connection.hold(-self.pieces_bytes)
+            self.pieces_bytes = 0
         self.wake()
         connection.end_exchange()
 
@@ -325,7 +335,8 @@ class Connection(asyncio.Protocol):
         self.may_write.set()
         if self.exchange is not None:
             self.exchange.wake()
-            self.exchange = None  # they hold on to each other: both would wait for the garbage collector
+            self.exchange = None
+        del self._parser  # like the exchange it holds on to this: all would wait for the garbage collector
 
     def shutdown(self) -> None:
         """The server stops: end as soon as the request under way is answered."""
@@ -338,7 +349,7 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         exchange = self.exchange
-        if exchange is None or exchange.response_complete or not exchange.response_started:
+        if exchange is None or not exchange.response_started or exchange.is_over:
             self.write(last_answer(*refusal))
         self.close()
 
@@ -420,7 +431,12 @@ class Connection(asyncio.Protocol):
         """Read from the client again, unless it has sent enough for now."""
         if self._is_reading or self.transport.is_closing():
             return
-        if self._is_amid_request or self.held_bytes <= self.bytes_max:
+        if self._is_amid_request:
+            exchange = self.exchange
+            may_read = not self._unread and (exchange is None or exchange.pieces_bytes <= self.bytes_max)
+        else:
+            may_read = self.held_bytes <= self.bytes_max
+        if may_read:
             self._is_reading = True
             self.transport.resume_reading()
 
@@ -447,11 +463,13 @@ class Connection(asyncio.Protocol):
     # Requests
 
     def data_received(self, data: bytes) -> None:
-        if self._is_amid_request:
+        if self._unread:
+            self._hold_unread(data, 0)
+        elif self._is_amid_request:
             self._parse(data, 0)
         elif self.exchange is not None and not self.exchange.response_complete:
             self._hold_unread(data, 0)
-        elif (found := self.head_cache.find(data)) is not None:
+        elif len(data) <= FREE_BYTES and (found := self.head_cache.find(data)) is not None:
             self.bytes_without_progress = 0
             scope, body = found
             self.exchange = exchange = Exchange(self, scope)
@@ -465,6 +483,7 @@ class Connection(asyncio.Protocol):
     def _parse(self, data: bytes, at: int) -> None:
         """Parse from `at` on, in portions that do not go beyond the end of a request: the parser reads all it gets."""
         self._is_alone = at == 0 and not self._is_amid_request
+        portions = 0
         while at < len(data) and not self.transport.is_closing():
             if (
                 not self._is_amid_request
@@ -473,6 +492,12 @@ class Connection(asyncio.Protocol):
             ):
                 self._hold_unread(data, at)
                 break
+            if portions == PORTIONS_MAX:
+                self._hold_unread(data, at)
+                self.pause_reading()
+                self.loop.call_soon(self._parse_unread)
+                break
+            portions += 1
             end = min(at + self._body_left, len(data)) if self._body_left else _empty_line_end(data, at)
             self._feed(data[at:end])
             at = end
@@ -512,17 +537,23 @@ class Connection(asyncio.Protocol):
         if self._head_bytes:
             self.hold(-self._head_bytes)
             self._head_bytes = 0
+        if self.exchange is not None:  # an idle connection keeps nothing that is not counted
+            self.exchange.scope, self.exchange.pieces = {}, []
+        self._url, self._headers = b"", []
         if self.transport.is_closing():
             return
-        if self._unread:
-            data, at = self._unread, self._unread_at
-            self._unread = b""
-            self.hold(-len(data))
-            self._parse(data, at)
-            self.read_on()
-        elif not self._is_reading:
+        if not self._is_amid_request:
+            self._parse_unread()
+        elif not self._unread and not self._is_reading:
             self._is_reading = True
             self.transport.resume_reading()
+
+    def _parse_unread(self) -> None:
+        data, at = self._unread, self._unread_at
+        self._unread = b""
+        self.hold(-len(data))
+        self._parse(data, at)
+        self.read_on()
 
     # The parser calls these; with an HttpError it stops, and the client gets the refusal.
 

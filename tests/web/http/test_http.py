@@ -287,3 +287,14 @@ def test_100_continue_never_comes_before_an_earlier_answer(service: Service, nam
 def test_a_redirect_does_not_repeat_the_host(service: Service) -> None:
     answer = said(service, get(b"/stats/?limit=3", b"host: app.localhost:99", CLOSE.strip()))
     assert statuses(answer) == [307] and b"\r\nlocation: /stats?limit=3\r\n" in answer
+
+
+@pytest.mark.parametrize("rest", [b"zz\r\n", b"1;" + b"x" * 100_000])
+def test_a_request_is_answered_once_even_if_the_rest_of_its_body_is_malformed(
+    service: Service, rest: bytes
+) -> None:
+    with connect(service) as connection:
+        connection.sendall(b"POST /nothing HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n")
+        answers = connection.recv(65536)
+        connection.sendall(rest)
+        assert statuses(answers + rest_of(connection)) == [404]

@@ -1,12 +1,18 @@
 """An answer leaves in one packet, unless its body comes later."""
 
+import asyncio
 import json
 import socket
+from typing import Any
 
 import httpx
 import pytest
+from uvicorn.server import ServerState
 
-from service.web.http.connection import header_line
+from service.runtime.byte_budget import ByteBudget
+from service.web.http.addresses import Proxies
+from service.web.http.connection import PORTIONS_MAX, header_line, protocol_for
+from service.web.http.connection_limits import ConnectionLimiter
 from tests.support.raw_http import read_until
 from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
@@ -110,3 +116,73 @@ def test_nothing_gets_into_a_head_that_would_be_more_than_a_line() -> None:
     ):
         with pytest.raises(RuntimeError, match="no line for a head"):
             header_line(name, value)
+
+
+async def test_an_error_after_the_response_is_not_taken_for_the_next_one() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+        raise ValueError
+
+    make = protocol_for(
+        app,
+        limiter=ConnectionLimiter(1, 1, Proxies([])),
+        held=ByteBudget(10**6),
+        bytes_max=10**6,
+        head_bytes_max=10**5,
+        quick_paths=frozenset(),
+    )
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(lambda: make(None, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    for number in range(2):
+        close = b"connection: close\r\n" if number else b""
+        writer.write(b"GET / HTTP/1.1\r\nhost: here\r\n" + close + b"\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    assert await reader.read() == b""
+    writer.close()
+    server.close()
+
+
+async def test_others_have_turns_while_a_body_of_empty_lines_is_parsed() -> None:
+    turns = 0
+
+    async def app(_scope: Any, receive: Any, send: Any) -> None:
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size, more = size + len(message["body"]), message["more_body"]
+        answer = b"%d" % size
+        head = [(b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": answer})
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    make = protocol_for(
+        app,
+        limiter=ConnectionLimiter(1, 1, Proxies([])),
+        held=ByteBudget(10**6),
+        bytes_max=65_536,
+        head_bytes_max=10**5,
+        quick_paths=frozenset(),
+    )
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(lambda: make(None, state, {}), "127.0.0.1", 0)
+    others = asyncio.create_task(take_turns())
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    head = b"POST / HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n"
+    body = b"\r\n\r\n" * 50_000
+    request = head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    writer.write(request * 2)
+    for _ in range(2):
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(6) == b"200000"
+    assert turns > 2 * 50_000 / PORTIONS_MAX
+    others.cancel()
+    writer.close()
+    server.close()
