@@ -126,6 +126,17 @@ def test_what_a_kill_leaves_behind_is_sound(tmp_path: Path, start: Callable[...,
     assert "all is well" in said and "problem" not in said
 
 
+def test_a_model_that_goes_back_to_an_older_snapshot_is_named(damage: Callable[..., Path]) -> None:
+    """Its line would tell that the newest is missing, and is damaged, too."""
+    data = damage(
+        "bare",
+        f"UPDATE snapshot SET state = zeroblob(99) WHERE {NEWEST}",
+        "UPDATE model SET digest = zeroblob(8) WHERE name = 'revealed'",
+    )
+    ended = novikoff("doctor", "--data", data, "--repair")
+    assert ended.status == 1 and "given up: what model" in ended.out
+
+
 def test_a_directory_in_use_and_one_that_is_none(tmp_path: Path, service: Service) -> None:
     assert f"in use by process {service.pid}" in failed("doctor", "--data", service.data)
     assert "there is no journal" in failed("doctor", "--data", tmp_path / "nothing")
@@ -275,3 +286,17 @@ def test_a_damaged_page_of_the_file_is_found(damage: Callable[..., Path]) -> Non
     file.write_bytes(content)
     ended = novikoff("doctor", "--data", data)
     assert ended.status == 1 and "problem file: " in ended.out
+
+
+def test_repairing_the_numbering_gives_no_number_again_that_a_deleted_model_had(
+    damage: Callable[..., Path],
+) -> None:
+    data = damage("whole", "UPDATE journal SET digest = zeroblob(8)")
+
+    def numbered() -> list[tuple[int]]:
+        with closing(sqlite3.connect(data / "journal.sqlite")) as connection:
+            return connection.execute("SELECT numbered FROM journal").fetchall()
+
+    before = numbered()
+    worked("doctor", "--data", data, "--repair")
+    assert numbered() == before

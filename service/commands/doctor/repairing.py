@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -70,6 +70,7 @@ def salvage(path: Path, new: Path) -> Salvaged:
         waiting = copied["pending"]
         waiting.lost = {key for key in waiting.lost if not copy.execute(revealed, (key,)).fetchone()}
         _account(copied, salvaged)
+        salvaged.lost += _gone_back(old, copy, copied)
         _number(copy, path, salvaged)
         copy.execute("COMMIT")
     return salvaged
@@ -122,6 +123,24 @@ def _copy_rows(old: sqlite3.Connection, copy: sqlite3.Connection, table: Table) 
     return copied
 
 
+def _gone_back(old: sqlite3.Connection, copy: sqlite3.Connection, copied: dict[str, Copied]) -> list[str]:
+    """Models whose newest snapshot is lost, and with it their newest rounds, and whose line is lost, which says so."""
+    snapshots = "SELECT rowid, model, seq FROM snapshot INDEXED BY sqlite_autoindex_snapshot_1"
+    newest = (
+        "SELECT max(coalesce((SELECT max(seq) FROM event WHERE model = ?1), 0),"
+        " coalesce((SELECT max(seq) FROM snapshot WHERE model = ?1), 0))"
+    )
+    known = copied["model"].sound | copied["ended"].sound
+    gone = []
+    with suppress(sqlite3.Error):
+        for rowid, life, seq in old.execute(snapshots):
+            if rowid in copied["snapshot"].lost and life not in known:
+                (left,) = copy.execute(newest, (life,)).fetchone()
+                if 0 < left < seq:
+                    gone.append(f"what model {life} learned after event {left}, up to event {seq}")
+    return gone
+
+
 def _keys(
     old: sqlite3.Connection, table: Table, index: str, columns: tuple[str, ...]
 ) -> tuple[set[Any], bool]:
@@ -170,7 +189,8 @@ def _account(copied: dict[str, Copied], salvaged: Salvaged) -> None:
 
 def _copy_journal(old: sqlite3.Connection, copy: sqlite3.Connection, path: Path) -> None:
     """Its identity, and up to where the counts of models are right. If the row with the identity does not fit its
-    digest, the directory tells which journal this is."""
+    digest, the directory tells which journal this is; its numbering is not lowered, since deleted models may have had
+    the newest numbers."""
     row = summarised = None
     try:
         row = old.execute("SELECT identity, numbered, digest FROM journal").fetchone()
@@ -178,7 +198,8 @@ def _copy_journal(old: sqlite3.Connection, copy: sqlite3.Connection, path: Path)
     except (sqlite3.Error, ValueError):
         pass
     if row is None or row[2] != journal_digest(*row[:2]):
-        row = (identity_beside(path) or "", 0, b"")
+        numbered = row[1] if row is not None and isinstance(row[1], int) else 0
+        row = (identity_beside(path) or "", numbered, b"")
     copy.execute("UPDATE journal SET identity = ?, numbered = ?, digest = ?", row)
     if summarised is not None:
         known = "coalesce((SELECT max(seq) FROM event), 0)"

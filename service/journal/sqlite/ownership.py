@@ -12,7 +12,7 @@ from time import monotonic, time_ns
 from typing import NamedTuple
 
 CLOCK_STEP_NS = 3_000_000_000
-"""File systems have modification times in steps of up to 2 s: changes within one step cannot be told apart."""
+"""File systems have change times in steps of up to 2 s: changes within one step cannot be told apart."""
 
 LOOK_AGAIN_SECONDS = 1.0
 """A file system that was mounted over a file does not change the directory."""
@@ -35,8 +35,9 @@ def opened_file(path: Path, descriptor: int | None = None) -> OpenedFile:
 class FilesInPlace:
     """Looks with every commit whether files of one directory are still the ones that were opened.
 
-    The directory's modification time changes when an entry of it does. So while the directory is as it was, the files
-    are looked at one by one only once in a while.
+    The directory's change time changes when an entry of it does, and unlike its modification time it cannot be set: cp,
+    tar and rsync put that back. So while the directory is as it was, the files are looked at one by one only once in a
+    while.
     """
 
     def __init__(self, files: Iterable[OpenedFile]) -> None:
@@ -54,14 +55,14 @@ class FilesInPlace:
             raise sqlite3.OperationalError(
                 f"{self._directory} is not there any more: {error.strerror}"
             ) from error
-        seen = found.st_dev, found.st_ino, found.st_mtime_ns
+        seen = found.st_dev, found.st_ino, found.st_ctime_ns
         now = monotonic()
         if seen == self._seen and now < self._look_again_at:
             return
         self._seen = None
         if (why := why_lost(self._files)) is not None:
             raise sqlite3.OperationalError(why)
-        if abs(time_ns() - found.st_mtime_ns) > CLOCK_STEP_NS:
+        if abs(time_ns() - found.st_ctime_ns) > CLOCK_STEP_NS:
             self._seen, self._look_again_at = seen, now + LOOK_AGAIN_SECONDS
 
 

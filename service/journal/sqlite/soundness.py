@@ -76,7 +76,7 @@ def why_log_damaged(path: Path, durability: str) -> str | None:
         return None
     note = read_note(path)
     expected = 0
-    if note is not None and note.is_reliable and note.salts == content[16:24]:
+    if note is not None and note.is_reliable and note.frames and note.salts == content[16:24]:
         expected = note.frames
         if valid == expected and checksum != note.checksum:
             valid -= 1

@@ -97,3 +97,13 @@ def test_of_a_log_that_was_never_synced_a_power_cut_may_leave_anything(path: Pat
     head, checksum, rest = unsynced[:2], unsynced[2], unsynced[3:]
     file_beside(path).write_bytes(seal(_LAYOUT.pack(*head, *checksum, *rest)))
     assert why_log_damaged(path, "process") is None
+
+
+def test_a_first_commit_that_was_cut_off_is_no_damage_if_none_of_its_log_was_acknowledged(path: Path) -> None:
+    """The note is of a commit that changed nothing, right after the log was emptied."""
+    salts = log_of(path)[16:24]
+    file_beside(path).write_bytes(seal(_LAYOUT.pack(salts, 0, 1, 2, 3, True, bytes(36))))
+    log = path.with_name(f"{path.name}-wal")
+    log.write_bytes(log_of(path)[: start_of(1)])
+    overwrite(path, start_of(0) + FRAME_HEADER_BYTES, b"\xee" * PAGE_BYTES)
+    assert why_log_damaged(path, "power") is None
