@@ -116,11 +116,11 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     # On the disk of the journal, if that is here: the system's directory may be in memory.
     answer_files = AnswerFiles(held_answers, settings.data if settings.journal == "sqlite" else None)
     collector = metrics.Collector(
-        engine.fleet,
-        journal,
-        traffic,
-        pauses,
-        SpanCounts() if tracing is None else tracing.counts,
+        fleet=engine.fleet,
+        journal=journal,
+        traffic=traffic,
+        pauses=pauses,
+        spans=SpanCounts() if tracing is None else tracing.counts,
         memory_bytes=settings.memory_bytes,
         models_max=settings.metrics_models_max,
         queue_events_max=settings.queue_events_max,

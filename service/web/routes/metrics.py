@@ -22,7 +22,7 @@ from service.engine.fleet.fleet import Fleet
 from service.engine.fleet.live import Counts, Live
 from service.engine.jobs.jobs import Jobs
 from service.engine.replay.rebuilds import Rebuilds, is_forgetting, is_rebuilding
-from service.journal.protocol import Journal
+from service.journal.protocol import Figures, Journal
 from service.runtime.byte_budget import ByteBudget
 from service.runtime.cooperative import Turns
 from service.runtime.timings import LoopPauses, Timings
@@ -78,41 +78,26 @@ class Watched:
         await self._send(message)
 
 
+@dataclass(eq=False, kw_only=True)
 class Collector:
     """Figures of the busiest loaded models, of the journal, of the requests and of the event loop."""
 
-    def __init__(
-        self,
-        fleet: Fleet,
-        journal: Journal,
-        traffic: Traffic,
-        pauses: LoopPauses,
-        spans: SpanCounts,
-        *,
-        memory_bytes: int,
-        models_max: int,
-        queue_events_max: int,
-        budgets: Mapping[str, ByteBudget],
-        fit_memory_bytes_max: int,
-        rebuilds: Rebuilds,
-        jobs: Jobs,
-        streams_open: Callable[[], int],
-        evicted: Mapping[str, int],
-    ) -> None:
-        self._fleet = fleet
-        self._journal = journal
-        self._traffic = traffic
-        self._pauses = pauses
-        self._spans = spans
-        self._memory_bytes = memory_bytes
-        self._models_max = models_max
-        self._queue_events_max = queue_events_max
-        self._budgets = budgets
-        self._fit_memory_bytes_max = fit_memory_bytes_max
-        self._rebuilds = rebuilds
-        self._jobs = jobs
-        self._streams_open = streams_open
-        self._evicted = evicted
+    fleet: Fleet
+    journal: Journal
+    traffic: Traffic
+    pauses: LoopPauses
+    spans: SpanCounts
+    memory_bytes: int
+    models_max: int
+    queue_events_max: int
+    budgets: Mapping[str, ByteBudget]
+    fit_memory_bytes_max: int
+    rebuilds: Rebuilds
+    jobs: Jobs
+    streams_open: Callable[[], int]
+    evicted: Mapping[str, int]
+
+    def __post_init__(self) -> None:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -123,24 +108,36 @@ class Collector:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield from self.of_models(list(self._fleet.loaded.values()))
-        damaged = len(self._fleet.set_aside)
-        yield GaugeMetricFamily(
-            "novikoff_models_damaged", "Models known to be damaged and set aside.", damaged
+        yield from self.of_models(list(self.fleet.loaded.values()))
+        figures = self.journal.figures
+        for kind, name, text, value in _SINGLE:
+            yield kind(f"novikoff_{name}", text, value(self, figures))
+        for kind, name, text, label, values in _LABELLED:
+            family = kind(f"novikoff_{name}", text, labels=[label])
+            for of, number in values(self, figures).items():
+                family.add_metric([of], number)
+            yield family
+        requests = HistogramMetricFamily(
+            "novikoff_request_seconds", "How long requests took.", labels=["method", "route", "status"]
         )
-        yield from self._of_work()
-        yield from self._of_journal()
-        yield from self._of_requests()
-        yield from self._of_loop()
-        yield from self._of_budgets()
-        yield from self._of_spans()
+        for (method, route, status), timings in self.traffic.timings.items():
+            _add(requests, [method, route, str(status)], timings)
+        commits = HistogramMetricFamily(
+            "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
+        )
+        _add(commits, [], figures.commits)
+        pauses = HistogramMetricFamily(
+            "novikoff_loop_pause_seconds", "How late the event loop came to its turns, 50 a second.", labels=[]
+        )  # fmt: skip
+        _add(pauses, [], self.pauses.timings)
+        yield from (requests, commits, pauses)
 
     def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
         pending = sum(live.waiting for live in loaded)
         yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
         yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(loaded))
         yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.", pending)
-        busiest = nlargest(self._models_max, loaded, lambda live: live.model.revealed)
+        busiest = nlargest(self.models_max, loaded, lambda live: live.model.revealed)
         looks = [Look(live) for live in busiest]
         for kind, name, text, value in _FIGURES:
             family = kind(f"novikoff_model_{name}", text, labels=["model"])
@@ -150,118 +147,51 @@ class Collector:
                     family.add_metric([look.model.name], figure)
             yield family
 
-    def _of_work(self) -> Iterator[Metric]:
-        rebuilds, loaded = self._rebuilds, self._fleet.loaded.values()
-        yield GaugeMetricFamily(
-            "novikoff_rebuilds_pending", "Models in memory with corrections that are not in force.",
-            sum(map(is_rebuilding, loaded)),
-        )  # fmt: skip
-        yield CounterMetricFamily(
-            "novikoff_rebuild_failures", "Rebuilds that failed.", rebuilds.rebuild_failures
-        )
-        yield GaugeMetricFamily(
-            "novikoff_forgettings_pending", "Models in memory whose forgotten rounds are not erased yet.",
-            sum(map(is_forgetting, loaded)),
-        )  # fmt: skip
-        yield CounterMetricFamily(
-            "novikoff_forgetting_failures", "Forgettings that failed.", rebuilds.forgetting_failures
-        )
-        yield GaugeMetricFamily("novikoff_jobs_running", "Jobs that run.", self._jobs.running)
-        jobs = CounterMetricFamily("novikoff_jobs_ended", "Jobs that have ended.", labels=["state"])
-        for state, count in self._jobs.ended.items():
-            jobs.add_metric([state], count)
-        yield jobs
-        yield GaugeMetricFamily("novikoff_streams_open", "Streams that are open.", self._streams_open())
 
-    def _of_journal(self) -> Iterator[Metric]:
-        figures = self._journal.figures
-        sizes = GaugeMetricFamily(
-            "novikoff_journal_bytes", "How large the journal is on disk, and its write-ahead log.", labels=["of"]
-        )  # fmt: skip
-        for name, size in figures.file_bytes.items():
-            sizes.add_metric([name], size)
-        yield sizes
-        yield GaugeMetricFamily(
-            "novikoff_journal_queue_events", "Events that wait for the disk.", figures.queued
-        )
-        yield GaugeMetricFamily(
-            "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
-            self._queue_events_max,
-        )  # fmt: skip
-        yield CounterMetricFamily("novikoff_journal_failures", "Group commits that failed.", figures.failures)
-        yield CounterMetricFamily(
-            "novikoff_journal_checkpoint_failures", "Failures to fold SQLite's log into its file.",
-            figures.checkpoint_failures,
-        )  # fmt: skip
-        yield CounterMetricFamily(
-            "novikoff_journal_damage_found", "How often something in the journal was not what was written.",
-            figures.damage_found,
-        )  # fmt: skip
-        yield GaugeMetricFamily(
-            "novikoff_journal_lag_events", "Events known to be in the journal and not yet applied here.",
-            self._journal.lag_events,
-        )  # fmt: skip
-        yield GaugeMetricFamily(
-            "novikoff_journal_connected", "1 if the journal is within reach.", figures.is_connected
-        )
-        commits = HistogramMetricFamily(
-            "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
-        )
-        _add(commits, [], figures.commits)
-        yield commits
+_SINGLE: tuple[tuple[type[Any], str, str, Callable[[Collector, Figures], float]], ...] = (
+    (GaugeMetricFamily, "models_damaged", "Models known to be damaged and set aside.",
+     lambda c, _: len(c.fleet.set_aside)),
+    (GaugeMetricFamily, "rebuilds_pending", "Models in memory with corrections that are not in force.",
+     lambda c, _: sum(map(is_rebuilding, c.fleet.loaded.values()))),
+    (CounterMetricFamily, "rebuild_failures", "Rebuilds that failed.", lambda c, _: c.rebuilds.rebuild_failures),
+    (GaugeMetricFamily, "forgettings_pending", "Models in memory whose forgotten rounds are not erased yet.",
+     lambda c, _: sum(map(is_forgetting, c.fleet.loaded.values()))),
+    (CounterMetricFamily, "forgetting_failures", "Forgettings that failed.",
+     lambda c, _: c.rebuilds.forgetting_failures),
+    (GaugeMetricFamily, "jobs_running", "Jobs that run.", lambda c, _: c.jobs.running),
+    (GaugeMetricFamily, "streams_open", "Streams that are open.", lambda c, _: c.streams_open()),
+    (GaugeMetricFamily, "journal_queue_events", "Events that wait for the disk.", lambda _, journal: journal.queued),
+    (GaugeMetricFamily, "journal_queue_events_max", "How many may wait before clients get 503.",
+     lambda c, _: c.queue_events_max),
+    (CounterMetricFamily, "journal_failures", "Group commits that failed.", lambda _, journal: journal.failures),
+    (CounterMetricFamily, "journal_checkpoint_failures", "Failures to fold SQLite's log into its file.",
+     lambda _, journal: journal.checkpoint_failures),
+    (CounterMetricFamily, "journal_damage_found", "How often something in the journal was not what was written.",
+     lambda _, journal: journal.damage_found),
+    (GaugeMetricFamily, "journal_lag_events", "Events known to be in the journal and not yet applied here.",
+     lambda c, _: c.journal.lag_events),
+    (GaugeMetricFamily, "journal_connected", "1 if the journal is within reach.",
+     lambda _, journal: journal.is_connected),
+    (GaugeMetricFamily, "loop_pause_longest_seconds", "The longest pause of the event loop in the last half minute.",
+     lambda c, _: c.pauses.longest_seconds),
+    (GaugeMetricFamily, "memory_bytes_max", "The memory that budgets are shares of.", lambda c, _: c.memory_bytes),
+    (CounterMetricFamily, "spans_sent", "Spans that the OTLP endpoint took.", lambda c, _: c.spans.sent),
+)  # fmt: skip
 
-    def _of_requests(self) -> Iterator[Metric]:
-        requests = HistogramMetricFamily(
-            "novikoff_request_seconds", "How long requests took.", labels=["method", "route", "status"]
-        )
-        for (method, route, status), timings in self._traffic.timings.items():
-            _add(requests, [method, route, str(status)], timings)
-        yield requests
-
-    def _of_budgets(self) -> Iterator[Metric]:
-        used = GaugeMetricFamily(
-            "novikoff_budget_bytes", "Bytes in use of what is limited in bytes.", labels=["of"]
-        )
-        most = GaugeMetricFamily("novikoff_budget_bytes_max", "How many may be.", labels=["of"])
-        for name, budget in self._budgets.items():
-            used.add_metric([name], budget.bytes)
-            most.add_metric([name], budget.bytes_max)
-        most.add_metric(["fit"], self._fit_memory_bytes_max)  # the system alone knows what fits use
-        yield used
-        yield most
-        yield GaugeMetricFamily(
-            "novikoff_memory_bytes_max", "The memory that budgets are shares of.", self._memory_bytes
-        )
-        evicted = CounterMetricFamily(
-            "novikoff_predictions_evicted",
-            "Predictions that were evicted before their time.",
-            labels=["limit"],
-        )
-        for limit, count in self._evicted.items():
-            evicted.add_metric([limit], count)
-        yield evicted
-
-    def _of_spans(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(
-            "novikoff_spans_sent", "Spans that the OTLP endpoint took.", self._spans.sent
-        )
-        dropped = CounterMetricFamily("novikoff_spans_dropped", "Spans that were dropped.", labels=["reason"])
-        dropped.add_metric(["queue"], self._spans.dropped_at_once)
-        dropped.add_metric(["endpoint"], self._spans.dropped_unsent)
-        yield dropped
-
-    def _of_loop(self) -> Iterator[Metric]:
-        pauses = HistogramMetricFamily(
-            "novikoff_loop_pause_seconds",
-            "How late the event loop came to its turns, 50 a second.",
-            labels=[],
-        )
-        _add(pauses, [], self._pauses.timings)
-        yield pauses
-        yield GaugeMetricFamily(
-            "novikoff_loop_pause_longest_seconds", "The longest pause of the event loop in the last half minute.",
-            self._pauses.longest_seconds,
-        )  # fmt: skip
+_LABELLED: tuple[tuple[type[Any], str, str, str, Callable[[Collector, Figures], Mapping[str, float]]], ...] = (
+    (CounterMetricFamily, "jobs_ended", "Jobs that have ended.", "state", lambda c, _: c.jobs.ended),
+    (GaugeMetricFamily, "journal_bytes", "How large the journal is on disk, and its write-ahead log.", "of",
+     lambda _, journal: journal.file_bytes),
+    (GaugeMetricFamily, "budget_bytes", "Bytes in use of what is limited in bytes.", "of",
+     lambda c, _: {name: budget.bytes for name, budget in c.budgets.items()}),
+    # The system alone knows what fits use.
+    (GaugeMetricFamily, "budget_bytes_max", "How many may be.", "of",
+     lambda c, _: {name: each.bytes_max for name, each in c.budgets.items()} | {"fit": c.fit_memory_bytes_max}),
+    (CounterMetricFamily, "predictions_evicted", "Predictions that were evicted before their time.", "limit",
+     lambda c, _: c.evicted),
+    (CounterMetricFamily, "spans_dropped", "Spans that were dropped.", "reason",
+     lambda c, _: {"queue": c.spans.dropped_at_once, "endpoint": c.spans.dropped_unsent}),
+)  # fmt: skip
 
 
 class TenantCollector:
