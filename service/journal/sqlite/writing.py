@@ -3,7 +3,12 @@
 import sqlite3
 from typing import Any
 
-from service.journal.sqlite.deferred_deletes import TRIMMED_MIN, DeferredDeletes, SnapshotsKept, Trimming
+from service.journal.sqlite.deferred_deletes import (
+    REMOVED_MIN,
+    DeferredDeletes,
+    SnapshotsKept,
+    trimmed_through,
+)
 from service.journal.sqlite.erasing import erase
 from service.journal.sqlite.records import (
     MODEL_UNKNOWN,
@@ -46,7 +51,7 @@ def end_transaction(connection: sqlite3.Connection) -> None:
 LIVES_KNOWN_MAX = 100_000
 FORGOTTEN_MAX = 1_000  # expired predictions that are removed at a time
 REMOVED_AT_ONCE = 512
-"""Rows of deleted models that are removed at a time while there is nothing else to write."""
+"""Rows that are removed at a time while there is nothing else to write."""
 
 Result = tuple[int, int]
 """NEW, REPEATED or MODEL_UNKNOWN, and the sequence number of an event."""
@@ -80,7 +85,6 @@ class Writing:
             "SELECT max(numbered, coalesce((SELECT max(seq) FROM event), 0)) FROM journal"
         ).fetchone()
         self._newest: dict[int, int] = {}  # models known to live, and the number of the newest event of each
-        self._trimming = Trimming(connection)
         self.deferred = DeferredDeletes(connection)
         self._snapshots_kept = SnapshotsKept(connection, self.deferred, bytes_max=history_bytes_max)
 
@@ -91,16 +95,14 @@ class Writing:
         """
         self._execute("BEGIN IMMEDIATE")
         results = self._write(group)
-        most = max(TRIMMED_MIN, 2 * len(group))
-        self._trimming.trim(most)
-        self.deferred.remove(most)
+        self.deferred.remove(max(REMOVED_MIN, 2 * len(group)))
         end_transaction(self._connection)
         if len(self._newest) > LIVES_KNOWN_MAX:
             self._newest.clear()
         return results
 
     def delete_deferred(self) -> None:
-        """Remove some of what deleted models have left, while there is nothing else to write. Fails like `commit`."""
+        """Remove some of what is to go, while there is nothing else to write. Fails like `commit`."""
         self._execute("BEGIN IMMEDIATE")
         self.deferred.remove(REMOVED_AT_ONCE)
         end_transaction(self._connection)
@@ -217,7 +219,6 @@ class Writing:
             return MODEL_UNKNOWN, 0
         self._execute("DELETE FROM model WHERE id = ?", (life,))
         self.deferred.add(life)
-        self._trimming.drop(life)
         self._newest.pop(life, None)
         self._seq += 1
         self._keep_numbering()
@@ -246,13 +247,13 @@ class Writing:
         kept_max = self._events_kept_max
         needed = needed_for(snapshot.version, kept_max, snapshot.needed, snapshot.replaced)
         goes = goes_through(snapshot.version, kept_max, needed)
-        trimmed_through = self._trimming.through(model, goes)
-        self._snapshots_kept.thin(snapshot, trimmed_through, needed)
+        through = trimmed_through(self._connection, model, goes)
+        self._snapshots_kept.thin(snapshot, through, needed)
         self._execute("UPDATE model SET newest = max(newest, ?) WHERE id = ?", (snapshot.seq, model))
         self._execute(f"{SEAL_MODEL} WHERE id = ?", (model,))
         self._keep_numbering()
-        if trimmed_through:
-            self._trimming.plan(model, trimmed_through)
+        if through:
+            self.deferred.trim(model, through)
 
     def _summarise(self, summaries: SummariesRecord) -> None:
         """Write what lists show of models, and how far each has come, which a load relies on."""

@@ -10,7 +10,7 @@ import pytest
 from service.events import Prediction, RoundLearned
 from service.journal.codec import encode
 from service.journal.sqlite import reading
-from service.journal.sqlite.deferred_deletes import TRIMMED_MIN
+from service.journal.sqlite.deferred_deletes import REMOVED_MIN
 from service.journal.sqlite.records import (
     NEW,
     REPEATED,
@@ -74,7 +74,7 @@ def test_the_commit_that_deletes_a_model_removes_few_of_its_rows(journal: Journa
     before = journal.rows()
     assert journal.writing.commit([DeathRecord(1)]) == [(NEW, ROUNDS + 2)]
     gone = sum(before.values()) - sum(journal.rows().values()) + 1  # and one row came
-    assert gone == TRIMMED_MIN
+    assert gone == REMOVED_MIN
     assert journal.rows()["ended"] == 1
 
 

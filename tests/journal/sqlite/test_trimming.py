@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.journal.sqlite.deferred_deletes import TRIMMED_MIN
+from service.journal.sqlite.deferred_deletes import REMOVED_MIN
 from service.journal.sqlite.records import BirthRecord, EventRecord, SnapshotRecord
 from service.journal.sqlite.schema import open_writer
 from service.journal.sqlite.sealing import seal_outcomes, seal_snapshot
@@ -70,7 +70,7 @@ def test_no_commit_forgets_many_and_all_is_forgotten_in_the_end(journal: Journal
         journal.commit(1)
         counts.append(len(journal.events()))
     forgotten = [before + 1 - after for before, after in pairwise(counts)]
-    assert max(forgotten) == TRIMMED_MIN
+    assert max(forgotten) == REMOVED_MIN
     assert counts[-1] == journal.rounds - KEPT  # and the birth has gone with the first rounds
     assert journal.events() == list(range(502, journal.rounds + 2))
 
