@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.running import worked
 from tests.support.forkserver import Nursery
 from tests.support.service_process import Service
 
@@ -67,13 +66,3 @@ def test_doctor_names_a_file_that_may_not_be_written(used: Path, mode: int) -> N
 def test_an_identity_that_may_only_be_read_is_enough(used: Path) -> None:
     (used / "identity").chmod(0o444)
     assert "all is well" in run("doctor", "--data", used).stdout
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_doctor_run_by_root_notes_what_the_owner_of_the_directory_may_not_write(used: Path) -> None:
-    os.chown(used, 12345, 12345)
-    said = worked("doctor", "--data", used)
-    assert "journal.sqlite: belongs to user 0, and user 12345 may not write it" in said.replace("\n", " ")
-    for file in used.iterdir():
-        os.chown(file, 12345, 12345)
-    assert "may not write" not in worked("doctor", "--data", used)

@@ -14,10 +14,7 @@ from service.journal.sqlite.directory import (
     identity_beside,
     identity_in,
     is_replacing,
-    unwritable,
-    unwritable_for_owner,
     why_not_its_own,
-    why_unwritable,
 )
 from service.journal.sqlite.schema import APPLICATION_ID, LARGEST_NUMBER, SCHEMA_VERSION
 from service.journal.sqlite.sealing import unseal_pending
@@ -120,20 +117,6 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     if complaints == ["ok"]:
         return []
     return [Finding("file", each.replace("\n", " "), COPY, by_copying) for each in complaints]
-
-
-def examine_permissions(path: Path) -> list[Finding]:
-    """Findings for files that the service could not write: as whoever runs this, or as the directory's owner."""
-    refused = unwritable(path)
-    owner = path.parent.stat().st_uid
-    return [
-        *(Finding(file.name, why_unwritable(file)) for file in refused),
-        *(
-            Finding(file.name, why_unwritable(file, owner), severity=Severity.note)
-            for file in unwritable_for_owner(path)
-            if file not in refused
-        ),
-    ]
 
 
 def examine_what_was_given_up(path: Path) -> list[Finding]:

@@ -18,7 +18,6 @@ from service.commands.doctor.checks import (
     Severity,
     by_copying,
     examine_file,
-    examine_permissions,
     examine_tables,
     examine_what_was_given_up,
     named,
@@ -26,7 +25,7 @@ from service.commands.doctor.checks import (
 from service.commands.doctor.history import examine_model, examine_unlisted
 from service.commands.doctor.repairing import remove, salvage, swap
 from service.errors import StartError
-from service.journal.sqlite.directory import DirectoryLock, check_not_lost, check_readable, end_replacing
+from service.journal.sqlite.directory import DirectoryLock, check_not_lost, check_writable, end_replacing
 from service.journal.sqlite.schema import legible_errors, open_reader, open_writer
 from service.settings import Settings, load_settings
 
@@ -151,7 +150,7 @@ def _locked(data: Path) -> Iterator[None]:
     path = data.absolute() / "journal.sqlite"
     lock = DirectoryLock(data)
     try:
-        check_readable(path)
+        check_writable(path)
         check_not_lost(path)
         if not path.is_file():
             raise CommandFailed(f"there is no journal in {data}")
@@ -180,7 +179,7 @@ def _look(path: Path, shown: Path) -> list[Finding]:
             return findings
         _print_counts(connection, shown)
         unlisted, lost = examine_unlisted(connection)
-        findings = [*examine_permissions(path), *examine_what_was_given_up(path), *unlisted]
+        findings = [*examine_what_was_given_up(path), *unlisted]
         findings += examine_tables(connection, lost)
     with closing(open_reader(path)) as connection, err.status("replaying") as status:
         models = connection.execute("SELECT id, name FROM model ORDER BY name").fetchall()
