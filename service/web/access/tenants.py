@@ -9,6 +9,7 @@ may both choose `order-17`, and neither can find out that the other did.
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -34,7 +35,7 @@ from service.events import Label
 from service.web.access.declarations import Access
 from service.web.access.keys import Key
 
-T = TypeVar("T")
+T = TypeVar("T", Round, Corrected)
 
 caller: ContextVar[Key | None] = ContextVar("caller", default=None)
 """The key of the request, set by the gate; None where no key is needed."""
@@ -118,19 +119,23 @@ def public_id(prediction_id: str) -> str:
 
 
 class TenantRounds:
-    """Rounds of the caller's models. For an unrestricted key, the engine's own coroutines: that costs no time."""
+    """Rounds of the caller's models."""
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
 
-    def predict(
-        self, name: str, sent: Sent, prediction_id: str | None, terms: int = 0, tag: str | None = None
-    ) -> Coroutine[Any, Any, Answered]:
-        _check_chosen(prediction_id)
+    async def predict(
+        self, name: str, sent: Sent, chosen: str | None, terms: int = 0, tag: str | None = None
+    ) -> Answered:
+        _check_chosen(chosen)
         key = restricted_key()
         if key is None:
-            return self._rounds.predict(name, sent, prediction_id, terms, tag)
-        return self._predict(key, name, sent, prediction_id, terms, tag)
+            return await self._rounds.predict(name, sent, chosen, terms, tag)
+        check_own(name)
+        with _public_ids(key):
+            done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms, tag)
+        public = _public_id(key, done.prediction.prediction_id)
+        return structs.replace(done, prediction=structs.replace(done.prediction, prediction_id=public))
 
     def dry_run(self, name: str, sent: Sent, terms: int = 0) -> Coroutine[Any, Any, Answered]:
         check_own(name)
@@ -140,62 +145,33 @@ class TenantRounds:
         check_own(name)
         return self._rounds.reach(name, version)
 
-    def reveal(
-        self, prediction_id: str, label: Label, weight: float = 1.0, model: str | None = None
-    ) -> Coroutine[Any, Any, Round]:
-        """With a `model`, predictions of any other are unknown."""
-        key = restricted_key()
-        if key is None:
-            return self._rounds.reveal(prediction_id, label, weight, model=model)
-        return self._reveal(key, prediction_id, label, weight, model)
-
-    def learn(
+    async def learn(
         self,
-        name: str,
-        sent: Sent,
-        label: Label,
-        prediction_id: str | None,
-        weight: float = 1.0,
-        tag: str | None = None,
-    ) -> Coroutine[Any, Any, Round]:
-        _check_chosen(prediction_id)
-        key = restricted_key()
-        if key is None:
-            return self._rounds.learn(name, sent, label, prediction_id, weight, tag)
-        return self._learn(key, name, sent, label, prediction_id, weight, tag)
-
-    async def _predict(
-        self, key: Key, name: str, sent: Sent, chosen: str | None, terms: int, tag: str | None
-    ) -> Answered:
-        check_own(name)
-        with _public_ids(key):
-            done = await self._rounds.predict(name, sent, _stored_id(key, chosen), terms, tag)
-        public = _public_id(key, done.prediction.prediction_id)
-        return structs.replace(done, prediction=structs.replace(done.prediction, prediction_id=public))
-
-    async def _learn(
-        self,
-        key: Key,
         name: str,
         sent: Sent,
         label: Label,
         chosen: str | None,
-        weight: float,
-        tag: str | None,
+        weight: float = 1.0,
+        tag: str | None = None,
     ) -> Round:
+        _check_chosen(chosen)
+        key = restricted_key()
+        if key is None:
+            return await self._rounds.learn(name, sent, label, chosen, weight, tag)
         check_own(name)
         with _public_ids(key):
             done = await self._rounds.learn(name, sent, label, _stored_id(key, chosen), weight, tag)
         return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
-    async def _reveal(
-        self, key: Key, prediction_id: str, label: Label, weight: float, model: str | None
+    async def reveal(
+        self, prediction_id: str, label: Label, weight: float = 1.0, model: str | None = None
     ) -> Round:
-        def do(stored_id: str) -> Awaitable[Round]:
-            return self._rounds.reveal(stored_id, label, weight, prefix=key.prefix, model=model)
+        """With a `model`, predictions of any other are unknown."""
 
-        done = await _by_either_id(key, prediction_id, do)
-        return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
+        def do(stored_id: str, prefix: str = "") -> Awaitable[Round]:
+            return self._rounds.reveal(stored_id, label, weight, prefix=prefix, model=model)
+
+        return await _by_public_id(prediction_id, do)
 
 
 class TenantCorrections:
@@ -205,26 +181,16 @@ class TenantCorrections:
         self._corrections = corrections
 
     async def correct(self, prediction_id: str, label: Label, reason: str | None) -> Corrected:
-        key = restricted_key()
-        if key is None:
-            return await self._corrections.correct(prediction_id, label, reason)
+        def do(stored_id: str, prefix: str = "") -> Awaitable[Corrected]:
+            return self._corrections.correct(stored_id, label, reason, prefix=prefix)
 
-        def do(stored_id: str) -> Awaitable[Corrected]:
-            return self._corrections.correct(stored_id, label, reason, prefix=key.prefix)
-
-        done = await _by_either_id(key, prediction_id, do)
-        return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
+        return await _by_public_id(prediction_id, do)
 
     async def void(self, prediction_id: str) -> Corrected:
-        key = restricted_key()
-        if key is None:
-            return await self._corrections.void(prediction_id)
+        def do(stored_id: str, prefix: str = "") -> Awaitable[Corrected]:
+            return self._corrections.void(stored_id, prefix=prefix)
 
-        def do(stored_id: str) -> Awaitable[Corrected]:
-            return self._corrections.void(stored_id, prefix=key.prefix)
-
-        done = await _by_either_id(key, prediction_id, do)
-        return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
+        return await _by_public_id(prediction_id, do)
 
 
 def _check_chosen(prediction_id: str | None) -> None:
@@ -235,6 +201,15 @@ def _check_chosen(prediction_id: str | None) -> None:
 
 def _stored_id(key: Key, chosen: str | None) -> str | None:
     return f"{key.prefix}{OWNER_SEPARATOR}{chosen}" if chosen is not None else None
+
+
+async def _by_public_id(prediction_id: str, do: Callable[..., Awaitable[T]]) -> T:
+    """Do it with the stored id, and the caller's prefix if the key is restricted; the result has the caller's id."""
+    key = restricted_key()
+    if key is None:
+        return await do(prediction_id)
+    done = await _by_either_id(key, prediction_id, partial(do, prefix=key.prefix))
+    return structs.replace(done, prediction_id=_public_id(key, done.prediction_id))
 
 
 async def _by_either_id(key: Key, prediction_id: str, do: Callable[[str], Awaitable[T]]) -> T:
