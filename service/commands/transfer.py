@@ -1,8 +1,6 @@
 """`novikoff export`, `import` and `history`: models and their rounds as files."""
 
-import io
 import sys
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +10,6 @@ import typer
 
 from novikoff import Client
 from service.commands.console import (
-    Advance,
     CommandFailed,
     Key,
     KeyFile,
@@ -25,10 +22,8 @@ from service.commands.console import (
 )
 from service.engine.names import check_name
 
-HISTORY_FORMATS = {".parquet": "arrow", ".arrow": "arrow", ".ndjson": "ndjson", ".jsonl": "ndjson"}
-"""The format requested for a suffix. Parquet is written here from Arrow, so that progress can be shown."""
-
-ROW_GROUP_ROWS = 50_000
+HISTORY_FORMATS = {".parquet": "parquet", ".arrow": "arrow", ".ndjson": "ndjson", ".jsonl": "ndjson"}
+"""The format requested for a suffix."""
 
 
 class Form(StrEnum):
@@ -129,58 +124,40 @@ def history(
         if form is None:
             raise CommandFailed(f"{to}: the name must end with {', '.join(HISTORY_FORMATS)}")
         check_name("model", model)
-        total = client.get_model(model).version - (from_version or 0)
+        if form == "arrow":
+            _pyarrow()
         parts = client.history_bytes(
             model, format=form, from_version=from_version, to_version=to_version, since=since, until=until
         )
         unfinished = to.with_name(to.name + ".part")
         try:
-            with progress_bar(total, "round") as advance:
-                write = {".parquet": _write_parquet, ".arrow": _write_arrow}.get(to.suffix, _write_lines)
-                rows = write(parts, unfinished, advance)
+            with progress_bar(None, "byte") as advance, unfinished.open("wb") as out:
+                for part in parts:
+                    out.write(part)
+                    advance(len(part))
+            if form == "arrow":
+                _as_arrow_file(unfinished)
             unfinished.rename(to)
         finally:
             unfinished.unlink(missing_ok=True)
-        err.print(f"{model}: {rows:,} rounds written to {to}", soft_wrap=True)
+        err.print(f"{model}: {to.stat().st_size:,} bytes written to {to}", soft_wrap=True)
 
 
-def _write_lines(parts: Iterator[bytes], file: Path, advance: Advance) -> int:
-    rows = 0
-    with file.open("wb") as out:
-        for part in parts:
-            out.write(part)
-            rows += (more := part.count(b"\n"))
-            advance(more)
-    return rows
-
-
-def _write_arrow(parts: Iterator[bytes], file: Path, advance: Advance) -> int:
+def _as_arrow_file(streamed: Path) -> None:
+    """Make the Arrow stream in a file an Arrow file, which can be read from any place."""
     pa = _pyarrow()
-    rows = 0
-    with pa.ipc.open_stream(_Reading(parts)) as stream, pa.ipc.new_file(str(file), stream.schema) as out:
-        for batch in stream:
-            out.write_batch(batch)
-            rows += batch.num_rows
-            advance(batch.num_rows)
-    return rows
-
-
-def _write_parquet(parts: Iterator[bytes], file: Path, advance: Advance) -> int:
-    pa = _pyarrow()
-    import pyarrow.parquet as pq
-
-    rows, waiting = 0, list[Any]()
-    with pa.ipc.open_stream(_Reading(parts)) as stream, pq.ParquetWriter(str(file), stream.schema) as out:
-        for batch in stream:
-            waiting.append(batch)
-            rows += batch.num_rows
-            advance(batch.num_rows)
-            if sum(each.num_rows for each in waiting) >= ROW_GROUP_ROWS:
-                out.write_table(pa.Table.from_batches(waiting))
-                waiting.clear()
-        if waiting:
-            out.write_table(pa.Table.from_batches(waiting))
-    return rows
+    converted = streamed.with_name(f"{streamed.name}.converted")
+    try:
+        with (
+            pa.OSFile(str(streamed)) as source,
+            pa.ipc.open_stream(source) as batches,
+            pa.ipc.new_file(str(converted), batches.schema) as out,
+        ):
+            for batch in batches:
+                out.write_batch(batch)
+        converted.rename(streamed)
+    finally:
+        converted.unlink(missing_ok=True)
 
 
 def _pyarrow() -> Any:
@@ -188,32 +165,6 @@ def _pyarrow() -> Any:
         import pyarrow
     except ImportError:
         raise CommandFailed(
-            "Arrow and Parquet need the extra `arrow`: pip install pyarrow; .ndjson needs nothing"
+            "an Arrow file needs the extra `arrow`: pip install pyarrow; .parquet and .ndjson need nothing here"
         ) from None
     return pyarrow
-
-
-class _Reading(io.RawIOBase):
-    """The parts of a response as a file object."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        super().__init__()
-        self._parts = parts
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        pieces = [self._rest]
-        have = len(self._rest)
-        while size < 0 or have < size:
-            part = next(self._parts, None)
-            if part is None:
-                break
-            pieces.append(part)
-            have += len(part)
-        whole = b"".join(pieces)
-        end = len(whole) if size < 0 else size
-        self._rest = whole[end:]
-        return whole[:end]
