@@ -181,7 +181,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(pending.router(engine.waiting_list))
     app.include_router(stats.router(engine.models, engine.past, Attention(engine.fleet), engine.clock))
     app.include_router(feed.router(follow))
-    app.include_router(metrics.router(collector, engine.fleet, why_unready))
+    app.include_router(metrics.router(collector, why_unready))
     app.include_router(health.router(why_unready, lambda: len(engine.fleet.set_aside)))
     app.held = held
     app.include_router(dashboard.router())

@@ -194,17 +194,6 @@ _LABELLED: tuple[tuple[type[Any], str, str, str, Callable[[Collector, Figures], 
 )  # fmt: skip
 
 
-class TenantCollector:
-    """The metrics for a caller with a restricted key: those of the caller's models only."""
-
-    def __init__(self, collector: Collector, fleet: Fleet, prefix: str) -> None:
-        self._collector = collector
-        self._loaded = [live for name, live in fleet.loaded.items() if name.startswith(prefix)]
-
-    def collect(self) -> Iterator[Metric]:
-        return self._collector.of_models(self._loaded)
-
-
 class _Alone:
     """A registry with a single metric."""
 
@@ -282,7 +271,7 @@ _FIGURES = (
 )  # fmt: skip
 
 
-def router(collector: Collector, fleet: Fleet, why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
+def router(collector: Collector, why_unready: Callable[[], Awaitable[str | None]]) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -290,7 +279,8 @@ def router(collector: Collector, fleet: Fleet, why_unready: Callable[[], Awaitab
     async def metrics() -> Response:
         """Figures for Prometheus."""
         if own := prefix():
-            found = TenantCollector(collector, fleet, own).collect()
+            loaded = collector.fleet.loaded.items()
+            found = collector.of_models([live for name, live in loaded if name.startswith(own)])
         else:
             is_ready = await why_unready() is None
             ready = GaugeMetricFamily("novikoff_ready", "1 if /readyz answers 200.", is_ready)
