@@ -133,10 +133,5 @@ def as_sklearn(linear: Linear) -> dict[str, Any]:
     }
 
 
-def with_lists(linear: Linear) -> dict[str, Any]:
-    """The same with lists of numbers, which take ten times the memory."""
-    return {**as_sklearn(linear), "coef_": [row.part(0, row.size).tolist() for row in linear.rows]}
-
-
 def _cannot(why: str) -> BadParameter:
     return BadParameter("format", f"cannot be sklearn: {why}")

@@ -10,12 +10,13 @@ import pytest
 from service.engine.models.model import Model
 from service.engine.models.sizes import bytes_in_memory
 from service.engine.rounds.explanation import explain
-from service.engine.transfer.json_export import export_model, import_model
+from service.engine.transfer.json_export import import_model
 from service.errors import InvalidExport, InvalidRequest
 from service.events import DimensionFixed, ModelCreated, ModelReset
 from service.learning.panel.panels import NEWEST, PANELS
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.support.doctored_exports import NOW, with_digest
+from tests.support.exporting import export_model
 from tests.support.late_labels import Late, run
 from tests.support.tiers import slow
 

@@ -13,7 +13,7 @@ from service.engine.models.block_fold import table_of
 from service.engine.models.challenger import Challenger
 from service.engine.models.model import Model
 from service.engine.models.sizes import bytes_in_memory
-from service.engine.transfer.json_export import _digest, _plain, export_model, import_model
+from service.engine.transfer.json_export import _digest, import_model
 from service.errors import InvalidExport
 from service.events import ChallengerRemoved, ModelReset, ModelRolledBack, RoundsLearned
 from service.journal.codec import STATE_VERSION, encode_state
@@ -22,6 +22,7 @@ from service.learning.vectors import Rows
 from tests.engine.test_challengers import AROW, LIMITS, add, made, promote
 from tests.support.doctored_exports import LIMITS as IMPORT_LIMITS
 from tests.support.doctored_exports import NOW, contested, with_digest
+from tests.support.exporting import export_model, plain
 from tests.support.late_labels import Late, run
 
 BEFORE_CURVES = 4
@@ -158,7 +159,7 @@ def test_an_export_of_the_version_before_is_imported() -> None:
     run(Late(model), 60, [-1, 1])  # type: ignore[list-item]
     state = {**as_before(model), "bound": None}
     head = {"format": f"novikoff-model/{BEFORE_CURVES}", "digest": _digest(state, BEFORE_CURVES)}
-    imported = import_model({**head, **_plain(state)}, LIMITS, NOW + 10**9)
+    imported = import_model({**head, **plain(state)}, LIMITS, NOW + 10**9)
     told = curves(Model.from_bytes(imported.state))
     assert [each["rounds"] for each in told.values()] == [[model.contest.record.rounds]] * 2  # type: ignore[union-attr]
 

@@ -9,9 +9,10 @@ import pytest
 
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits, _ask
-from service.engine.transfer.json_export import export_model, import_model
+from service.engine.transfer.json_export import import_model
 from service.errors import InvalidExport, InvalidRequest
 from tests.support.doctored_exports import LIMITS, NOW, exported, with_digest
+from tests.support.exporting import export_model
 
 DENSE = ("perceptron", "binary", "dense")
 NAMED = ("averaged", "one_vs_all-appearing", "named-standardized")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.engine.models.model import Model
 from service.engine.rounds.explanation import explain
-from service.engine.transfer.json_export import _digest, _plain, export_model, import_model
+from service.engine.transfer.json_export import _digest, import_model
 from service.events import (
     AnyEvent,
     DimensionFixed,
@@ -21,6 +21,7 @@ from service.events import (
 )
 from service.journal.codec import STATE_VERSION, encode_state
 from service.web.routes.model_settings import ModelLimits, ModelSettings
+from tests.support.exporting import export_model, plain
 
 number = st.floats(-1e6, 1e6, allow_nan=False)
 features = st.lists(number, min_size=3, max_size=3).map(lambda values: np.array(values).tobytes())
@@ -91,7 +92,7 @@ def test_what_0_1_0_has_written_still_opens(events: list[AnyEvent], declared: fl
     assert all(now[name] == then[name] for name in unchanged)
     # An export of it, as that version has made it.
     kept = export_model(model)
-    kept["bound"] = _plain(state["bound"])
+    kept["bound"] = plain(state["bound"])
     export = {**kept, "digest": _digest(state, STATE_VERSION)}
     assert import_model(export, LIMITS, 10**15).state == replaced(model, bound=None)
 

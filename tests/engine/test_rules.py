@@ -7,12 +7,13 @@ import pytest
 from service.engine.models.model import Model, model_from
 from service.engine.models.settings import RULES
 from service.engine.replay.counterfactual import Counterfactual
-from service.engine.transfer.json_export import _digest, _plain, export_model, import_model
+from service.engine.transfer.json_export import _digest, import_model
 from service.errors import InvalidExport
 from service.events import DimensionFixed, ModelCreated, ModelImported, ModelReset, ModelRolledBack
 from service.journal.codec import decode_event, encode, encode_state
 from service.web.routes.model_settings import ModelSettings
 from tests.support.doctored_exports import LIMITS, NOW, with_digest
+from tests.support.exporting import export_model, plain
 from tests.support.late_labels import Late
 
 BEFORE_RULES = 5
@@ -75,7 +76,7 @@ def test_an_export_of_before_the_rules_has_the_first() -> None:
     state = {**story(ModelCreated("m", 1, old_settings())).model.state(), "bound": None}
     state["settings"] = old_settings()
     head = {"format": f"novikoff-model/{BEFORE_RULES}", "digest": _digest(state, BEFORE_RULES)}
-    assert import_model({**head, **_plain(state)}, LIMITS, NOW).settings["rules"] == 1
+    assert import_model({**head, **plain(state)}, LIMITS, NOW).settings["rules"] == 1
 
 
 @pytest.mark.parametrize("rules", [0, RULES + 1, True, 1.0, None, "1"])

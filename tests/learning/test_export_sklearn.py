@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import SGDClassifier
 
 from service.learning.learners.algorithms import BadParameter
-from service.learning.sklearn_export import take_linear, with_lists
+from service.learning.sklearn_export import as_sklearn, take_linear
 from tests.learning.rounds import FEATURES, LEARNERS, PAIRS, STRATEGIES, Model, dense_rounds, make, rounds_for
 from tests.support.tiers import covering
 
@@ -16,7 +16,8 @@ EXPORTABLE = ["dense", "dense-no-bias", "named", "named-capped"]
 
 
 def export_sklearn(features: Any, classifier: Any, classes: list[Any]) -> dict[str, Any]:
-    return with_lists(take_linear(features, classifier, classes).linear())
+    exported = as_sklearn(take_linear(features, classifier, classes).linear())
+    return {**exported, "coef_": [row.part(0, row.size).tolist() for row in exported["coef_"]]}
 
 
 def loaded(exported: dict[str, Any]) -> SGDClassifier:

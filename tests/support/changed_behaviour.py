@@ -19,8 +19,9 @@ from typing import Any
 
 from service.engine.fleet.live import model_from
 from service.engine.models.model import Model
-from service.engine.transfer.json_export import AROUND, FUTURE_MAX_US, Imported, export_model
+from service.engine.transfer.json_export import AROUND, FUTURE_MAX_US, Imported
 from service.events import ModelImported
+from tests.support.exporting import export_model
 
 OF_THE_IMPORT = ("name", "created_at", "updated_at", "origin")
 """What the event of an import says instead of the export."""

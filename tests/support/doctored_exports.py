@@ -8,13 +8,14 @@ from typing import Any
 
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits
-from service.engine.transfer.json_export import _digest, _restored, export_model
+from service.engine.transfer.json_export import _digest, _restored
 from service.errors import InvalidExport
 from service.events import ChallengerPromoted, DimensionFixed, ModelCreated, RoundLearned, RoundRevealed
 from service.journal.codec import STATE_VERSION
 from service.learning import saved
 from service.web.routes.model_settings import ModelSettings
 from tests.learning.rounds import AUTO, FEATURES, LEARNERS, PAIRS, PANELS, STRATEGIES, rounds_for
+from tests.support.exporting import export_model
 
 LIMITS = ModelLimits(names_max=1_000, classes_max=100, covariance_dimension_max=300, weights_max=10**6)
 NOW = 1_700_000_000_000_000

@@ -21,7 +21,8 @@ from service.journal.sqlite import reading
 from service.journal.sqlite.schema import open_reader
 from service.journals import make_journal
 from service.settings import Settings
-from service.web.routes.exports import weights_of
+from service.web.http.responses import json_slices
+from service.web.routes.exports import read_weights
 from tests.support.forkserver import Forked, environment, fork
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
@@ -221,7 +222,7 @@ class Service:
         """A replay of the journal gives what the service serves, to the bit."""
         folded = self.fold(model)
         weights = self.get(f"/models/{model}/weights")
-        assert weights == msgspec.json.decode(msgspec.json.encode(weights_of(folded, None)))
+        assert weights == msgspec.json.decode(b"".join(json_slices(read_weights(folded, None))))
         stats = self.stats(model)
         assert stats["version"] == folded.version
         assert stats["rounds"]["revealed"] == folded.revealed

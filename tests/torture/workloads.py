@@ -11,10 +11,11 @@ from typing import Any
 
 from service.engine.engine import Engine
 from service.engine.jobs.fit_process import UnreadFit
-from service.engine.transfer.json_export import export_model, import_model
+from service.engine.transfer.json_export import import_model
 from service.errors import RequestError, Unavailable
 from service.events import AnyEvent
 from service.journal.codec import encode
+from tests.support.exporting import export_model
 from tests.torture import recording
 from tests.torture.engines import LIMITS, Plan, engine_over, journal_at
 from tests.torture.truth import APPLIED, SERVED

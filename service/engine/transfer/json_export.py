@@ -38,15 +38,12 @@ FUTURE_MAX_US = 600_000_000
 """How far the clock of the machine that made an export may be ahead of the one here."""
 
 
-def export_model(model: Model) -> dict[str, Any]:
-    """All that a model is: settings, weights, names, statistics, version; with a digest over it."""
-    state = learned(model)
-    return {**_head(state), **_plain(state)}
-
-
 def export_of(state: dict[str, Any]) -> dict[str, Any]:
-    """The same of a copy of what was `learned`, with its arrays as they are, for a writer that takes them in slices."""
-    return {**_head(state), **_plain(state, as_lists=False)}
+    """All that a model is, of what was `learned`: settings, weights, names, statistics, version; with a digest over it.
+
+    Arrays are as they are, for a writer that takes them in slices.
+    """
+    return {**_head(state), **_plain(state)}
 
 
 def learned(model: Model) -> dict[str, Any]:
@@ -241,22 +238,20 @@ def _digest(state: dict[str, Any], version: int) -> str:
     return digest.hexdigest()
 
 
-def _plain(value: Any, *, as_lists: bool = True) -> Any:
-    """A part of a state as JSON.
+def _plain(value: Any) -> Any:
+    """A part of a state as JSON, but for its arrays.
 
     >>> _plain({"w": np.array([1.0]), "b": b"x"})
-    {'w': {'$array': [1.0], 'kind': 'f', 'shape': [1]}, 'b': {'$bytes': 'eA=='}}
+    {'w': {'$array': array([1.]), 'kind': 'f', 'shape': [1]}, 'b': {'$bytes': 'eA=='}}
     """
     if isinstance(value, np.ndarray):
-        flat = value.ravel()
-        numbers = flat.tolist() if as_lists else flat
-        return {"$array": numbers, "kind": value.dtype.kind, "shape": list(value.shape)}
+        return {"$array": value.ravel(), "kind": value.dtype.kind, "shape": list(value.shape)}
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, dict):
-        return {key: _plain(part, as_lists=as_lists) for key, part in value.items()}
+        return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part, as_lists=as_lists) for part in value]
+        return [_plain(part) for part in value]
     return value
 
 

@@ -122,6 +122,7 @@ class BreakingOff(StreamingResponse):
             await send({"type": BREAK_OFF})
 
 
+PART_BYTES = 65_536
 SLICE_NUMBERS = 4_096
 
 
@@ -134,15 +135,20 @@ class SlicedJson(BreakingOff):
 
 
 async def in_turns(parts: Iterator[bytes], room: Reservation | None = None) -> AsyncIterator[bytes]:
-    """Parts of an answer, each made when the one before was sent; others have their turns in between.
+    """Parts of an answer, put together to some 64 KB, made when those before were sent; others have their turns in
+    between.
 
     `room`: what it takes.
     """
-    turns = Turns()
+    turns, gathered = Turns(), bytearray()
     try:
         for part in parts:
-            yield part
-            await turns.give()
+            gathered += part
+            if len(gathered) >= PART_BYTES or turns.is_over:
+                yield bytes(gathered)
+                gathered.clear()
+                await turns.give()
+        yield bytes(gathered)
     finally:
         if room is not None:
             room.release()

@@ -1,69 +1,42 @@
 """What is read out of a model: the responses of GET /models/{model}/weights and /models/{model}/export.
 
-Whatever is large is copied first, since the model goes on learning, made beside the event loop and sent in slices. Of
-copies there are only as many bytes at a time as there is room for.
+What is sent is copied first, since the model goes on learning, made beside the event loop and sent in slices. Of copies
+of large models there are only as many bytes at a time as there is room for.
 """
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Query, Response
 
-from service.engine.fleet.large_models import (
-    CopyReservation,
-    copy_bytes,
-    in_thread,
-    takes_long_to_read,
-    weights_bytes,
-)
+from service.engine.fleet.large_models import CopyReservation, copy_bytes, in_thread, weights_bytes
 from service.engine.models.model import Model
-from service.engine.transfer.json_export import export_model, export_of, learned
+from service.engine.transfer.json_export import export_of, learned
 from service.engine.transfer.onnx_export import import_onnx, onnx_file, take_onnx
 from service.errors import InvalidRequest
 from service.learning.parameters import BadParameter
 from service.learning.saved import Kept
-from service.learning.sklearn_export import Taken, as_sklearn, take_linear, with_lists
+from service.learning.sklearn_export import as_sklearn, take_linear
 from service.learning.vectors import Array, Indices
-from service.runtime.byte_budget import ByteBudget, Reservation
-from service.web.http.responses import BreakingOff, Json, SlicedJson, in_turns
+from service.runtime.byte_budget import ByteBudget
+from service.web.http.responses import BreakingOff, SlicedJson, in_turns
 
 Largest = Annotated[
     int | None, Query(ge=1, le=1000, description="only so many, by absolute value, with names")
 ]
 
 
-class ReadWeights(NamedTuple):
-    """What is answered. Rows of weights in it are `Kept` or, if only the largest are told, functions that tell them."""
+def read_weights(model: Model, largest: int | None) -> dict[str, Any]:
+    """Copies of all that is answered: the model may go on. It takes long of a large one.
 
-    content: dict[str, Any]
-    is_small: bool
-
-
-def weights_of(model: Model, largest: int | None) -> dict[str, Any]:
-    """The answer, its rows of weights as lists."""
-    return _with_lists(read_weights(model, largest).content)
-
-
-def answer(read: ReadWeights, room: Reservation) -> Response:
-    """The same as a response: of a large model in slices, from copies in this room."""
-    return Json(_with_lists(read.content)) if read.is_small else SlicedJson(read.content, room)
-
-
-def _with_lists(content: dict[str, Any]) -> dict[str, Any]:
-    for row in content["classes"]:
-        kept = row["weights"]
-        row["weights"] = kept.part(0, kept.size).tolist() if isinstance(kept, Kept) else kept()
-    return content
-
-
-def read_weights(model: Model, largest: int | None) -> ReadWeights:
-    """Copies of all that is answered: the model may go on. It takes long of a large one."""
+    Rows of weights in it are `Kept` or, if only the largest are told, functions that tell them.
+    """
     names = None
     if largest is None and model.settings["features"]["kind"] == "named":
         names = [model.features.name(i) for i in range(model.bias_is_first, model.features.size())]
-    content = {
+    return {
         "model": model.name,
         "version": model.version,
         "labels": list(model.labels.values),
@@ -71,7 +44,6 @@ def read_weights(model: Model, largest: int | None) -> ReadWeights:
         "classes": [{"label": label, **_row(model, row, largest)} for label, row in model.weights()],
         **({} if model.panel is None else {"expert": model.panel.leader.name}),
     }
-    return ReadWeights(content, not weights_bytes(model))
 
 
 def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
@@ -134,42 +106,27 @@ def of_nobody_else(model: Model) -> Read:
 async def whole(read: Read, copies: ByteBudget, **more: Any) -> Response:
     """All that a model is, as JSON."""
     room = CopyReservation(copies, copy_bytes)
-    is_large, taken = await read(
-        lambda model: (True, learned(model)) if takes_long_to_read(model) else (False, export_model(model)),
-        room.take_for,
-    )
-    if is_large:
-        return SlicedJson({**await in_thread(export_of, taken), **more}, room)
-    return Json({**taken, **more})
+    taken = await read(learned, room.take_for)
+    return SlicedJson({**await in_thread(export_of, taken), **more}, room)
 
 
 async def for_sklearn(read: Read, copies: ByteBudget) -> Response:
     """The attributes of a linear model of scikit-learn, as JSON."""
     room = CopyReservation(copies, weights_bytes)
-
-    def take(model: Model) -> tuple[bool, Taken]:
-        taken = take_linear(model.features, model.classifier, model.labels.values)
-        return takes_long_to_read(model), taken
-
     try:
-        is_large, taken = await read(take, room.take_for)
+        taken = await read(
+            lambda model: take_linear(model.features, model.classifier, model.labels.values), room.take_for
+        )
     except BadParameter as error:
         raise InvalidRequest.at(error.field, error.message) from None
-    if is_large:
-        return SlicedJson(as_sklearn(await in_thread(taken.linear)), room)
-    return Json(with_lists(taken.linear()))
+    return SlicedJson(as_sklearn(await in_thread(taken.linear)), room)
 
 
 async def for_onnx(read: Read, copies: ByteBudget) -> Response:
     """A linear model as a file for ONNX runtimes."""
     room = CopyReservation(copies, weights_bytes)
     await in_thread(import_onnx)
-    is_large, *asked = await read(
-        lambda model: (takes_long_to_read(model), take_onnx(model), model.name, model.settings["tie"]),
-        room.take_for,
-    )
-    file = await in_thread(onnx_file, *asked) if is_large else onnx_file(*asked)
-    if not is_large:
-        return Response(b"".join(file.parts), media_type=ONNX_TYPE)
+    asked = await read(lambda model: (take_onnx(model), model.name, model.settings["tie"]), room.take_for)
+    file = await in_thread(onnx_file, *asked)
     length = {"content-length": str(file.size_bytes)}
     return BreakingOff(in_turns(file.parts, room), media_type=ONNX_TYPE, headers=length)

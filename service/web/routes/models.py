@@ -32,11 +32,10 @@ from service.web.access.declarations import Body, access
 from service.web.access.keys import Role
 from service.web.access.tenants import check_own, narrowed
 from service.web.http.requests import JSON, media_type_of
-from service.web.http.responses import Json, timestamp
+from service.web.http.responses import Json, SlicedJson, timestamp
 from service.web.problems import HttpError
 from service.web.routes import exports
 from service.web.routes.exports import Largest, read_weights
-from service.web.routes.exports import answer as weights_answer
 from service.web.routes.model_settings import NewModel, advice_table
 from service.web.routes.openapi import answers, problems
 
@@ -166,7 +165,7 @@ def router(
         """The weights, the bias apart: all of them, or the `largest` by absolute value; now or `at` a version."""
         room = CopyReservation(copies, weights_bytes if largest is None else lambda _: 0)
         read = await past.read(model, at, partial(read_weights, largest=largest), first=room.take_for)
-        return weights_answer(read, room)
+        return SlicedJson(read, room)
 
     @routes.get("/models/{model}/export", responses=problems(404, 410))
     @access(Role.READ, tenants=True)
