@@ -16,6 +16,8 @@ from service.events import (
     PredictionVoided,
     RoundErased,
     RoundRevealed,
+    TagErased,
+    TagForgotten,
 )
 from service.journal.jetstream.catalogue import Catalogue, Entry
 from service.journal.jetstream.link.api import Message, in_batches
@@ -41,6 +43,9 @@ READ_AT_ONCE = 64
 LISTED_AT_ONCE = 5_000
 CLEANED_MIN = 10_000
 
+Read = Callable[[str, str], Awaitable[Message | None]]
+"""Reads the last message of a stream with a subject."""
+
 
 class Ids:
     """Stores ids, and finds what they stand for."""
@@ -59,6 +64,8 @@ class Ids:
         self._reach = reach
         self._lives: dict[str, int] = {}
         """Lives by ids that have events in the log, though their records may be gone."""
+        self.forgetting: set[int] = set()
+        """Lives of which a forgetting is under way, which may store records anew."""
 
     def record(self, life: int, prediction: Prediction | None) -> bytes:
         """The record to keep under an id. It is unique, so that a replica recognises its own."""
@@ -112,6 +119,8 @@ class Ids:
             return None
         read = self._api.last_of_any_copy if in_any_copy else self._api.last
         found = await read(self._subjects.ids, self._subjects.id(prediction_id))
+        if found is None and (in_any_copy or self.forgetting):
+            found = await self._stored_anew(prediction_id, read)
         known = decode_known_id(found.data) if found is not None else None
         life = known.life if known is not None else self._lives.get(prediction_id)
         if life is None or (entry := await self._entry(life)) is None:
@@ -126,6 +135,17 @@ class Ids:
         if known is None or known.prediction is None:
             return None
         return WaitingPrediction(known.prediction, life)
+
+    async def last(self, prediction_id: str, read: Read) -> Message | None:
+        """The record of an id that had one."""
+        found = await read(self._subjects.ids, self._subjects.id(prediction_id))
+        return found if found is not None else await self._stored_anew(prediction_id, read)
+
+    async def _stored_anew(self, prediction_id: str, read: Read) -> Message | None:
+        """The record of an id that has none, if a forgetting stores it anew: see `Forgetting`."""
+        s = self._subjects
+        spare = await read(s.ids, s.spare_id(prediction_id))
+        return spare if spare is not None else await read(s.ids, s.id(prediction_id))
 
     async def recorded(self, life: int, event_id: str) -> Recorded | None:
         """The event of a model with this id, by the server that leads."""
@@ -195,10 +215,9 @@ class Waiting:
 
     async def drop_forgotten(self, life: int) -> None:
         """Drop those of which nothing is known any more, since another replica has forgotten them."""
-        s = self._subjects
 
         async def look(name: str) -> None:
-            if await self._api.last_from_leader(s.ids, s.id(name)) is None:
+            if await self._ids.last(name, self._api.last_from_leader) is None:
                 self.drop(life, name)
 
         await in_batches(look, [name for name in self._served.get(life, ()) if name not in self._unsent])
@@ -268,6 +287,10 @@ class Waiting:
 
     def take_event(self, life: int, event: AnyEvent) -> None:
         """Remove the predictions that an event reveals or voids."""
+        if isinstance(event, TagForgotten):
+            self._ids.forgetting.add(life)
+        elif isinstance(event, TagErased):
+            self._ids.forgetting.discard(life)
         served = self._served.get(life)
         if served is None:
             return
@@ -282,6 +305,7 @@ class Waiting:
 
     def forget(self, life: int) -> None:
         self._served.pop(life, None)
+        self._ids.forgetting.discard(life)
 
     async def of(self, life: int, voided_through: int) -> tuple[list[Prediction], list[Resting]]:
         """The waiting predictions of a model, with those that a stopped replica has listed: the newest, and of the
@@ -294,14 +318,12 @@ class Waiting:
         size = 0
         while resting and len(newest) < PENDING_LOADED_MAX and size < PENDING_LOADED_BYTES_MAX:
             some, resting = resting[-READ_AT_ONCE:], resting[:-READ_AT_ONCE]
-            messages = await asyncio.gather(*(self._read(each.prediction_id) for each in some))
+            read = (self._ids.last(each.prediction_id, self._api.last) for each in some)
+            messages = await asyncio.gather(*read)
             known = [decode_known_id(each.data).prediction for each in messages if each is not None]
             newest[:0] = [each for each in known if each is not None]
             size += sum(len(each.data) for each in messages if each is not None)
         return newest, resting
-
-    async def _read(self, prediction_id: str) -> Message | None:
-        return await self._api.last(self._subjects.ids, self._subjects.id(prediction_id))
 
     async def take_over(self, of: int | None) -> None:
         """Take over the lists of stopped replicas, of one life or of all: a list is the replica's that removes it."""

@@ -6,11 +6,23 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from service.engine.models.challenger_settings import complete_new
 from service.engine.models.model import Model
+from service.engine.models.reclassing import Known, Learned, for_another
+from service.engine.models.state_migrations import read_fit
 from service.engine.replay.counterfactual import Counterfactual
-from service.events import ChallengerAdded, ChallengerPromoted, DimensionFixed, PromotionRuled
+from service.events import (
+    AnyEvent,
+    ChallengerAdded,
+    ChallengerPromoted,
+    DimensionFixed,
+    ModelCreated,
+    ModelFitted,
+    PromotionRuled,
+)
+from service.journal.codec import encode_state
 from service.web.routes.model_settings import ModelSettings
 from tests.engine.replay.two_worlds import TwoWorlds
 from tests.support.doctored_exports import LIMITS
@@ -106,11 +118,19 @@ class Stream:
             name for name, (_, now, right) in self.worlds.done.items() if now is not None and right is None
         ]
         if never and self.chance.random() < 0.5:
+            self.correct_before_forgetting({self.worlds.done[name][1] for name in never})
             self.worlds.forget(never)
         for name, (_, now, right) in list(self.worlds.done.items()):
             if now is not None and now != right and not (some and self.chance.random() < 0.5):
                 if right is not None and self.chance.random() < 0.1:
                     self.worlds.correct(name, self.chance.choice(self.labels))
+                self.worlds.correct(name, right)
+
+    def correct_before_forgetting(self, gone: set[Any]) -> None:
+        """A fit loses the classes that, of the rounds before it, only forgotten ones have by then. So rounds that are
+        to have one of these classes have to be corrected before."""
+        for name, (_, now, right) in self.worlds.done.items():
+            if now is not None and now != right and right in gone:
                 self.worlds.correct(name, right)
 
 
@@ -140,6 +160,53 @@ def test_a_rebuilt_model_is_to_the_bit_what_it_would_be(kind: str, seed: int) ->
     stream.worlds.assert_the_same()
     again = Model.from_bytes(stream.worlds.wrong.to_bytes())
     assert again.to_bytes() == stream.worlds.wrong.to_bytes()
+
+
+def folded(events: list[AnyEvent]) -> Model:
+    created = events[0]
+    assert isinstance(created, ModelCreated)
+    model = Model(created)
+    for event in events[1:]:
+        model.apply(event)
+    return model
+
+
+@pytest.mark.parametrize("is_corrected", ["before", "after"])
+def test_a_fit_loses_a_class_that_only_forgotten_rounds_before_it_had(is_corrected: str) -> None:
+    """What the fit knows of the class may come of these rounds alone, so it goes with them. A correction that says
+    later that another round had this class, too, does not bring it back."""
+    stream = Stream("classes", seed=1)
+    worlds = stream.worlds
+    worlds.learn([0.5, 0.0, 0.0], "x", "z")
+    worlds.learn([0.0, 0.5, 0.0], "z", None)
+    wrong, forgotten = worlds.done
+    worlds.fit()
+    worlds.learn([0.0, 0.0, 0.5], "z", "z")
+    worlds.learn([1.0, 0.0, 0.5], "x", "x")
+    if is_corrected == "before":
+        worlds.correct(wrong, "z")
+    worlds.forget([forgotten])
+    worlds.rebuild()
+    worlds.erase()
+    (fit,) = (event for event in worlds.events if isinstance(event, ModelFitted))
+    if is_corrected == "before":
+        assert fit.labels == ["z"]
+        worlds.assert_the_same()
+        return
+    assert fit.labels == ["x"]
+    worlds.correct(wrong, "z")
+    worlds.rebuild()
+    assert worlds.wrong.labels.values == worlds.right.labels.values == ["z", "x"]
+    # Beside that, the model is what it should be: as one whose fit had learned nothing of the class.
+    events = worlds.right_events
+    place = next(at for at, event in enumerate(events) if isinstance(event, ModelFitted))
+    right, fitted = folded(events[:place]), events[place]
+    assert isinstance(fitted, ModelFitted)
+    learned = Learned(fit.labels, *read_fit(fit.features, fit.classifier))
+    made = for_another(learned, right.settings, Known(["x"], []), Known.of(right))
+    events[place] = structs.replace(fitted, classifier=encode_state(made.classifier))
+    worlds.right = folded(events)
+    worlds.assert_the_same()
 
 
 def test_a_prediction_of_another_replica_that_is_revealed_in_a_later_piece_counts_as_it_was_served() -> None:

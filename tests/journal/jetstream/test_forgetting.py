@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, revealed
+from service.events import AnyEvent, Prediction, RoundErased, RoundLearned, TagErased, TagForgotten, revealed
 from service.journal.jetstream.journal import JetStreamJournal
 from service.journal.jetstream.streams import Options
 from service.journal.protocol import Erasure, Recorded, Snapshot, WaitingPrediction
@@ -199,6 +199,35 @@ async def test_a_class_is_forgotten_of_predictions_that_stay(
             assert found.prediction.served == (None if label == secret else label)
         assert len(await b.api.subjects(s.ids, s.known_ids)) == len(served)
         assert files_with(nats_server, secret) == []
+
+
+async def test_a_prediction_is_found_while_its_record_is_stored_anew(options: Options, secret: str) -> None:
+    """Its id has no record for a moment: else another prediction could take it, and labels would be refused."""
+    waits = Prediction("waits", "m", 5, b"x", secret, 0.0, 0, 0)
+    async with opened(options) as (a, _):
+        await a.append(created())
+        stored = a.put_pending(waits, LIFE, wait=True)
+        assert stored is not None
+        await stored
+        await a.append(TagForgotten("m", 6, [], 0, 0), LIFE)
+        s = a._subjects
+        record = a._ids.record(LIFE, structs.replace(waits, served=None))
+        await a._publisher.publish(s.spare_id("waits"), record, expected=0)
+        await a.api.overwrite_last(s.ids, [s.id("waits")])
+        for _ in range(2):
+            found = await a.find("waits")
+            assert isinstance(found, WaitingPrediction) and found.prediction.served is None
+            await a._waiting.drop_forgotten(LIFE)
+            assert list(a._waiting._served[LIFE]) == ["waits"]
+            pending, _resting = await a._waiting.of(LIFE, 0)
+            assert pending == [found.prediction]
+            await erase(a, Erasure(LIFE, [], [], (0, 0), [], is_whole=True, labels=[secret]))
+        await a.append(TagErased("m", 7, 1), LIFE)
+        assert not a._ids.forgetting
+    async with opened(options) as (b, _):  # which has not seen that a forgetting was begun
+        await b._publisher.publish(s.spare_id("waits"), record, expected=0)
+        await b.api.overwrite_last(s.ids, [s.id("waits")])
+        assert isinstance(await b.find("waits", expected=True), WaitingPrediction)
 
 
 async def test_a_snapshot_that_comes_too_late_is_not_kept(
