@@ -63,7 +63,7 @@ def export_model(
 
 def import_model(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file written by export; - is standard input.")
+        str, typer.Argument(metavar="FILE", help="A file written by `novikoff export`; - is standard input.")
     ],
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the name in the file.")] = None,
     url: Url = None,
@@ -188,7 +188,7 @@ def _pyarrow() -> Any:
         import pyarrow
     except ImportError:
         raise CommandFailed(
-            "Arrow and Parquet need the extra `arrow`: pip install pyarrow; .ndjson needs nothing"
+            "Arrow and Parquet need the extra `arrow`: pip install pyarrow; .ndjson needs no extra"
         ) from None
     return pyarrow
 
