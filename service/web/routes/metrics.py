@@ -125,9 +125,7 @@ class Collector:
     def collect(self) -> Iterator[Metric]:
         yield from self.of_models(list(self._fleet.loaded.values()))
         damaged = len(self._fleet.set_aside)
-        yield GaugeMetricFamily(
-            "novikoff_models_damaged", "Models known to be damaged and set aside.", damaged
-        )
+        yield GaugeMetricFamily("novikoff_models_damaged", "Damaged models, no longer served.", damaged)
         yield from self._of_work()
         yield from self._of_journal()
         yield from self._of_requests()
@@ -137,9 +135,9 @@ class Collector:
 
     def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
         pending = sum(live.waiting for live in loaded)
-        yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
+        yield InfoMetricFamily("novikoff", "The running version.", {"version": version("novikoff")})
         yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(loaded))
-        yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.", pending)
+        yield GaugeMetricFamily("novikoff_pending", "Pending predictions of all models in memory.", pending)
         busiest = nlargest(self._models_max, loaded, lambda live: live.model.revealed)
         looks = [Look(live) for live in busiest]
         for kind, name, text, value in _FIGURES:
@@ -167,7 +165,7 @@ class Collector:
             "novikoff_forgetting_failures", "Forgettings that failed.", rebuilds.forgetting_failures
         )
         yield GaugeMetricFamily("novikoff_jobs_running", "Jobs that run.", self._jobs.running)
-        jobs = CounterMetricFamily("novikoff_jobs_ended", "Jobs that have ended.", labels=["state"])
+        jobs = CounterMetricFamily("novikoff_jobs_ended", "Finished jobs.", labels=["state"])
         for state, count in self._jobs.ended.items():
             jobs.add_metric([state], count)
         yield jobs
@@ -182,27 +180,27 @@ class Collector:
             sizes.add_metric([name], size)
         yield sizes
         yield GaugeMetricFamily(
-            "novikoff_journal_queue_events", "Events that wait for the disk.", figures.queued
+            "novikoff_journal_queue_events", "Events queued for the disk.", figures.queued
         )
         yield GaugeMetricFamily(
-            "novikoff_journal_queue_events_max", "How many may wait before clients get 503.",
+            "novikoff_journal_queue_events_max", "The most events that may be queued before clients get 503.",
             self._queue_events_max,
         )  # fmt: skip
         yield CounterMetricFamily("novikoff_journal_failures", "Group commits that failed.", figures.failures)
         yield CounterMetricFamily(
-            "novikoff_journal_checkpoint_failures", "Failures to fold SQLite's log into its file.",
+            "novikoff_journal_checkpoint_failures", "Failed checkpoints of the SQLite WAL.",
             figures.checkpoint_failures,
         )  # fmt: skip
         yield CounterMetricFamily(
-            "novikoff_journal_damage_found", "How often something in the journal was not what was written.",
+            "novikoff_journal_damage_found", "Damage found in the journal.",
             figures.damage_found,
         )  # fmt: skip
         yield GaugeMetricFamily(
-            "novikoff_journal_lag_events", "Events known to be in the journal and not yet applied here.",
+            "novikoff_journal_lag_events", "Events in the journal that this replica has not applied yet.",
             self._journal.lag_events,
         )  # fmt: skip
         yield GaugeMetricFamily(
-            "novikoff_journal_connected", "1 if the journal is within reach.", figures.is_connected
+            "novikoff_journal_connected", "1 if the journal is reachable.", figures.is_connected
         )
         commits = HistogramMetricFamily(
             "novikoff_journal_commit_seconds", "How long group commits took.", labels=[]
@@ -222,7 +220,9 @@ class Collector:
         used = GaugeMetricFamily(
             "novikoff_budget_bytes", "Bytes in use of what is limited in bytes.", labels=["of"]
         )
-        most = GaugeMetricFamily("novikoff_budget_bytes_max", "How many may be.", labels=["of"])
+        most = GaugeMetricFamily(
+            "novikoff_budget_bytes_max", "The limit of each budget in bytes.", labels=["of"]
+        )
         for name, budget in self._budgets.items():
             used.add_metric([name], budget.bytes)
             most.add_metric([name], budget.bytes_max)
@@ -234,7 +234,7 @@ class Collector:
         )
         evicted = CounterMetricFamily(
             "novikoff_predictions_evicted",
-            "Predictions that were evicted before their time.",
+            "Predictions evicted before they expired.",
             labels=["limit"],
         )
         for limit, count in self._evicted.items():
@@ -253,13 +253,13 @@ class Collector:
     def _of_loop(self) -> Iterator[Metric]:
         pauses = HistogramMetricFamily(
             "novikoff_loop_pause_seconds",
-            "How late the event loop came to its turns, 50 a second.",
+            "Delay of the event loop, measured 50 times a second.",
             labels=[],
         )
         _add(pauses, [], self._pauses.timings)
         yield pauses
         yield GaugeMetricFamily(
-            "novikoff_loop_pause_longest_seconds", "The longest pause of the event loop in the last half minute.",
+            "novikoff_loop_pause_longest_seconds", "The longest event-loop stall of the last 30 seconds.",
             self._pauses.longest_seconds,
         )  # fmt: skip
 
@@ -334,7 +334,7 @@ _FIGURES = (
     (GaugeMetricFamily, "state_updates", "Updates of the weights by them.", lambda look: look.model.updates),
     (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.",
      lambda look: DRIFT_STATES[look.statistics.drift_state]),
-    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda look: look.live.waiting),
+    (GaugeMetricFamily, "pending", "Pending predictions.", lambda look: look.live.waiting),
     (GaugeMetricFamily, "oldest_pending_timestamp_seconds", "When the oldest of them was made.",
      lambda look: None if (at := look.live.oldest_waiting_at) is None else at / 1e6),
     (GaugeMetricFamily, "ewma_error_rate", "The exponentially weighted error rate.",
