@@ -129,9 +129,9 @@ class Attempts:
         call, request = self._call, f"{self._call.method} {self._call.path}"
         is_safe, at_least_seconds = call.repeatable or isinstance(error, NEVER_SENT), 0.0
         if isinstance(error, httpx.DecodingError | msgspec.MsgspecError):
-            raise NotUnderstood(f"the answer to {request} is not one of Novikoff's: {error}") from error
+            raise NotUnderstood(f"the response to {request} is not from Novikoff: {error}") from error
         if isinstance(error, httpx.RequestError):
-            told: Exception = Unreachable(f"no answer to {request}{_place(error)}: {words(error)}")
+            told: Exception = Unreachable(f"no response to {request}{_place(error)}: {words(error)}")
             told.__cause__ = error
         else:
             told = error
@@ -203,7 +203,7 @@ def options(url: str, key: str | None, timeout_seconds: float) -> dict[str, Any]
     """
     address = _address(url)
     if key is not None and not (key.isascii() and key.isprintable()):
-        raise BadOption("the key has characters that no key has")
+        raise BadOption("the API key has characters that are not allowed")
     headers = {"user-agent": "novikoff-client"} | given(
         Authorization=None if key is None else f"Bearer {key}"
     )
@@ -216,12 +216,12 @@ def _address(url: str) -> httpx.URL:
     (URL('http://localhost:8000'), URL('https://example.org/models'))
     >>> _address("http://localhost:99999")
     Traceback (most recent call last):
-    novikoff.errors.BadOption: 'http://localhost:99999' is not the URL of a service
+    novikoff.errors.BadOption: 'http://localhost:99999' is not an http:// or https:// URL
     """
     try:
         address = httpx.URL(url if "://" in url else f"http://{url}")
     except httpx.InvalidURL:
         address = httpx.URL("")
     if address.scheme not in ("http", "https") or not address.host or (address.port or 0) > PORT_MAX:
-        raise BadOption(f"{url!r} is not the URL of a service")
+        raise BadOption(f"{url!r} is not an http:// or https:// URL")
     return address

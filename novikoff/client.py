@@ -163,7 +163,7 @@ class Client:
     def stream(
         self, lines: Iterable[Line], *, model: str | None = None, chunk: int = CHUNK_LINES
     ) -> list[Streamed]:
-        """Predictions, reveals and whole rounds, each answered in its place; `model` is for lines without one.
+        """Predictions, reveals and whole rounds, each answered in its place; `model` is for lines without a model.
 
         Lines are sent `chunk` at a time; it returns when all are answered. A bad line is answered with Refused and
         stops nothing. A chunk that was cut off, or of which a proxy passed on only some answers, is repeated if each
@@ -452,7 +452,7 @@ class Client:
         deadline = time.monotonic() + seconds_max
         while not job.is_over:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the job {job.id} is not over after {seconds_max:g} seconds")
+                raise TimeoutError(f"the job {job.id} has not finished after {seconds_max:g} seconds")
             time.sleep(every_seconds)
             job = self.get_job(job.id)
         return job
@@ -484,5 +484,5 @@ class Client:
                     raise refusal(response)
                 yield from response.iter_bytes()
         except httpx.RequestError as error:
-            cut = f"no whole answer to {call.method} {call.path}: {words(error)}"
+            cut = f"the response to {call.method} {call.path} is incomplete: {words(error)}"
             raise Unreachable(cut) from error

@@ -41,7 +41,7 @@ class Stream(Call[list[Streamed]]):
         if len(answers) < self.lines and not (answers and isinstance(answers[-1], Ended)):
             raise CutOff(
                 f"the answer to {self.method} {self.path} was cut off:"
-                f" {len(answers):,} of {self.lines:,} lines were answered"
+                f" {len(answers):,} of {self.lines:,} lines have a response"
             )
         return answers
 
@@ -126,7 +126,7 @@ class Lines:
     def check_end(self, request: str) -> None:
         """CutOff if the answer ended amid a line, which some proxies pass on as a whole one."""
         if self._rest:
-            raise CutOff(f"the answer to {request} was cut off amid a line")
+            raise CutOff(f"the answer to {request} was cut off within a line")
 
 
 FRAME_END = b"\n\n"

@@ -102,7 +102,7 @@ class RemoteModel:
         name = params.pop("model", f"{self.model}.{make_id()[-8:]}")
         if include_attributes:
             if params:
-                raise ValueError("a copy with all that was learned has the settings that it was learned with")
+                raise ValueError("a trained copy keeps its settings")
             self.client.fork_model(self.model, name)
         else:
             info = self.client._find(self.model)

@@ -48,7 +48,7 @@ Name = Annotated[
 PredictionId = Annotated[
     str,
     Meta(
-        description="as /predict has answered it, or the `id` that was sent with it",
+        description="from the response of /predict, or the `id` that was sent with it",
         extra_json_schema={"pattern": PREDICTION_ID_PATTERN, "maxLength": NAME_CHARS_MAX},
     ),
 ]
@@ -62,12 +62,15 @@ FeaturesSent = list[float] | Named
 
 Weight = Annotated[
     float,
-    Meta(description="how often the reveal counts", extra_json_schema={"minimum": WEIGHT_MIN}),
+    Meta(
+        description="the weight of the reveal in learning and statistics",
+        extra_json_schema={"minimum": WEIGHT_MIN},
+    ),
 ]
 Tag = Annotated[
     str | None,
     Meta(
-        description="a word of yours by which the round is found again: whose it is, say",
+        description="a word of yours to find the round by, such as a user's id",
         extra_json_schema={"maxLength": TAG_CHARS_MAX},
     ),
 ]
@@ -83,7 +86,7 @@ class PredictBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
     id: Name | None = None
     explain: Annotated[int, Meta(ge=0, le=1000)] = 0
     min_version: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    dry: Annotated[bool, Meta(description="look only: no model is made, and nothing waits for a label")] = (
+    dry: Annotated[bool, Meta(description="dry run: no model is created, and no prediction is stored")] = (
         False
     )
     tag: Tag = None
@@ -762,7 +765,7 @@ EventLine = Annotated[
     dict[str, Any],
     Meta(
         title="EventLine",
-        description="One event; what else it has depends on its kind.",
+        description="One event; its other fields depend on its kind.",
         extra_json_schema={
             "required": ["seq", "kind", "at"],
             "properties": {

@@ -81,9 +81,9 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             raise
         if tracing is not None:
             tracing.start()
-        background = [keep_running("measuring pauses", pauses.run())]
+        background = [keep_running("measuring event-loop stalls", pauses.run())]
         if ring is not None:
-            background.append(keep_running("following the keys", ring.follow()))
+            background.append(keep_running("watching the key file", ring.follow()))
         try:
             yield
         finally:  # whoever runs the app within a process of their own may have failed meanwhile
@@ -97,7 +97,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         if not engine.is_open:
             return "the service is starting or stopping"
         if ended := ended_tasks():
-            return f"this replica has to be restarted, since it has stopped {ended[0]}"
+            return f"restart this replica: it stopped {ended[0]}"
         await journal.refresh()
         if (why := journal.why_out_of_touch) is not None:
             return why
@@ -212,6 +212,6 @@ async def _close(engine: Engine, journal: Journal, seconds: float) -> None:
         finished = journal.finished
         await asyncio.wait([closing], timeout=seconds)
     if not closing.done():
-        log.critical("the disk has taken nothing for %g seconds: ending without it", seconds)
+        log.critical("the disk has not responded for %g seconds: stopping without it", seconds)
         os._exit(1)
     closing.result()

@@ -125,7 +125,7 @@ class VersionGone(RequestError):
     code = "version-gone"
 
     def __init__(self, version: int, oldest: int) -> None:
-        super().__init__(f"version {version} is no longer kept; the oldest that can be had is {oldest}")
+        super().__init__(f"version {version} is no longer kept; the oldest available is {oldest}")
         self.members = {"oldest_version": oldest}
 
 

@@ -87,7 +87,7 @@ def _check_address(server: str) -> None:
     >>> _check_address("nats://user@127.0.0.1:4222")
     >>> _check_address("nats://127.0.0.1:99999")
     Traceback (most recent call last):
-    service.errors.InvalidSettings: NOVIKOFF_JOURNAL: 'nats://127.0.0.1:99999' is not the address of a server
+    service.errors.InvalidSettings: NOVIKOFF_JOURNAL: 'nats://127.0.0.1:99999' is not a server address
     """
     try:
         parts = urlsplit(server)
@@ -95,4 +95,4 @@ def _check_address(server: str) -> None:
     except ValueError:
         is_address = False
     if not is_address:
-        raise InvalidSettings(f"NOVIKOFF_JOURNAL: {server!r} is not the address of a server")
+        raise InvalidSettings(f"NOVIKOFF_JOURNAL: {server!r} is not a server address")

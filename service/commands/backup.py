@@ -45,7 +45,7 @@ Cluster = Annotated[
     typer.Option(
         "--journal",
         metavar="nats://HOST:PORT,…",
-        help="A cluster instead of a data directory. Credentials and prefix are settings, such as"
+        help="Use a cluster instead of a data directory. Credentials and prefix are settings, such as"
         " NOVIKOFF_NATS_USER.",
     ),
 ]
@@ -60,7 +60,7 @@ def backup(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Back up again and again: 30m, 6h, 1d. The time is added to the name of FILE.",
+            help="Repeat the backup at this interval: 30m, 6h, 1d. The time is added to the name of FILE.",
         ),
     ] = None,
     keep: Annotated[
@@ -80,7 +80,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `novikoff backup` has made.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by `novikoff backup`.")],
     data: Data = DATA,
     journal: Cluster = None,
 ) -> None:
@@ -102,7 +102,7 @@ def restore(
 
 def _back_up(file: Path, data: Path, journal: str | None) -> None:
     if file.exists():
-        raise CommandFailed(f"{file} exists already: choose another name")
+        raise CommandFailed(f"{file} already exists: choose another name")
     partial = file.with_name(f"{file.name}.partial")
     _remove(partial)
     try:
@@ -131,7 +131,7 @@ def _copy_directory(data: Path, partial: Path) -> str:
         with closing(open_reader(partial)) as copy, err.status("checking the copy"):
             return _checked(copy)
     except sqlite3.Error as error:
-        raise CommandFailed(f"{path} cannot be copied: {error}; `novikoff doctor` tells more") from None
+        raise CommandFailed(f"{path} cannot be copied: {error}; run `novikoff doctor` for details") from None
 
 
 def _copy(path: Path, new: Path) -> None:
@@ -145,14 +145,14 @@ def _checked(copy: sqlite3.Connection) -> str:
     complaints = [why for (why,) in copy.execute("PRAGMA integrity_check(1)") if why != "ok"]
     why = why_misshapen(copy) or why_numbering_damaged(copy) or next(iter(complaints), None)
     if why is not None:
-        raise CommandFailed(f"the journal is damaged: {why}; `novikoff doctor` tells more")
+        raise CommandFailed(f"the journal is damaged: {why}; run `novikoff doctor` for details")
     models = copy.execute("SELECT id, name FROM model").fetchall()
     sample = Random().sample(models, min(SAMPLE_MODELS, len(models)))
     for number, name in sample:
         for finding in examine_model(copy, number, name):
             if finding.severity is Severity.problem:
                 raise CommandFailed(
-                    f"the journal is damaged: {name}: {finding.message}; `novikoff doctor` tells more"
+                    f"the journal is damaged: {name}: {finding.message}; run `novikoff doctor` for details"
                 )
     (events,) = copy.execute("SELECT count(*) FROM event").fetchone()
     return f"{counted(len(models), 'model')} ({len(sample)} replayed), {counted(events, 'event')}"
@@ -196,7 +196,7 @@ def _seconds(text: str) -> float:
     """
     found = re.fullmatch(r"(\d+)([smhd])", text)
     if found is None or not int(found[1]):
-        raise CommandFailed(f"--every must be a number with s, m, h or d behind it, such as 6h, not {text!r}")
+        raise CommandFailed(f"--every must be a number and a unit (s, m, h or d), such as 6h, not {text!r}")
     return int(found[1]) * SECONDS[found[2]]
 
 
@@ -205,7 +205,7 @@ def _restore_directory(file: Path, data: Path) -> None:
     if not file.is_file():
         raise CommandFailed(f"there is no file {file}")
     if has_been_used(path):
-        raise CommandFailed(f"{data} has been used: choose a new directory with --data")
+        raise CommandFailed(f"{data} is already in use: choose a new directory with --data")
     lock = DirectoryLock(data)
     new = path.with_name(f"{path.name}.restoring")
     try:

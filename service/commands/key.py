@@ -16,13 +16,16 @@ class RoleName(StrEnum):
 
 
 def key(
-    name: Annotated[str, typer.Option(metavar="NAME", help="A name that tells it from other keys.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="A name for the key.")],
     role: Annotated[
         RoleName,
         typer.Option(help="read: statistics and models; write: also rounds; admin: everything."),
     ] = RoleName.write,
     prefix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Allow only models with this prefix; all others look absent.")
+        str,
+        typer.Option(
+            metavar="TEXT", help="Limit the key to models with this prefix; all others look absent."
+        ),
     ] = "",
 ) -> None:
     """Create an API key. It is shown once, with a line for the settings."""

@@ -79,9 +79,9 @@ def migrate(
     with report_failures():
         kind, _, directory = source.partition(":")
         if kind != "sqlite" or not directory:
-            raise CommandFailed("--from must be sqlite: and a data directory")
+            raise CommandFailed("--from must be sqlite: with a data directory")
         if not target.startswith(("nats://", "tls://")):
-            raise CommandFailed("--to must be nats:// or tls:// and the cluster's servers")
+            raise CommandFailed("--to must be nats:// or tls:// with the cluster's servers")
         if find_spec("nats") is None:
             raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
         settings = load_settings(journal=target)
@@ -110,7 +110,7 @@ async def _move(connection: sqlite3.Connection, settings: Settings) -> None:
     await writer.open(lambda seq, event: None)
     try:
         if (await writer.totals("")).models:
-            raise CommandFailed("the cluster has models already: choose another NOVIKOFF_NATS_PREFIX")
+            raise CommandFailed("the cluster already has models: choose another NOVIKOFF_NATS_PREFIX")
         with err.status("moving") as status:
             for name in names:
                 status.update(f"moving {name}")
@@ -127,7 +127,9 @@ async def _move(connection: sqlite3.Connection, settings: Settings) -> None:
                 await compare(reader, read(connection, name), seqs[name])
     finally:
         await reader.close()
-    out.print(f"{len(names):,} models and {sum(map(len, seqs.values())):,} events moved, the same to the bit")
+    out.print(
+        f"{len(names):,} models and {sum(map(len, seqs.values())):,} events moved, verified bit for bit"
+    )
 
 
 # Reading
@@ -176,7 +178,7 @@ def check_forgotten(connection: sqlite3.Connection, name: str) -> None:
     if amended is not None and amended.erasing is not None:
         raise CommandFailed(
             f"rounds of {name!r} are still being forgotten: start the service on this directory"
-            " and wait until /stats no longer says rebuilding"
+            " and wait until /stats no longer shows `rebuilding`"
         )
 
 
@@ -214,7 +216,7 @@ async def write(journal: "JetStreamJournal", moved: MovedModel) -> list[int]:
     name = moved.live.model.name
     created = await journal.append(moved.creation)
     if not created.is_new:
-        raise CommandFailed(f"model {name!r} is in the cluster already")
+        raise CommandFailed(f"model {name!r} already exists in the cluster")
     seqs: list[int] = []
     for start in range(0, len(moved.events), AT_ONCE):
         some = [recorded.event for recorded in moved.events[start : start + AT_ONCE]]
@@ -222,7 +224,7 @@ async def write(journal: "JetStreamJournal", moved: MovedModel) -> list[int]:
         await _keep(journal, created.seq, served)
         appended = await asyncio.gather(*(journal.append(event, created.seq) for event in some))
         if not all(one.is_new for one in appended):
-            raise CommandFailed(f"an event of {name!r} is in the cluster already")
+            raise CommandFailed(f"an event of {name!r} already exists in the cluster")
         seqs += [one.seq for one in appended]
     await _keep(journal, created.seq, moved.pending)
     await _save(journal, created.seq, moved, seqs[-1] if seqs else created.seq, _renumbered(moved, seqs))
@@ -236,7 +238,7 @@ async def _keep(journal: "JetStreamJournal", life: int, predictions: list[Predic
         kept = (journal.put_pending(prediction, life, wait=True) for prediction in some)
         for one in await asyncio.gather(*(future for future in kept if future is not None)):
             if not one.is_new:
-                raise CommandFailed("an id is in the cluster already")
+                raise CommandFailed("an id already exists in the cluster")
 
 
 async def _save(

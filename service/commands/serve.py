@@ -140,7 +140,7 @@ class Server(uvicorn.Server):
         }
         log.info("running on %s with version %s", fields["address"], fields["version"], extra=fields)
         if fields["access"] == "everybody":
-            log.warning("there are no keys: whoever can reach the service may do everything")
+            log.warning("no API keys are configured: anyone who can reach the service has full access")
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         await super().shutdown(sockets)

@@ -101,7 +101,7 @@ def _watch(look: Callable[[], Fleet], every_seconds: float) -> None:
                     newer, now = look(), time.monotonic()
                 except Unreachable:
                     live.update(
-                        table_of(fleet, {}, out.width, note="The service does not answer. Retrying."),
+                        table_of(fleet, {}, out.width, note="The service does not respond. Retrying."),
                         refresh=True,
                     )
                     continue
@@ -169,7 +169,7 @@ def heading(totals: Totals) -> str:
     models = counted(totals.models, "model")
     rounds = counted(totals.rounds.revealed, "round")
     waiting = counted(totals.rounds.pending, "prediction")
-    return f"{models}, {rounds}{error}, {waiting} waiting for labels"
+    return f"{models}, {rounds}{error}, {waiting} pending"
 
 
 def _cells(line: StatsLine, pace: float | None, now: datetime) -> dict[str, str | Text]:

@@ -58,7 +58,7 @@ def export_model(
 
 def import_model(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file written by export; - is standard input.")
+        str, typer.Argument(metavar="FILE", help="A file written by `novikoff export`; - is standard input.")
     ],
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the name in the file.")] = None,
     url: Url = None,
@@ -165,6 +165,6 @@ def _pyarrow() -> Any:
         import pyarrow
     except ImportError:
         raise CommandFailed(
-            "an Arrow file needs the extra `arrow`: pip install pyarrow; .parquet and .ndjson need nothing here"
+            "Arrow files need the extra `arrow`: pip install pyarrow; .parquet and .ndjson need no extra"
         ) from None
     return pyarrow

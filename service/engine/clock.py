@@ -71,9 +71,7 @@ class Clock:
         """Begin, and never give a time up to `at`, the newest in the journal."""
         wall, steady = self._wall(), self._steady()
         if at - wall > JUMP_US:
-            log.warning(
-                "the newest event is %d seconds ahead of the machine's clock", (at - wall) // 1_000_000
-            )
+            log.warning("the newest event is %d seconds ahead of the system clock", (at - wall) // 1_000_000)
         self._last = max(wall - 1, self._bounded(at))
         self._offset, self._wall_offset = self._last - steady, wall - steady
 
@@ -124,7 +122,7 @@ class Clock:
         direction = "ahead" if by > 0 else "back"
         seconds = abs(by) // 1_000_000
         fields = {"direction": direction, "seconds": seconds}
-        log.warning("the machine's clock was set %s by %d seconds", direction, seconds, extra=fields)
+        log.warning("the system clock was set %s by %d seconds", direction, seconds, extra=fields)
 
     def _bounded(self, at: int) -> int:
         if not self._is_shared:
@@ -136,5 +134,5 @@ class Clock:
         if (held_back := self._log_limit.turn()) is not None:
             seconds = ahead // 1_000_000
             fields = {"seconds": seconds, "others": held_back}
-            log.warning("an event is %d seconds ahead of the clocks here", seconds, extra=fields)
+            log.warning("an event is %d seconds ahead of the system clock", seconds, extra=fields)
         return now + AHEAD_MAX_US

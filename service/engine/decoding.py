@@ -37,7 +37,7 @@ def check_names(body: bytes) -> None:
 
     >>> check_names(b'{"a": [{"b": 1, "b": 2}]}')
     Traceback (most recent call last):
-    service.errors.InvalidRequest: b: is given more than once
+    service.errors.InvalidRequest: b: appears more than once
     """
     with suppress(ValueError, RecursionError):
         json.loads(body, object_pairs_hook=_check_names_of)
@@ -47,14 +47,14 @@ def _check_names_of(pairs: list[tuple[str, object]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            raise InvalidRequest.at(name[:200].encode(errors="replace").decode(), "is given more than once")
+            raise InvalidRequest.at(name[:200].encode(errors="replace").decode(), "appears more than once")
         seen.add(name)
 
 
 def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError | RecursionError) -> NoReturn:
     """Raise MalformedJson or InvalidRequest for what the decoder raised."""
     if isinstance(error, RecursionError):
-        raise MalformedJson("the body has lists or objects within each other, too deep to read") from None
+        raise MalformedJson("the body is nested too deeply") from None
     if not isinstance(error, msgspec.ValidationError):
         raise MalformedJson("the body is not valid JSON") from None
     found = _PATH.fullmatch(str(error))

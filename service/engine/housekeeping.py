@@ -59,7 +59,7 @@ class Housekeeping:
             if summarise is not None:
                 await summarise()
         except NovikoffError as error:
-            log.warning("housekeeping is done later: %s", error.detail)
+            log.warning("housekeeping is postponed: %s", error.detail)
 
     async def load_stale(self) -> None:
         """Load some models whose summaries are stale since another replica was killed. Loaded, they are summarised."""
@@ -67,7 +67,7 @@ class Housekeeping:
             try:
                 await self._load_some()
             except NovikoffError as error:
-                log.warning("housekeeping is done later: %s", error.detail)
+                log.warning("housekeeping is postponed: %s", error.detail)
 
     async def _load_some(self) -> None:
         now = monotonic()

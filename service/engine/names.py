@@ -17,11 +17,13 @@ def check_id(prediction_id: str) -> None:
     (None, None)
     >>> check_id("0198c0ffee00~8c2b41d0a9e1f3b57a60")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    service.errors.InvalidRequest: id: '~' is in ids that the service makes: choose 1 to 128 letters, ...
+    service.errors.InvalidRequest: id: '~' is reserved for ids made by the service: choose 1 to 128 letters, ...
     """
     chosen = prediction_id.rpartition("/")[2]
     if SERVER_MARK in chosen:
-        raise InvalidRequest.at("id", f"'{SERVER_MARK}' is in ids that the service makes: choose {NAME_RULE}")
+        raise InvalidRequest.at(
+            "id", f"'{SERVER_MARK}' is reserved for ids made by the service: choose {NAME_RULE}"
+        )
     check_name("id", chosen)
 
 

@@ -84,7 +84,7 @@ def decode_state(data: StateBytes) -> tuple[int, dict[str, Any]]:
     """The version of a state, this one or an older one, and its content as that version wrote it."""
     version = data[0] if data else 0
     if version > STATE_VERSION:
-        raise NewerState(f"it has state version {version}, and this program knows {STATE_VERSION}")
+        raise NewerState(f"it has state version {version}, and this program supports {STATE_VERSION}")
     if version < 1:
         raise ValueError("it is no state")
     state: dict[str, Any] = _state_decoder.decode(memoryview(data)[1:])  # no copy: it may be large

@@ -218,7 +218,7 @@ class Summary:
     updates: int
     """Rounds that changed the weights."""
     pending: int
-    """Predictions that wait for their labels."""
+    """Pending predictions."""
     expired: int
     """Predictions whose labels came too late or never."""
     ewma_error_rate: float | None = None

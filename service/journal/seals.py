@@ -32,13 +32,13 @@ def unseal(sealed: object, place: str = "") -> bytes:
     b'weights'
     >>> unseal(None)
     Traceback (most recent call last):
-    service.journal.seals.Damaged: its digest does not fit
+    service.journal.seals.Damaged: its digest does not match
     """
     if not isinstance(sealed, bytes) or len(sealed) < SEAL_BYTES:
-        raise Damaged("its digest does not fit")
+        raise Damaged("its digest does not match")
     content = sealed[:-SEAL_BYTES]
     if sealed[-SEAL_BYTES:] != digest(content, place):
-        raise Damaged("its digest does not fit")
+        raise Damaged("its digest does not match")
     return content
 
 

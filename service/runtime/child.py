@@ -58,10 +58,10 @@ def run_child(run: Callable[[], None]) -> None:
     try:
         run()
     except (EOFError, BrokenPipeError):
-        log.info("a process has no more to do, since the service has ended")
+        log.info("a child process stops, because the service has ended")
         os._exit(0)  # what is left in the buffer of a broken pipe would be a complaint
     except Exception as error:
-        log.error("a process of the service has failed", exc_info=error)
+        log.error("a child process failed", exc_info=error)
         os._exit(1)
 
 
@@ -74,10 +74,10 @@ def run_limited_child(run: Callable[[], None], failed: Callable[[str], msgspec.S
         try:
             run()
         except MemoryError:
-            why = f"it needs more than {memory_bytes_max} bytes of memory, which is fit_memory_bytes_max"
+            why = f"it needs more than {memory_bytes_max} bytes of memory (`fit_memory_bytes_max`)"
             write_message(failed(why))
         except TimeoutError:
-            write_message(failed(f"it needs more than {seconds_max} seconds, which is fit_seconds_max"))
+            write_message(failed(f"it needs more than {seconds_max} seconds (`fit_seconds_max`)"))
 
     run_child(run_limited)
 

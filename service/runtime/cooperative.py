@@ -140,13 +140,13 @@ def _missed(task: Task[None]) -> None:
         return
     _ended.setdefault(task.get_loop(), []).append(task.get_name())
     log.critical(
-        "a background task has ended: restart the service", exc_info=task.exception(), extra=_fields(task)
+        "a background task ended: restart the service", exc_info=task.exception(), extra=_fields(task)
     )
 
 
 def _finished(task: Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        log.error("a background task has failed", exc_info=task.exception(), extra=_fields(task))
+        log.error("a background task failed", exc_info=task.exception(), extra=_fields(task))
 
 
 def _fields(task: Task[None]) -> dict[str, str]:

@@ -154,7 +154,7 @@ class _Without(MetaPathFinder):
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         if name in UNUSED:
-            raise ModuleNotFoundError(f"the service does without {name}", name=name)
+            raise ModuleNotFoundError(f"{name} is not loaded in this process", name=name)
 
 
 def do_without_unused() -> None:

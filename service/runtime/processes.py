@@ -115,7 +115,7 @@ class Worker:
             size = int.from_bytes(await self._process.stdout.readexactly(4), "big")
             return msgspec.msgpack.decode(await self._process.stdout.readexactly(size), type=expected)
         except asyncio.IncompleteReadError:
-            raise InvalidRequest("the process of the job ended before it was done") from None
+            raise InvalidRequest("the process of the job ended unexpectedly") from None
 
     async def end(self) -> None:
         await kill(self._process)

@@ -113,7 +113,7 @@ class LoopPauses:
             self._held_seconds, self._held_at = late, now
             if (held_back := self._log_limit.turn()) is not None:
                 fields = {"seconds": round(late, 3), "others": held_back}
-                log.warning("the event loop was held for %.1f seconds", late, extra=fields)
+                log.warning("the event loop stalled for %.1f seconds", late, extra=fields)
 
     @property
     def longest_seconds(self) -> float:
@@ -129,4 +129,4 @@ class LoopPauses:
 
 
 def _unready(seconds: float) -> str:
-    return f"the event loop was held for {seconds:.1f} seconds, and nobody was answered meanwhile"
+    return f"the event loop stalled for {seconds:.1f} seconds"

@@ -165,7 +165,7 @@ class Tracing(SpanExporter):
                 self.counts.dropped_unsent += len(spans)
                 if (others := self._log_limit.turn()) is not None:
                     fields = {"spans": len(spans), "others": others}
-                    log.warning("spans were dropped: the OTLP endpoint did not take them", extra=fields)
+                    log.warning("spans were dropped: the OTLP endpoint did not accept them", extra=fields)
         return done
 
     def shutdown(self) -> None:

@@ -88,7 +88,7 @@ COMMANDS: list[tuple[str, ...]] = [("export", "m"), ("top", "--once"), ("replay"
 def test_an_address_or_a_key_that_cannot_be_one_is_told(table: Path, command: tuple[str, ...]) -> None:
     arguments = [str(table) if each == "TABLE" else each for each in command]
     for url in ("http://[::1", "http://127.0.0.1:99999", "ftp://127.0.0.1"):
-        assert said(*arguments, "--url", url) == f"{url!r} is not the URL of a service"
+        assert said(*arguments, "--url", url) == f"{url!r} is not an http:// or https:// URL"
     assert "key" in said(*arguments, "--url", "http://127.0.0.1:9", "--key", "gr\u00fcn")
 
 
@@ -117,7 +117,7 @@ def test_an_export_that_cannot_be_written_is_told(service: Service, name: str, t
 @pytest.mark.parametrize("journal", ["nats://[::1", "nats://127.0.0.1:99999", "nats://:4222"])
 def test_a_cluster_that_cannot_be_one_is_told(tmp_path: Path, journal: str) -> None:
     told = said("serve", "--data", tmp_path, "--port", 0, status=2, journal=journal)
-    assert told == f"NOVIKOFF_JOURNAL: {journal!r} is not the address of a server"
+    assert told == f"NOVIKOFF_JOURNAL: {journal!r} is not a server address"
 
 
 def test_a_damaged_model_is_not_moved(start: Callable[..., Service], nats_server: NatsServer) -> None:

@@ -106,7 +106,7 @@ def test_a_damaged_event_is_given_up_by_its_number(copy: Copy, sources: Sources)
     seq = next(seq for seq, event in events.items() if event[1] == "r010")
     flip(data / JOURNAL, content.index(bytes(events[seq][2])) + 20)  # type: ignore[call-overload]
     ended = repair(data)
-    assert ended.status == 1 and f"given up: the events of m up to {seq}" in ended.out, ended
+    assert ended.status == 1 and f"discarded: the events of m up to {seq}" in ended.out, ended
     found = content_of(data)
     assert found.models == sources.truths["stopped"].models
     assert all(found.events[seq] == events[seq] for seq in found.events)
@@ -123,7 +123,7 @@ def test_a_journal_of_which_nothing_can_be_read_is_left_as_it_is(copy: Copy) -> 
     assert {file.name: file.read_bytes() for file in data.iterdir() if file.suffix == ".sqlite"} == before
     assert not list(data.glob("*.new*")) and not list(data.glob("*.damaged*"))
     ended = repair(data, "--give-up")
-    assert ended.status == 1 and "given up: events that cannot be read, nobody knows how many" in ended.out
+    assert ended.status == 1 and "discarded: events that cannot be read, number unknown" in ended.out
     assert "journal.sqlite.damaged.txt" in novikoff("doctor", "--data", data).out
 
 
@@ -173,7 +173,7 @@ def test_without_its_log_nothing_is_given_up_in_silence(copy: Copy) -> None:
     ended = repair(data)
     assert ended.status == 1 and "nothing was changed: " in ended.err and (data / "acknowledged").exists()
     ended = repair(data, "--give-up")
-    assert ended.status == 1 and "given up: all events after number " in ended.out, ended
+    assert ended.status == 1 and "discarded: all events after number " in ended.out, ended
     assert "all events after number " in (data / f"{JOURNAL}.damaged.txt").read_text()
     with closing(sqlite3.connect(data / JOURNAL)) as connection:
         (numbered,) = connection.execute("SELECT numbered FROM journal").fetchone()
@@ -198,5 +198,5 @@ def test_what_waited_on_a_torn_page_is_named(copy: Copy) -> None:
     tear(data, "pending")
     ended = repair(data)
     assert (
-        ended.status == 1 and "given up: waiting predictions that cannot be read: 'w00', 'w01'" in ended.out
+        ended.status == 1 and "discarded: waiting predictions that cannot be read: 'w00', 'w01'" in ended.out
     )

@@ -53,7 +53,7 @@ def test_after_any_damage_all_is_there_or_what_is_not_is_told(sources: Sources, 
         assert found.models.keys() <= truth.models.keys(), said
         for model, state in found.models.items():
             # Other than it was only if events are named that it does not have any more.
-            assert state in (None, truth.models[model]) or "given up: all events" in ended.out, said
+            assert state in (None, truth.models[model]) or "discarded: all events" in ended.out, said
         for waiting in truth.pending.keys() - found.pending.keys():
             assert repr(waiting) in ended.out or "nobody knows" in ended.out or " more" in ended.out, said
         if truth.events.keys() - found.events.keys():

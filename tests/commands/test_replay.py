@@ -222,7 +222,7 @@ def test_without_a_service_it_brings_its_own(tmp_path: Path, name: str, sent_by_
     for said in (kept, worked("replay", file, "--model", name)):
         assert f"│ mistakes              │ {mistakes}" in said
     assert "0 rounds" in worked("replay", file, "--model", name, "--data", data, "--resume")
-    assert "all is well" in worked("doctor", "--data", data)
+    assert "no problems found" in worked("doctor", "--data", data)
 
 
 def test_settings_are_for_a_model_that_is_made(tmp_path: Path, service: Service, name: str) -> None:
@@ -260,7 +260,7 @@ def test_the_labels_of_the_model_are_told(tmp_path: Path, service: Service, name
     assert "dense features, labels 'no', 'yes'" in worked(*command)
     file.write_text("a,label\n1,yes\n2,no\n3,maybe\n")
     said = worked(*command[:3], f"{name}.more", *command[4:])
-    assert "dense features, classes as they are revealed" in said and "'maybe', 'no', 'yes'" in said
+    assert "dense features, classes appear as they are revealed" in said and "'maybe', 'no', 'yes'" in said
 
 
 def test_a_file_that_is_not_there_and_a_service_that_is_not_there(tmp_path: Path) -> None:

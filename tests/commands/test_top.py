@@ -24,7 +24,7 @@ def test_one_look_shows_every_model_with_its_figures(service: Service, name: str
                             f"{stats['error_rate']:.2%}", f"{stats['ewma_error_rate']:.2%}"]  # fmt: skip
     assert lines[1][:6] == [f"{name}.b", "pa1", "0", "0", "-", "-"]
     error = f"{stats['error_rate']:.2%}"
-    assert f"2 models, 4 rounds, error {error}, 1 prediction waiting for labels" in said
+    assert f"2 models, 4 rounds, error {error}, 1 prediction pending" in said
 
 
 def test_a_long_list_says_what_it_leaves_out(service: Service, name: str) -> None:

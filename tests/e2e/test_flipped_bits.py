@@ -76,7 +76,7 @@ def test_one_bit_in_the_log_is_told_and_no_repair_gives_up_what_follows_it_unask
     )
     assert before == ((data / "journal.sqlite").read_bytes(), (data / "journal.sqlite-wal").read_bytes())
     given_up = novikoff("doctor", "--data", data, "--repair", "--give-up")
-    assert given_up.status == 1 and "given up: what the log has from there on" in given_up.out, given_up
+    assert given_up.status == 1 and "discarded: what the log has from there on" in given_up.out, given_up
     kept = [data / "journal.sqlite.damaged", data / "journal.sqlite.damaged-wal"]
     assert tuple(file.read_bytes() for file in kept) == before
     service.start()
@@ -185,7 +185,7 @@ def test_a_bit_in_an_event_never_makes_a_repair_change_the_weights(start: Start)
     assert problem_of(service.client.get("/models/m/events")) == (503, "journal-unavailable")
     assert service.stop() == 0
     mended = novikoff("doctor", "--data", service.data, "--repair")
-    assert mended.status == 1 and f"given up: the events of m up to {seq}," in mended.out, mended.out
+    assert mended.status == 1 and f"discarded: the events of m up to {seq}," in mended.out, mended.out
     assert novikoff("doctor", "--data", service.data).status == 0
     service.start()
     assert service.get("/models/m/weights") == weights

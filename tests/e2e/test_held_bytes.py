@@ -137,7 +137,7 @@ def test_all_connections_together_may_hold_so_much_and_short_requests_are_served
     assert peak_bytes(service) - before < 48 * MB
     assert service.learn("m", [1.0], 1)["rounds"] == 1
     assert service.get("/stats/m")["rounds"]["revealed"] == 1
-    service.wait_for_log("a connection was ended, since all hold too many bytes")
+    service.wait_for_log("closed a connection: all connections together buffer too many bytes")
 
 
 def test_many_short_fields_take_no_more_memory_than_a_head_may_have_bytes(
@@ -295,7 +295,7 @@ def test_a_short_stream_that_there_is_no_room_for_tells_what_it_has_learned(
     assert head.startswith(b"HTTP/1.1 200 ")
     *learned, last = [json.loads(line) for line in lines.splitlines()]
     assert last["error"]["code"] == "overloaded"
-    assert f"{len(learned)} lines were taken, and no more" in last["error"]["detail"]
+    assert f"{len(learned)} lines were accepted, and no more" in last["error"]["detail"]
     eventually(lambda: service.get("/stats")["totals"]["models"] >= (1 if learned else 0))
     if learned:
         assert service.get("/stats/m")["rounds"]["revealed"] == len(learned)

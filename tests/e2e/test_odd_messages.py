@@ -84,7 +84,7 @@ def test_an_event_of_a_newer_version_stops_the_replica_and_is_never_skipped(clus
     service.learn("n", [1.0, 2.0], 1)
     cluster.append(service, "m", of_a_newer_version("m"))
     assert service.wait_for_end() == 1, "".join(service.log)
-    assert "cannot be taken in: stopping" in "".join(service.log)
+    assert "cannot be applied: stopping" in "".join(service.log)
 
 
 def test_a_replica_that_starts_on_an_event_of_a_newer_version_says_so(cluster: Cluster) -> None:

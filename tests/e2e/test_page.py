@@ -168,7 +168,7 @@ def test_the_numbers_are_those_of_stats_while_rounds_flow(
         window = stats["windows"][key]
         wanted = [f"{window['rounds']:,}", f"{window['mistakes']:,}", percent(window["error_rate"])]
         assert row.split()[-3:] == wanted
-    baselines = card(page, "Against simple rules").locator(".bars .number").all_inner_texts()
+    baselines = card(page, "Compared with simple rules").locator(".bars .number").all_inner_texts()
     assert baselines == [
         percent(stats["error_rate"]),
         percent(stats["baselines"]["majority_error_rate"]),
@@ -212,7 +212,7 @@ def test_names_are_text_and_never_markup(service: Service, name: str, open_page:
     assert page.locator("main img, main b, main i, main script").count() == 0
 
     page.goto(f"{service.url}/#/models/{quote(MARKUP, safe='')}")
-    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such model")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Model not found")
     expect(page.locator("main")).to_contain_text(MARKUP)
     assert page.locator("main img").count() == 0
     page.complaints.expect("Failed to load")
@@ -380,7 +380,7 @@ def test_the_commonest_mistakes_of_many_classes_are_listed(
     for _ in range(2):
         service.learn(name, [1.0], "label 59")
     page = open_page(service, f"#/models/{name}")
-    rows = card(page, "Confusion").locator("table", has_text="The commonest mistakes").locator("tbody tr")
+    rows = card(page, "Confusion").locator("table", has_text="The most common mistakes").locator("tbody tr")
     expect(rows).to_have_text(["label 59label 01"])
 
 
@@ -475,7 +475,7 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(start: Start, name: str, open_p
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("API key").fill("wrong")
     page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("That key was not accepted.")
+    expect(dialog).to_contain_text("Invalid API key.")
     dialog.get_by_label("API key").fill(reader.secret)
     dialog.get_by_role("button", name="Use this key").click()
     expect(tile(page, "Rounds")).to_have_text("1")
@@ -485,7 +485,7 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(start: Start, name: str, open_p
     page.get_by_role("button", name="Forget key").click()
     expect(dialog).to_be_visible()
     dialog.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("A key is needed")
+    expect(page.get_by_role("heading", level=1)).to_have_text("API key required")
     page.complaints.expect("401")
 
 

@@ -12,7 +12,7 @@ from tests.e2e.pages import Open, card, expect, fixed, percent, state, tile
 from tests.support.service_process import Service
 
 LABELS = ["leaves", "buys"]
-RELIABILITY = "Can its probabilities be trusted?"
+RELIABILITY = "Calibration"
 OF_INTERVALS = "import('/dashboard/charts/interval.js')"
 
 
@@ -165,7 +165,7 @@ def test_a_model_without_reveals_says_what_is_not_known_yet(
     expect(words(page, "Sets of labels").first).to_have_text("No set has met its true label yet.")
     expect(words(page, "Labels asked for")).to_have_text(
         [
-            "So few labels do not tell yet how many of all predictions are wrong.",
+            "Too few labels to estimate how many predictions are wrong.",
             "No theorem bounds the mistakes to be expected: the theorem is about a b that is given; "
             "with auto it changes with the stream.",
         ]
@@ -261,8 +261,8 @@ def test_every_kind_of_answer_has_its_words(service: Service, open_page: Open) -
             {"probability": 0.5, **served},
         )
 
-    assert last_words(probability=None) == "How probable that is, it cannot tell before its first reveal."
-    assert last_words(set=None) == "No label can be ruled out, not even one that has never been seen."
+    assert last_words(probability=None) == "It estimates no probability before its first reveal."
+    assert last_words(set=None) == "No label can be ruled out, not even an unseen one."
     assert last_words(set=[]).startswith("Every label is ruled out: one of the misses")
     assert last_words(set=list(range(14))) == (
         "Not ruled out: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more."

@@ -39,7 +39,7 @@ def test_the_card_compares_challengers_with_the_champion_and_promotes_one(
     assert cells[0] == "arow" and cells[2].startswith(percent(arow["error_rate"]))
     assert cells[4] == f"{arow['won']:,} : {arow['lost']:,}" and cells[6] == percent(arow["confidence"])
     expect(shown).to_contain_text("arow is better than original with a confidence of")
-    expect(shown).to_contain_text("Nobody is promoted by itself.")
+    expect(shown).to_contain_text("No challenger is promoted automatically.")
     shown.get_by_role("button", name="Promote arow").click()
     expect(rows.nth(0).locator("th")).to_have_text("arow (serves)")
     expect(rows.nth(1).locator("th")).to_have_text("original")

@@ -46,7 +46,7 @@ def test_the_commonest_mistakes_name_labels_that_can_be_told_apart(
     for at in range(60):
         service.learn(name, [float(at % 7), 1.0], labels[(at * 7) % 60])
     page = open_page(service, f"#/models/{name}")
-    rows = card(page, "Confusion").locator("table", has_text="The commonest mistakes").locator("tbody tr")
+    rows = card(page, "Confusion").locator("table", has_text="The most common mistakes").locator("tbody tr")
     told = service.stats(name)["confusion"]["largest"]
     expect(rows).to_have_count(len(told))
     for at, column in enumerate(("true", "served")):

@@ -85,7 +85,7 @@ def test_a_new_panel_says_that_nothing_is_known_yet(service: Service, name: str,
     expect(card(page, EXPERTS).locator(".words")).to_have_text(
         "No label has been revealed yet: all experts weigh the same."
     )
-    expect(card(page, EXPERTS).locator(".leaders")).to_have_attribute("aria-label", "Nobody has led yet.")
+    expect(card(page, EXPERTS).locator(".leaders")).to_have_attribute("aria-label", "No expert has led yet.")
 
 
 def test_the_largest_weights_say_whose_they_are(service: Service, name: str, open_page: Open) -> None:

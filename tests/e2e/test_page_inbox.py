@@ -75,7 +75,7 @@ def test_the_least_sure_come_first_if_so_wished_and_the_link_says_so(
     made_with_four_waiting(service, name)
     page = opened(service, name, open_page)
     expect(features(page)).to_have_text("2")
-    page.get_by_label("Order").select_option("Least sure first")
+    page.get_by_label("Order").select_option("Least certain first")
     expect(features(page)).to_have_text("0.02")
     to_end_in(page, "/labels?order=least_sure")
     page.reload()

@@ -19,13 +19,13 @@ def test_a_model_is_made_by_a_form_that_knows_the_catalogue(
     page.get_by_label("Name").fill(name)
     page.get_by_label("Learner").select_option("pa1")
     page.get_by_label("C", exact=True).fill("-1")
-    page.get_by_label("Labels, with commas between").fill("ham, spam")
+    page.get_by_label("Labels, comma-separated").fill("ham, spam")
     page.get_by_label("Features").select_option("named")
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    page.get_by_role("button", name="Make the model").click()
+    page.get_by_role("button", name="Create the model").click()
     expect(page.get_by_role("alert")).to_contain_text("learner.C")
     page.get_by_label("C", exact=True).fill("0.5")
-    page.get_by_role("button", name="Make the model").click()
+    page.get_by_role("button", name="Create the model").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(name)
     settings = service.get(f"/models/{name}")["settings"]
     assert settings["learner"] == {"algorithm": "pa1", "C": 0.5}
@@ -66,7 +66,7 @@ def test_a_model_is_reset_or_deleted_by_typing_its_name(service: Service, name: 
     expect(reset).to_be_disabled()
     manage.get_by_label("Reset:").fill(name)
     reset.click()
-    expect(manage.get_by_role("status")).to_have_text("The model is back at its start.")
+    expect(manage.get_by_role("status")).to_have_text("The model was reset.")
     expect(tile(page, "Rounds")).to_have_text("0")
     manage.get_by_label("Delete:").fill(name)
     delete.click()

@@ -99,7 +99,7 @@ def test_a_key_that_may_only_look_finds_nothing_on_any_view_that_would_be_refuse
         page.evaluate(PRESS_ALL)
         for key in ("1", "2", "s"):
             page.keyboard.press(key)
-    expect(page.locator("main")).to_contain_text("The key that you use may not make models.")
+    expect(page.locator("main")).to_contain_text("This API key cannot create models.")
     assert changing == [] and page.complaints.unexpected == []
     assert good(keys.holders["read"].get(f"/stats/{MODEL}?fields=version,rounds")) == before
 

@@ -97,7 +97,7 @@ def test_the_trail_is_filtered_by_kind_and_by_label(service: Service, name: str,
     spam = [each for each in events if each.get("label") == "spam"]
     expect(numbers(trail)).to_have_text(as_shown(spam))
     trail.get_by_label("Kind").select_option("revealed")
-    expect(trail.get_by_role("status")).to_have_text("There is no such event.")
+    expect(trail.get_by_role("status")).to_have_text("Event not found.")
 
 
 def test_the_chart_marks_every_drift_with_the_round_that_the_trail_tells(

@@ -118,7 +118,7 @@ def test_every_class_and_every_confusion_that_is_told_can_be_reached(
     told = service.stats(name)["confusion"]["largest"]
     assert len(told) > 20
     page = open_page(service, f"#/models/{name}")
-    rows = card(page, "Confusion").locator("table", has_text="The commonest mistakes").locator("tbody tr")
+    rows = card(page, "Confusion").locator("table", has_text="The most common mistakes").locator("tbody tr")
     expect(rows).to_have_count(len(told))
     page.get_by_role("button", name="Show all 60 classes").click()
     expect(card(page, "Confusion").get_by_role("table").nth(1).locator("tbody tr")).to_have_count(60)

@@ -24,7 +24,7 @@ def test_what_is_taught_is_what_stands_in_the_field(service: Service, name: str,
     # Asked again, without an answer: that of before is none to this.
     page.route("**/predict", lambda route: route.abort())
     predict.click()
-    expect(page.get_by_role("alert")).to_have_text("The service does not answer. Try again in a moment.")
+    expect(page.get_by_role("alert")).to_have_text("The service does not respond. Try again in a moment.")
     expect(teach).to_have_count(0)
     page.complaints.expect("ERR_FAILED")
 

@@ -82,9 +82,9 @@ class Pair:
         self.may_fit = kind not in ("arow", "auto", "named")
         """A panel cannot be fitted, and the others standardize examples by what each service has seen so far."""
         self.pending: dict[str, tuple[Any, Any]] = {}
-        """By id: the label to reveal first, and the right one; None if the round is to be voided or forgotten."""
+        """By id: the label to reveal first, and the right label; None if the round is to be voided or forgotten."""
         self.revealed: dict[str, tuple[Any, Any]] = {}
-        """By id: the present label, and the right one."""
+        """By id: the present label, and the right label."""
         self.tags: dict[str, list[str]] = {}
         """Tags to forget, each with the ids that carry it."""
         self.versions: dict[int, int] = {}

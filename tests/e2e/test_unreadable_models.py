@@ -22,7 +22,7 @@ REWRITTEN: dict[str, Callable[[bytes], bytes]] = {
     "damaged": lambda state: state[: len(state) // 2],
     "newer": lambda state: bytes([STATE_VERSION + 1]) + state[1:],
 }
-WORDS = {"damaged": "is damaged: novikoff doctor tells more", "newer": "was saved by a newer Novikoff"}
+WORDS = {"damaged": "is damaged; run `novikoff doctor` for details", "newer": "was saved by a newer Novikoff"}
 
 
 def rewrite_snapshots(service: Service, model: str, rewrite: Callable[[bytes], bytes]) -> None:

@@ -40,7 +40,7 @@ def test_there_are_at_most_eight_and_all_together_have_to_fit_the_limits() -> No
     many = {f"c{number}": {} for number in range(8)}
     model = made(challengers=many)
     assert 8 * 4096 < bytes_in_memory(model) - bytes_in_memory(made()) < 8 * 8192
-    with pytest.raises(InvalidRequest, match="no more are taken"):
+    with pytest.raises(InvalidRequest, match="limit reached"):
         complete_new("c9", {}, model, LIMITS)
     with pytest.raises(InvalidRequest, match="at most 8"):
         made(challengers={**many, "c9": {}})
@@ -48,7 +48,7 @@ def test_there_are_at_most_eight_and_all_together_have_to_fit_the_limits() -> No
     settings = ModelSettings(features={"dimension": 300}, challengers={"a": {}, "b": {}})
     assert settings.complete(small)
     settings = ModelSettings(features={"dimension": 300}, challengers={"a": {}, "b": {}, "c": {}})
-    with pytest.raises(InvalidRequest, match="challengers: with them it could have over 1000 weights"):
+    with pytest.raises(InvalidRequest, match="challengers: with them it could exceed 1000 weights"):
         settings.complete(small)
 
 
@@ -71,5 +71,5 @@ def test_crosses_of_names_cannot_join_later_since_older_examples_may_be_too_long
     crossed = {"features": {"kind": "named", "names_max": 6, "crosses": 2}}
     model = made(None, features={"kind": "named", "names_max": 20}, challengers={"crossed": crossed})
     assert complete_new("more", crossed, model, LIMITS)["features"]["crosses"] == 2
-    with pytest.raises(InvalidRequest, match="when the model is made"):
+    with pytest.raises(InvalidRequest, match="when the model is created"):
         complete_new("more", crossed, made(None, features={"kind": "named", "names_max": 20}), LIMITS)

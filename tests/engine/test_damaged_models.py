@@ -108,7 +108,7 @@ async def test_a_first_event_that_makes_no_model_stops_no_other(make_journal: Ca
             await fleet.get("ill")
         stored = await journal.load("ill")
         assert stored is not None
-        with pytest.raises(ModelDamaged, match="nothing is left"):
+        with pytest.raises(ModelDamaged, match="nothing of the model"):
             salvage("ill", stored)
         await fleet.delete(ModelDeleted("ill", 3))
         assert (await fleet.get("well")).model.version == 0

@@ -62,7 +62,7 @@ def test_what_the_service_makes_is_always_known_as_its_own(at: int) -> None:
     made = make_prediction_id(at)
     assert made_at(made) == at // 1000 * 1000
     assert re.fullmatch(PREDICTION_ID_PATTERN, made)
-    with pytest.raises(InvalidRequest, match=r"id: '~' is in ids that the service makes"):
+    with pytest.raises(InvalidRequest, match=r"id: '~' is reserved for ids made by the service"):
         check_id(made)
 
 

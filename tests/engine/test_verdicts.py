@@ -103,7 +103,7 @@ def test_a_verdict_says_that_its_margin_is_one_of_transformed_examples(
 def test_a_verdict_says_that_names_were_hashed_or_left_out() -> None:
     for features, named in (
         ({"kind": "hashed", "normalize": "l2"}, "after hashing and `normalize`"),
-        ({"kind": "named", "names_max": 1}, "after names past `names_max` are left out"),
+        ({"kind": "named", "names_max": 1}, "after names beyond `names_max` are ignored"),
     ):
         stream = stream_of(features=features, declared_margin=1e-3)
         new_names(stream, 3)

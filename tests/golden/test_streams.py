@@ -56,7 +56,7 @@ def test_streams_of_version_0_1_0_give_the_same_answers(
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        (str(FORMAT_VERSION + 1), f"format {FORMAT_VERSION + 1}, and this program knows {FORMAT_VERSION}"),
+        (str(FORMAT_VERSION + 1), f"format {FORMAT_VERSION + 1}, and this program supports {FORMAT_VERSION}"),
         ("unheard of", "ought to be the version of the streams"),
     ],
 )

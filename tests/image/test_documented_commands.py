@@ -53,7 +53,7 @@ def test_run_backup_restore_doctor_and_packing(tmp_path: Path, port: int) -> Non
         run(backup)
         assert (tmp_path / "backup.sqlite").stat().st_size > 0
         assert "restored to /data" in run(restore)
-        assert "all is well" in run(doctor)
+        assert "no problems found" in run(doctor)
         assert container.until_ready().client.get("/stats/kept").json()["rounds"]["revealed"] == 1
     finally:
         container.close()

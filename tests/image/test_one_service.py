@@ -185,7 +185,7 @@ def test_a_journal_that_was_restored_as_root_is_refused_and_named_by_doctor(tmp_
     with running(options=mount) as refused:
         assert refused.wait() == 2 and f"chown {USER} /data/journal.sqlite" in refused.log, refused.log
     with running("doctor", "--data", "/data", options=mount) as doctor:
-        assert doctor.wait() == 1 and f"user {USER} may not write it" in doctor.log, doctor.log
+        assert doctor.wait() == 1 and f"user {USER} has no write permission" in doctor.log, doctor.log
     os.chown(data / "journal.sqlite", USER, USER)
     with running(options=mount) as mended:
         assert mended.until_ready().client.get("/stats/m").json()["rounds"]["revealed"] == 1

@@ -34,7 +34,7 @@ def test_an_answer_that_is_cut_each_time_is_asked_for_until_time_is_over_and_the
     refused = {"error": {"code": "unknown-label", "status": 422, "detail": "no such label"}}
     cut = httpx.Response(200, content=3 * (msgspec.json.encode(refused) + b"\n"))
     tries = 0
-    with pytest.raises(CutOff, match="3 of 5 lines were answered"):
+    with pytest.raises(CutOff, match="3 of 5 lines have a response"):
         while True:
             tries += 1
             with pytest.raises(CutOff) as raised:

@@ -256,7 +256,7 @@ def test_a_busy_service_is_asked_again_when_it_said(connect: Connect, service: S
 
 def test_a_service_that_is_not_there_is_unreachable(connect: Connect) -> None:
     (port,) = free_ports(1)
-    with pytest.raises(Unreachable, match="no answer to GET /models/m"):
+    with pytest.raises(Unreachable, match="no response to GET /models/m"):
         connect(f"http://127.0.0.1:{port}", retry_seconds=0.2).get_model("m")
 
 

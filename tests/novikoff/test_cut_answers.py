@@ -44,7 +44,7 @@ def test_lines_without_ids_are_not_repeated_and_it_is_told_how_many_were_answere
     connect: Connect, service: Service, name: str, fault: str
 ) -> None:
     with FaultyProxy(service, fault) as proxy:
-        with pytest.raises(CutOff, match="3 of 5 lines were answered") as cut:
+        with pytest.raises(CutOff, match="3 of 5 lines have a response") as cut:
             connect(proxy.url).learn_many(name, EXAMPLES, safe=False)
         assert isinstance(cut.value, Unreachable)  # who is prepared for a lost answer is prepared for this
         assert len(proxy.seen) == 1
@@ -57,7 +57,7 @@ def test_a_proxy_that_always_cuts_is_told_when_the_time_for_retries_is_over(
     """How many attempts fit in depends on the machine: test_attempts.py proves by a clock that there are several."""
     with (
         FaultyProxy(service, *["cut short"] * 100) as proxy,
-        pytest.raises(CutOff, match="3 of 5 lines were answered"),
+        pytest.raises(CutOff, match="3 of 5 lines have a response"),
     ):
         connect(proxy.url, retry_seconds=0.5).learn_many(name, EXAMPLES)
     assert proxy.seen and service.stats(name)["rounds"]["revealed"] == 5
@@ -76,6 +76,6 @@ def test_a_history_that_ends_amid_a_line_is_told(connect: Connect, service: Serv
         service.learn(name, features, label)
     with FaultyProxy(service, "cut amid a line") as proxy:
         client = connect(proxy.url)
-        with pytest.raises(CutOff, match="was cut off amid a line"):
+        with pytest.raises(CutOff, match="was cut off within a line"):
             list(client.history(name))
         assert len(list(client.history(name))) == 5

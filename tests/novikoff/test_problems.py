@@ -54,13 +54,13 @@ def test_every_exception_can_be_copied_and_pickled_whole(
 
 @pytest.mark.parametrize("url", ["", "http://", "ftp://example.org", "http://[::1", "http://localhost:99999"])
 def test_a_url_that_cannot_be_one_is_told_before_anything_is_sent(connect: Connect, url: str) -> None:
-    with pytest.raises(BadOption, match="is not the URL of a service"):
+    with pytest.raises(BadOption, match="is not an http:// or https:// URL"):
         connect(url)
 
 
 @pytest.mark.parametrize("key", ["gr\u00fcn", "two\nlines"])
 def test_a_key_that_cannot_be_one_is_told_before_anything_is_sent(connect: Connect, key: str) -> None:
-    with pytest.raises(ValueError, match="the key has characters that no key has"):
+    with pytest.raises(ValueError, match="the API key has characters that are not allowed"):
         connect("http://localhost:8000", key=key)
 
 
@@ -70,7 +70,7 @@ def test_an_answer_of_another_program_is_told_as_such(
 ) -> None:
     with FaultyProxy(service, fault) as proxy:
         client = connect(proxy.url)
-        with pytest.raises(NotUnderstood, match=r"the answer to GET /models/.* is not one of Novikoff's"):
+        with pytest.raises(NotUnderstood, match=r"the response to GET /models/.* is not from Novikoff"):
             client.get_model(name)
 
 

@@ -64,8 +64,8 @@ async def test_a_pause_that_is_too_long_makes_unready_for_a_while(caplog: pytest
     await metered(pauses, 0.9, clock)
     assert pauses.why_unready() is None and not caplog.records
     await metered(pauses, 1.5, clock)
-    assert "held for 1.5 seconds" in (pauses.why_unready() or "")
-    assert [record.getMessage() for record in caplog.records] == ["the event loop was held for 1.5 seconds"]
+    assert "stalled for 1.5 seconds" in (pauses.why_unready() or "")
+    assert [record.getMessage() for record in caplog.records] == ["the event loop stalled for 1.5 seconds"]
     await metered(pauses, 0.0, clock, after=UNREADY_SECONDS / 2)
     assert pauses.why_unready() is not None
     await metered(pauses, 0.0, clock, after=UNREADY_SECONDS / 2)

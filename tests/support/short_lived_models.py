@@ -24,7 +24,7 @@ LABELS = [-1, 1, "a", "c"]
 
 GOOD = {200, 201, 202, 204}
 EXPECTED = GOOD | {404, 409, 410, 422}
-"""A model was deleted meanwhile, made by somebody else or with another shape, or reset."""
+"""A model was deleted in the meantime, made by somebody else or with another shape, or reset."""
 
 Send = Callable[[str, str, Any], Awaitable[httpx.Response]]
 """Sends a request (method, path, body) and gives its answer."""

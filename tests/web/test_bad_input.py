@@ -375,7 +375,7 @@ def test_a_name_that_comes_twice_in_json_is_refused_where_models_are_made(
     twice = b'{"model": "%s", "learner": {"eta0": 1.0, "eta0": 2.0}}' % name.encode()
     answer = service.client.post("/models", content=twice, headers=JSON)
     assert problem_of(answer) == (422, "invalid-request")
-    assert answer.json()["errors"] == [{"field": "eta0", "message": "is given more than once"}]
+    assert answer.json()["errors"] == [{"field": "eta0", "message": "appears more than once"}]
     service.learn(name, [1.0], 1)
     export = service.client.get(f"/models/{name}/export").content
     for padding in (b"", b" " * 70_000):  # read by a process
@@ -384,7 +384,7 @@ def test_a_name_that_comes_twice_in_json_is_refused_where_models_are_made(
                 f"/models/{name}-2", content=b"{%b%b,%b" % (padding, again, export[1:]), headers=JSON
             )
             assert problem_of(answer) == (422, "invalid-export")
-            assert answer.json()["errors"][0]["message"] == "is given more than once", answer.text
+            assert answer.json()["errors"][0]["message"] == "appears more than once", answer.text
     assert problem_of(service.client.get(f"/models/{name}-2")) == (404, "unknown-model")
 
 
@@ -395,4 +395,4 @@ def test_a_parameter_that_comes_twice_is_named(service: Service) -> None:
     ):
         answer = service.client.request(method, path, headers={"content-type": "application/x-ndjson"})
         assert problem_of(answer) == (422, "invalid-request")
-        assert answer.json()["errors"] == [{"field": field, "message": "is given more than once"}]
+        assert answer.json()["errors"] == [{"field": field, "message": "appears more than once"}]

@@ -94,4 +94,4 @@ def test_arrow_with_a_column_name_twice_is_refused(service: Service, names: list
         stream.write_batch(batch)
     answer = service.client.post("/stream?model=twice", content=body.getvalue(), headers=ARROW)
     assert answer.status_code == 422
-    assert answer.json()["errors"] == [{"field": names[1], "message": "is the name of more than one column"}]
+    assert answer.json()["errors"] == [{"field": names[1], "message": "names more than one column"}]

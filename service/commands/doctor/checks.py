@@ -30,9 +30,9 @@ from service.journal.sqlite.soundness import (
 COMPLAINTS_MAX = 20
 NAMED_MAX = 20
 BACKUP = "Restore a backup."
-COPY = "--repair copies all that can be read into a new file, and tells what cannot."
+COPY = "--repair copies everything readable into a new file and reports the rest."
 DROP = "--repair drops it."
-END = "--repair puts the copy into its place, and so does a start of the service; the old file is beside it."
+END = "--repair, or a start of the service, puts the copy in its place; the old file stays beside it."
 
 UNLISTED = "model NOT IN (SELECT id FROM model UNION ALL SELECT life FROM ended)"
 """Rows of no model. What deleted models have left is removed by the service, when it has nothing else to do."""
@@ -84,17 +84,17 @@ def named(keys: Iterable[object]) -> str:
 def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     """Findings if this is no journal of this version, or if a page cannot be read. Then nothing else is checked."""
     if is_replacing(path):
-        return [Finding("file", "a repair was cut off when its copy was whole", END)]
+        return [Finding("file", "a repair was interrupted after its copy was complete", END)]
     if (why := why_log_damaged(path, "power")) is not None:
         return [Finding("file", why, COPY, by_copying)]
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            return [Finding("file", "this is not a Novikoff journal", BACKUP)]
+            return [Finding("file", "not a Novikoff journal", BACKUP)]
         if version != SCHEMA_VERSION:
-            message = f"it has schema version {version}, and this program knows {SCHEMA_VERSION}"
-            remedy = "Start the service once: it brings the file up to date."
+            message = f"it has schema version {version}, and this program supports {SCHEMA_VERSION}"
+            remedy = "Start the service once: it migrates the file."
             return [Finding("file", message, remedy if version < SCHEMA_VERSION else "")]
         if (why := why_misshapen(connection)) is not None:
             return [Finding("file", why, BACKUP)]
@@ -102,7 +102,7 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
         if identity and identity_beside(path) not in (None, identity):
             return [Finding("file", why_not_its_own(path))]
         if identity is None:
-            why = "it does not say which journal it is"
+            why = "its identity is missing"
         else:
             why = (
                 why_wrong_size(connection, path)
@@ -122,7 +122,7 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
 def examine_what_was_given_up(path: Path) -> list[Finding]:
     """A note for each earlier repair that has given up something: an exit status is easily overlooked."""
     return [
-        Finding("file", f"an earlier repair has given up what {file.name} names", severity=Severity.note)
+        Finding("file", f"an earlier repair discarded what {file.name} lists", severity=Severity.note)
         for file in sorted(path.parent.glob(f"{path.name}.damaged*.txt"))
     ]
 
@@ -131,15 +131,15 @@ def examine_tables(connection: sqlite3.Connection, lost: Sequence[int]) -> Itera
     """`lost`: models without a line, of which nothing tells what they were."""
     (newest,) = connection.execute(f"SELECT max(numbered, ({LARGEST_NUMBER})) FROM journal").fetchone()
     given = "SELECT max(numbered, coalesce((SELECT max(seq) FROM event), 0)) FROM journal"
-    raises = "--repair raises the numbering and seals it anew."
+    raises = "--repair raises the numbering and reseals it."
     if (why := why_numbering_damaged(connection)) is not None:
         yield Finding("file", why, raises, by_copying)
     elif connection.execute(given).fetchone()[0] < newest:
-        yield Finding("file", "numbers of events would be given again", raises, by_copying)
+        yield Finding("file", "event numbers would be used twice", raises, by_copying)
     summarised = connection.execute("SELECT through FROM summarised").fetchall()
     if len(summarised) != 1 or summarised[0][0] > newest:
-        message = "the counts of models are said to be right up to an event that is not there"
-        yield Finding("file", message, "--repair lets the service count anew.", by_copying)
+        message = "the counts of models refer to an event that does not exist"
+        yield Finding("file", message, "--repair lets the service recount.", by_copying)
     yield from _orphans(connection, lost)
     yield from _pending(connection)
 
@@ -152,16 +152,16 @@ def _orphans(connection: sqlite3.Connection, lost: Sequence[int]) -> Iterator[Fi
     having_lines_soon = {life for (life,) in connection.execute(rebuilt)} - set(lost)
     lives = sorted({*lost, *(life for (life,) in rows)} - having_lines_soon)
     marks = ",".join("?" * len(lives))
-    names = {"pending": "predictions that wait", "snapshot": "snapshots", "outcome": "pages of outcomes"}
+    names = {"pending": "pending predictions", "snapshot": "snapshots", "outcome": "pages of outcomes"}
     for table, name in {**names, "event": "events"}.items():
         where = f"{table} WHERE model IN ({marks})"
         (count,) = connection.execute(f"SELECT count(*) FROM {where}", lives).fetchone()
-        message = f"{count} {name} belong to models that are not there"
+        message = f"{count} {name} belong to models that do not exist"
         if count and table == "event":
             yield Finding("file", message)
         elif count:
             sealed = _sealed_predictions(connection, where, lives) if table == "pending" else []
-            loses = f"predictions that wait, of models that are not there: {named(sealed)}" if sealed else ""
+            loses = f"pending predictions of models that do not exist: {named(sealed)}" if sealed else ""
             drop = statement(f"DELETE FROM {where}", *lives)
             yield Finding("file", message, "--repair drops them.", drop, loses)
 
@@ -178,7 +178,7 @@ def _why_unreadable(body: bytes, prediction_id: str, life: int, at: int, model: 
     except (Damaged, msgspec.MsgspecError) as error:
         return f"cannot be read: {error}"
     own = (prediction.prediction_id, model and prediction.model, prediction.at)
-    return None if own == (prediction_id, model, at) else "says that it is another"
+    return None if own == (prediction_id, model, at) else "has the number of another event"
 
 
 def _pending(connection: sqlite3.Connection) -> Iterator[Finding]:
@@ -188,9 +188,9 @@ def _pending(connection: sqlite3.Connection) -> Iterator[Finding]:
     )
     for body, prediction_id, life, at, model, revealed in rows:
         if revealed is not None:
-            why, loses = f"waits for a label that event {revealed} has", ""
+            why, loses = f"is pending, but event {revealed} has its label", ""
         elif (unreadable := _why_unreadable(body, prediction_id, life, at, model)) is not None:
-            why, loses = unreadable, f"the waiting prediction {prediction_id!r}: its label will not be taken"
+            why, loses = unreadable, f"the pending prediction {prediction_id!r}: its label will be refused"
         else:
             continue
         drop = statement("DELETE FROM pending WHERE prediction_id = ?", prediction_id)

@@ -40,12 +40,13 @@ def doctor(
         Path, typer.Option(metavar="DIR", help="The data directory of a service that is not running.")
     ] = Settings.model_fields["data"].default,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be mended, on a copy that takes its place.")
+        bool, typer.Option("--repair", help="Repair a copy of the file and put it in its place.")
     ] = False,
     give_up: Annotated[
         bool,
         typer.Option(
-            "--give-up", help="With --repair: also if next to nothing is left. The old file is kept."
+            "--give-up",
+            help="With --repair: continue even if almost nothing is readable. The old file is kept.",
         ),
     ] = False,
     journal: Annotated[
@@ -80,7 +81,7 @@ def _examine_cluster(journal: str, *, repair: bool) -> list[Finding]:
     if repair:
         raise CommandFailed("--repair is for a data directory: the servers of a cluster repair their copies")
     if not journal.startswith(("nats://", "tls://")):
-        raise CommandFailed("--journal must be nats:// or tls:// and the cluster's servers")
+        raise CommandFailed("--journal must be nats:// or tls:// with the cluster's servers")
     if find_spec("nats") is None:
         raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
     from service.commands.doctor.streams import examine_streams
@@ -96,7 +97,7 @@ def _conclude(findings: list[Finding], lost: list[str]) -> None:
         out.print(f"{problems} {'problem' if problems == 1 else 'problems'}")
     if problems or lost:
         raise typer.Exit(1)
-    out.print("all is well")
+    out.print("no problems found")
 
 
 def _repair(path: Path, lost: list[str], *, give_up: bool) -> list[Finding]:
@@ -108,7 +109,7 @@ def _repair(path: Path, lost: list[str], *, give_up: bool) -> list[Finding]:
         remove(new)
         raise CommandFailed(
             f"nothing was changed: {salvaged.refusal}. Restore a backup;"
-            " --repair --give-up goes on with what is left"
+            " --repair --give-up keeps only what is readable"
         )
     lost += salvaged.lost
     findings = examine(new)
@@ -118,7 +119,7 @@ def _repair(path: Path, lost: list[str], *, give_up: bool) -> list[Finding]:
             findings = examine(new)
     lost += _models_gone(new, salvaged.models)
     for one in lost:
-        out.print(f"given up: {one}", soft_wrap=True)
+        out.print(f"discarded: {one}", soft_wrap=True)
     out.print("repaired a copy; looking again")
     _print_findings(findings)
     aside = swap(new, path, lost)
@@ -194,7 +195,7 @@ def _print_counts(connection: sqlite3.Connection, path: Path) -> None:
         "model": "models",
         "event": "events",
         "snapshot": "snapshots",
-        "pending": "predictions that wait",
+        "pending": "pending predictions",
     }
     counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
     parts = (f"{count:,} {name}" for count, name in zip(counts, tables.values(), strict=True))

@@ -86,8 +86,8 @@ def examine_unlisted(connection: sqlite3.Connection) -> tuple[list[Finding], lis
             lost.append(life)
             continue
         taken.add(model.name)
-        message = "its line in the list of models is missing"
-        found.append(Finding(model.name, message, "--repair makes it anew.", _new_line(life, model)))
+        message = "its row in the list of models is missing"
+        found.append(Finding(model.name, message, "--repair rebuilds it.", _new_line(life, model)))
     return found, lost
 
 
@@ -121,7 +121,7 @@ def examine_model(connection: sqlite3.Connection, number: int, name: str) -> Ite
         yield Finding(name, f"its events cannot be replayed: {error}", BACKUP)
         return
     if replay is None:
-        yield Finding(name, "neither its beginning nor a snapshot that can be read is left", BACKUP)
+        yield Finding(name, "neither its first events nor a readable snapshot remains", BACKUP)
         return
     for gap in _gaps(history, replay):
         yield Finding(name, gap, BACKUP)
@@ -172,7 +172,7 @@ def _read_events(connection: sqlite3.Connection, history: History) -> None:
         if (
             getattr(event, "prediction_id", None) or None
         ) != prediction_id:  # of what was forgotten it is empty
-            history.breaks.append(Break(seq, f"event {seq} says that it is another"))
+            history.breaks.append(Break(seq, f"event {seq} has the number of another event"))
             continue
         history.events.append(Recorded(seq, event))
     newest = _newest(connection, history.number)
@@ -180,7 +180,7 @@ def _read_events(connection: sqlite3.Connection, history: History) -> None:
     # The newest of those that are kept are never trimmed, unless all are.
     if max(newest, saved) > (saved if follows is None else follows):
         newest = max(newest, saved)
-        history.breaks.append(Break(newest, f"events are missing: there was one with the number {newest}"))
+        history.breaks.append(Break(newest, f"events are missing: event {newest} existed"))
 
 
 def _newest(connection: sqlite3.Connection, number: int) -> int:
@@ -209,10 +209,10 @@ def _give_up(history: History) -> Finding:
     return Finding(
         history.name,
         message,
-        f"--repair gives up the events up to {through}: a snapshot that is sealed has what they did.",
+        f"--repair discards the events up to {through}: a valid snapshot has their effect.",
         repair,
-        f"the events of {history.name} up to {through}, {len(gone)} of them readable: they are not listed any more,"
-        " and retries of their rounds are not known",
+        f"the events of {history.name} up to {through}, {len(gone)} of them readable: they are no longer listed,"
+        " and retries of their rounds are not recognised",
     )
 
 
@@ -262,7 +262,7 @@ def _gaps(history: History, replay: Replay) -> list[str]:
     expected = {seq: page.version for seq, page in history.pages.items()}
     expected |= {seq: model.version for seq, model in history.snapshots.items()}
     return [
-        f"events are missing before event {seq}: the replay gives version {version}, and it was {expected[seq]}"
+        f"events are missing before event {seq}: the replay gives version {version}, expected {expected[seq]}"
         for seq, version in replay.versions.items()
         if version != expected[seq]
     ]
@@ -280,14 +280,14 @@ def _examine_snapshots(history: History, replay: Replay) -> Iterator[Finding]:
         is_derivable = seq > replay.began_at and (history.is_whole or seq in history.pages)
         if is_derivable or seq < max(history.snapshots, default=0):
             drop = statement("DELETE FROM snapshot WHERE model = ? AND seq = ?", history.number, seq)
-            yield Finding(history.name, message, f"{DROP[:-1]}: the rest tells the same.", drop)
+            yield Finding(history.name, message, f"{DROP[:-1]}: the rest is consistent.", drop)
         else:
             yield Finding(history.name, message, BACKUP)
     for seq, state in replay.states.items():
         if state != history.snapshots[seq].to_bytes():
             message = f"the snapshot after event {seq} is not what the events up to it make"
             # Both are sealed, so one was wrong before that. Which one cannot be told; clients have seen the snapshot.
-            yield Finding(history.name, f"{message}; the service goes by the snapshot", BACKUP)
+            yield Finding(history.name, f"{message}; the service uses the snapshot", BACKUP)
 
 
 def _note(where: str, message: str) -> Finding:
@@ -317,8 +317,10 @@ def _examine_line(connection: sqlite3.Connection, live: Live, *, is_whole: bool)
         }  # fmt: skip
         if is_whole:
             values["voided_through"] = live.voided_through
-        loses = "" if is_whole else f"up to when predictions of {model.name} are void, if it was that"
-        yield Finding(model.name, str(error), "--repair makes it anew.", _update(number, values), loses)
+        loses = (
+            "" if is_whole else f"the time up to which predictions of {model.name} are void, if there was one"
+        )
+        yield Finding(model.name, str(error), "--repair rebuilds it.", _update(number, values), loses)
         return
     is_late = (
         "SELECT EXISTS (SELECT 1 FROM event WHERE model = ? AND seq > (SELECT min(through) FROM summarised))"
@@ -331,10 +333,8 @@ def _examine_line(connection: sqlite3.Connection, live: Live, *, is_whole: bool)
         words = ", ".join(f"{name} {said[name]} instead of {count}" for name, count in wrong.items())
         # Waiting predictions are not events, so a service that was killed may have counted them differently.
         severity = Severity.note if wrong.keys() <= {"expired", "pending"} else Severity.problem
-        message = f"its line in the list of models says {words}"
-        yield Finding(
-            model.name, message, "--repair counts anew.", _update(number, counted), severity=severity
-        )
+        message = f"its row in the list of models has {words}"
+        yield Finding(model.name, message, "--repair recounts.", _update(number, counted), severity=severity)
 
 
 def _update(number: int, values: dict[str, Any]) -> Repair:

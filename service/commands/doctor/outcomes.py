@@ -59,8 +59,8 @@ def examine_outcomes(
         can_be_told = before >= began_at or began_at <= events[0].seq
         yield Finding(
             name,
-            f"the outcomes of {count} rounds up to event {place} are missing or wrong: retries get no answer",
-            "--repair writes them anew from the replay." if can_be_told else "",
+            f"the outcomes of {count} rounds up to event {place} are missing or wrong: retries get no response",
+            "--repair rebuilds them by the replay." if can_be_told else "",
             _rewrite(number, place, _between(events, live, before, place)) if can_be_told else None,
         )
 

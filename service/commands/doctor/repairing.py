@@ -24,7 +24,7 @@ from service.journal.sqlite.sealing import SEAL_JOURNAL, journal_digest
 from service.journal.sqlite.soundness import why_log_damaged
 from service.journal.sqlite.tables import TABLES, Row, Table
 
-WORDS = {"event": "events", "pending": "waiting predictions"}
+WORDS = {"event": "events", "pending": "pending predictions"}
 """Whether models, snapshots and outcomes can be made anew is told by looking at the copy."""
 
 
@@ -56,7 +56,7 @@ def salvage(path: Path, new: Path) -> Salvaged:
     """Copy each row that is as it was written, with what SQLite reads of the log."""
     salvaged = Salvaged()
     if (why := why_log_damaged(path, "power")) is not None:
-        salvaged.lost.append(f"what the log has from there on: {why}")
+        salvaged.lost.append(f"the rest of the log: {why}")
         salvaged.refusal = why
     new.touch(0o600)
     with closing(open_reader(path)) as old, closing(open_writer(new, "power")) as copy:
@@ -177,14 +177,14 @@ def _account(copied: dict[str, Copied], salvaged: Salvaged) -> None:
         if lost := copied[table].lost:
             salvaged.lost.append(f"{words} that cannot be read: {named(lost)}")
         if not copied[table].is_accounted_for:
-            salvaged.lost.append(f"{words} that cannot be read, nobody knows how many")
+            salvaged.lost.append(f"{words} that cannot be read, number unknown")
     if not copied["model"].is_accounted_for:
-        salvaged.lost.append("models of which neither events nor snapshots are left, if there were any")
+        salvaged.lost.append("models without readable events or snapshots, if there were any")
     if not copied["ended"].is_accounted_for:
-        salvaged.lost.append("which models were deleted last: one of them may be back")
+        salvaged.lost.append("the latest deletions of models: a deleted model may be back")
     is_certain = all(one.is_accounted_for for one in copied.values())
     if not is_certain and not copied["event"].sound and not copied["snapshot"].sound:
-        salvaged.refusal = "neither an event nor a snapshot can be read"
+        salvaged.refusal = "no event and no snapshot is readable"
 
 
 def _copy_journal(old: sqlite3.Connection, copy: sqlite3.Connection, path: Path) -> None:

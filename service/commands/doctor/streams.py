@@ -75,12 +75,12 @@ async def _examine_stream(api: Api, stream: str) -> list[Finding]:
     out.print(f"{stream}: {state['messages']:,} messages", soft_wrap=True)
     if not lacking:
         return []
-    why = f", {damaged} of them since their digests do not fit" if damaged else ""
+    why = f", {damaged} of them because their digests do not match" if damaged else ""
     return [
         Finding(
             stream,
             f"a server cannot read {lacking} of its {state['messages']:,} messages{why}",
-            "Remove its copy, so that it gets a new one: see Damage on a cluster in docs/scaling.md.",
+            "Remove its copy; the server then gets a new one: see Damage on a cluster in docs/scaling.md.",
             severity=Severity.problem,
         )
     ]

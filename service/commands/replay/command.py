@@ -42,7 +42,9 @@ LABELS_SHOWN = 5
 
 
 def replay(
-    file: Annotated[str, Argument(metavar="FILE", help="The examples, may be gzipped; - is standard input.")],
+    file: Annotated[
+        str, Argument(metavar="FILE", help="The file of examples, plain or gzip; - is standard input.")
+    ],
     model: Annotated[
         str | None,
         Option(
@@ -72,36 +74,35 @@ def replay(
     label: Annotated[
         str | None,
         Option(
-            metavar="NAME", help="The label's column. Default: label, y, target, class, outcome or the last."
+            metavar="NAME",
+            help="The label's column. Default: label, y, target, class, outcome, else the last one.",
         ),
     ] = None,
     features: Annotated[
         str | None,
-        Option(
-            metavar="NAMES", help="The features' columns, separated by commas. Default: all but the label."
-        ),
+        Option(metavar="NAMES", help="The features' columns, comma-separated. Default: all but the label."),
     ] = None,
     settings: Annotated[
         str | None, Option(metavar="JSON", help="""Settings of a new model: '{"features": "named"}'.""")
     ] = None,
     delay: Annotated[int, Option(min=0, metavar="N", help="Reveal each label N predictions later.")] = 0,
     fast: Annotated[
-        bool, Option("--fast", help="Faster, without ids: rows that are sent twice are learned twice.")
+        bool, Option("--fast", help="Faster, without ids: a row that is sent twice is learned twice.")
     ] = False,
     one_by_one: Annotated[
         bool,
-        Option("--one-by-one", help="Send one request per row, like a program that acts on each prediction."),
+        Option(
+            "--one-by-one", help="Send one request per row, as a program that acts on each prediction does."
+        ),
     ] = False,
     resume: Annotated[bool, Option("--resume", help="Continue after the model's last round.")] = False,
-    run: Annotated[
-        str, Option(metavar="NAME", help="The rows of a run with another name are learned again.")
-    ] = "",
+    run: Annotated[str, Option(metavar="NAME", help="Another name learns the same rows again.")] = "",
     compare: Annotated[
         list[str] | None,
         Option(
             metavar="SETTINGS",
             help="Play the file to several new models and compare their errors with the first one's: `usual`,"
-            " or algorithms separated by commas, each with options of its features (auto,pa1,arow+standardize+fourier;"
+            " or algorithms, comma-separated, each with options of its features (auto,pa1,arow+standardize+fourier;"
             " also +crosses), or a model's settings as JSON. May be repeated.",
         ),
     ] = None,
@@ -126,13 +127,15 @@ def replay(
                 if value:
                     raise CommandFailed(f"--compare plays whole rounds to new models, without --{name}")
         elif model is None:
-            raise CommandFailed("--model NAME says which model learns; --compare tries several settings")
+            raise CommandFailed(
+                "name the model that learns with --model NAME, or try several settings with --compare"
+            )
         if resume and not is_kept:
-            raise CommandFailed("--resume needs --url or --data: otherwise nothing was kept")
+            raise CommandFailed("--resume needs --url or --data: without them the last run was not saved")
         if fast and delay:
             raise CommandFailed("--fast sends whole rounds, so it cannot be used with --delay")
         if fast and one_by_one:
-            raise CommandFailed("--fast and --one-by-one are opposites")
+            raise CommandFailed("--fast and --one-by-one exclude each other")
         check_name("model", model or "compare")
         wanted = settings_in(settings or "{}", "--settings")
         connection = connected(url, service_key(key, key_file), data)
@@ -259,8 +262,8 @@ def _logs_above() -> Iterator[None]:
 def _source_line(source: Source, survey: Survey | None) -> str:
     label = f"label `{source.label}`" + (" (guessed)" if source.is_guess else "")
     if survey is None:
-        return f"{source.file}: {source.format}, rows as they come, {counted(len(source.first), 'feature')}, {label}"
-    rows = "rows as they come" if survey.rows is None else counted(survey.rows, "row")
+        return f"{source.file}: {source.format}, rows in file order, {counted(len(source.first), 'feature')}, {label}"
+    rows = "rows in file order" if survey.rows is None else counted(survey.rows, "row")
     features = counted(survey.features, "feature")
     return f"{source.file}: {source.format}, {rows}, {features}, {label}: {_shown(survey.labels)}"
 
@@ -270,7 +273,7 @@ def _model_line(info: ModelInfo, is_new: bool, skipped: int) -> str:
     resumed = f"; continuing after row {skipped:,}" if skipped else ""
     algorithm = info.settings["learner"]["algorithm"]
     labels = info.settings["labels"]
-    classes = "classes as they are revealed" if labels is None else f"labels {_shown(labels)}"
+    classes = "classes appear as they are revealed" if labels is None else f"labels {_shown(labels)}"
     return f"{info.model}: {state}, {algorithm}, {info.features_kind} features, {classes}{resumed}"
 
 

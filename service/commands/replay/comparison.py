@@ -101,7 +101,7 @@ def _by_name(name: str, common: Settings) -> Settings:
     features = _features(common)
     for word in added:
         if word not in ADDED:
-            raise CommandFailed(f"--compare {name}: unknown part `{word}`, known are {', '.join(ADDED)}")
+            raise CommandFailed(f"--compare {name}: unknown part `{word}`; available are {', '.join(ADDED)}")
         features |= ADDED[word]
     learner = {"algorithm": algorithm}
     return {**common, "features": features if added else common.get("features", "dense"), "learner": learner}

@@ -151,7 +151,7 @@ def label_column(record: Record) -> str:
 def _check_columns(names: Sequence[str], known: Record) -> None:
     for name in names:
         if name not in known:
-            raise CommandFailed(f"there is no `{name}`; there are {', '.join(known)}")
+            raise CommandFailed(f"no column `{name}`; the columns are {', '.join(known)}")
 
 
 def split(record: Record, label: str, names: Sequence[str]) -> tuple[Raw, Label]:
@@ -310,7 +310,7 @@ def _is_missing(value: Any) -> bool:
 
 def _number(name: str, value: Any) -> float:
     if _is_missing(value):
-        raise CommandFailed(f"`{name}` is missing, and a list cannot leave it out; {NAMED_HINT}")
+        raise CommandFailed(f"`{name}` is missing, but a list needs every value; {NAMED_HINT}")
     if not isinstance(value, int | float):
         raise CommandFailed(
             f"`{name}` is not a number but {value!r}; {NAMED_HINT}, or choose others with --features"

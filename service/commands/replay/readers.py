@@ -178,7 +178,7 @@ def csv_records(lines: Iterable[bytes]) -> Iterator[Numbered]:
         if values:
             if len(values) != len(names):
                 cells = counted(len(values), "cell")
-                raise CommandFailed(f"line {line}: a row has {cells} and the head has {len(names)}: {values}")
+                raise CommandFailed(f"line {line}: a row has {cells}, the header has {len(names)}: {values}")
             yield line, dict(zip(names, map(cell, values), strict=True))
         line = lines_before + rows.line_num + 1  # a cell in quotes may have several lines
 
@@ -216,7 +216,7 @@ def parquet_records(stream: Stream) -> Iterator[Numbered]:
         batches = parquet.ParquetFile(stream if is_file else io.BytesIO(stream.read())).iter_batches()
         yield from enumerate((row for batch in batches for row in batch.to_pylist()), 1)
     except Exception as error:
-        raise CommandFailed(f"this is not a Parquet file, or a damaged one: {error}") from None
+        raise CommandFailed(f"not a Parquet file, or a damaged one: {error}") from None
 
 
 TEXT_READERS: dict[Format, Callable[[Iterable[bytes]], Iterator[Numbered]]] = {

@@ -58,7 +58,7 @@ def summary(stats: Stats, tally: Tally, *, is_complete: bool) -> Table:
         "this replay": f"{counted(tally.rounds, 'round')} in {tally.seconds:.1f} s, {tally.pace:,.0f}/s",
     }
     if stats.rounds.pending:
-        rows["waiting for labels"] = f"{stats.rounds.pending:,}"
+        rows["pending"] = f"{stats.rounds.pending:,}"
     if tally.repeated:
         rows["of those known before"] = f"{tally.repeated:,}, not learned again (--run NAME makes them new)"
     for name, value in rows.items():

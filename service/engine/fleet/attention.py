@@ -97,14 +97,14 @@ def _stopped(live: Live, now: int) -> str | None:
     silent = (now - max(model.updated_at, oldest)) / 1e6
     if silent <= max(LATE_SECONDS_MIN, LATE_FACTOR * usual):
         return None
-    return f"no label for {silent / 60:,.0f} minutes, and {live.waiting:,} predictions wait"
+    return f"no label for {silent / 60:,.0f} minutes, and {live.waiting:,} predictions are pending"
 
 
 def _evicted(live: Live, now: int) -> str | None:
     evictions = live.model.evicted
     if evictions is None or now - evictions.at > EVICTED_US:
         return None
-    return f"{evictions.count:,} predictions were evicted before their labels came: {evictions.limit} was reached"
+    return f"{evictions.count:,} predictions were evicted before their labels arrived: {evictions.limit} was reached"
 
 
 def _exceeded(model: Model) -> str | None:
@@ -115,4 +115,8 @@ def _exceeded(model: Model) -> str | None:
 
 def _rebuilding(model: Model) -> str | None:
     amended = model.amended
-    return "it is being rebuilt after corrections" if amended is not None and amended.is_unfinished else None
+    return (
+        "the model is being rebuilt after corrections"
+        if amended is not None and amended.is_unfinished
+        else None
+    )

@@ -169,8 +169,8 @@ class Fleet:
         if self.loaded.get(live.model.name) is not live:
             self.set_aside.check(live.model.name)
             if live in self._distrusted:
-                raise ModelUnreadable(f"events of {live.model.name!r} are missing here: it is loaded anew")
-            raise UnknownModel(f"the model {live.model.name!r} was deleted meanwhile")
+                raise ModelUnreadable(f"events of {live.model.name!r} are missing here: reloading it")
+            raise UnknownModel(f"the model {live.model.name!r} was deleted in the meantime")
 
     async def append(self, live: Live, event: AnyEvent, new_labels: NewLabels = NONE_NEW) -> Appended:
         """Make an event of a loaded model durable and apply it; the model stays loaded meanwhile.
@@ -335,7 +335,7 @@ class Fleet:
         return outcome
 
     def distrust(self, name: str) -> None:
-        """Let go of a model that lacks events, or may have applied one in part: it is loaded anew, if it can be."""
+        """Let go of a model that lacks events, or may have applied one in part: reloading it, if it can be."""
         live = self.loaded.get(name)
         if live is not None:
             self.waiting.count_unloaded(name, live.waiting)

@@ -139,11 +139,11 @@ async def read_in_thread(
                 if not journal.is_shared:  # else the journal waits for the lock before it applies an event
                     await _events_begun_are_applied(live, journal)
                 if not is_loaded(live):
-                    raise UnknownModel(f"the model {live.model.name!r} was deleted meanwhile")
+                    raise UnknownModel(f"the model {live.model.name!r} was deleted in the meantime")
                 seq = live.seq
                 found = await asyncio.get_running_loop().run_in_executor(_reading_threads, read, live.model)
                 if live.seq != seq:
-                    raise RuntimeError(f"an event of {live.model.name} was applied while it was read")
+                    raise RuntimeError(f"an event of {live.model.name} was applied while the model was read")
                 then(found)
                 return found
 

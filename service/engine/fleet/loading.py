@@ -58,11 +58,13 @@ def as_damaged(name: str) -> Iterator[None]:
     try:
         yield
     except NewerState as error:
-        log.error("saved by a newer program: %s", name, exc_info=error, extra={"model": name})
+        log.error("saved by a newer version: %s", name, exc_info=error, extra={"model": name})
         raise ModelDamaged(f"the model {name!r} was saved by a newer Novikoff: {error}") from error
     except DAMAGE as error:
         log.error("the history of %s is damaged", name, exc_info=error, extra={"model": name})
-        raise ModelDamaged(f"the history of {name!r} is damaged: novikoff doctor tells more") from error
+        raise ModelDamaged(
+            f"the history of {name!r} is damaged; run `novikoff doctor` for details"
+        ) from error
 
 
 async def _restored(stored: StoredModel) -> Live:
@@ -176,7 +178,12 @@ class SetAside:
         """Set the model of an event aside that cannot be applied; what its client is told."""
         name = event.model
         why = f"event {seq} ({type(event).__name__}) cannot be applied: {type(error).__name__}: {error}"[:500]
-        log.error("set aside: %s is damaged", name, exc_info=error, extra={"model": name, "event": seq})
+        log.error(
+            "model %s is damaged and no longer served",
+            name,
+            exc_info=error,
+            extra={"model": name, "event": seq},
+        )
         self.add(name, f"the model {name!r} is damaged: {why}")
         return ModelDamaged(f"the event is in the journal, but the model {name!r} is damaged: {why}")
 
@@ -208,7 +215,7 @@ def salvage(name: str, stored: StoredModel) -> tuple[Model, int, int]:
         try:
             live = Live.at_snapshot(stored)
         except Exception as error:
-            raise ModelDamaged(f"of the model {name!r} nothing is left that can be read: {error}") from error
+            raise ModelDamaged(f"nothing of the model {name!r} is readable: {error}") from error
         rest = live.rest_of(stored)
         known, fold = len(stored.tail) - len(rest), fold_of(live)
         try:

@@ -133,7 +133,7 @@ class Models:
         if (stored := await self._journal.load(name)) is None:
             raise UnknownModel(f"there is no model {name!r}")
         model, seq, missing = await in_thread(salvage, name, stored)
-        return model, f"as of event {seq}: the {missing} events after it are not in this export"
+        return model, f"as of event {seq}: this export lacks the {missing} events after it"
 
     async def reset(self, name: str) -> Live:
         live = await self._fleet.get(name)
@@ -268,13 +268,13 @@ def _ask_key(settings: Mapping[str, Any]) -> str | None:
 
 def _too_many(models: int, models_max: int) -> str:
     if models >= models_max:
-        return f"there are {models_max} models, and no more are made"
-    return f"of the {models_max} models that there may be, the rest is for others"
+        return f"model limit reached (`models_max`, {models_max}); delete a model or raise the limit"
+    return f"model limit of this tenant reached (its share of `models_max`, {models_max}); delete a model"
 
 
 def _exists(name: str) -> ModelExists:
-    return ModelExists(f"there is a model {name!r} already; delete it to make another")
+    return ModelExists(f"the model {name!r} already exists; delete it first, or choose another name")
 
 
 def _changed(name: str) -> ChallengerExists:
-    return ChallengerExists(f"the model {name!r} was changed meanwhile; look at it and try again")
+    return ChallengerExists(f"the model {name!r} was changed in the meantime; read it and try again")

@@ -46,7 +46,7 @@ class Versions:
                         await asyncio.wait_for(change, max(0.0, deadline - monotonic()))
                     except TimeoutError:
                         raise VersionNotReached(
-                            f"the model {name!r} has not come to version {version} here; try again later"
+                            f"the model {name!r} has not reached version {version} on this replica; try again later"
                         ) from None
 
     @contextmanager

@@ -108,7 +108,7 @@ def check_can_fit(model: Model) -> None:
 
 def check_not_empty(examples: EncodedExamples) -> None:
     if not examples:
-        raise InvalidRequest.at("examples", "there are none to learn from")
+        raise InvalidRequest.at("examples", "there are no examples to learn from")
 
 
 def _document(body: bytes) -> tuple[list[tuple[Sent, Label]] | None, dict[str, Any]]:
@@ -134,7 +134,7 @@ def _lines(body: bytes) -> list[tuple[Sent, Label]]:
             try:
                 examples.append(decode(line))
             except RecursionError:
-                raise InvalidRequest.at(f"examples[{number}]", "is nested too deep to read") from None
+                raise InvalidRequest.at(f"examples[{number}]", "is nested too deeply") from None
             except UNDECODABLE as error:
                 raise InvalidRequest.at(f"examples[{number}]", str(error)[:200].replace("`", "")) from None
     return _checked(examples)
@@ -200,7 +200,7 @@ def read(task: Task) -> Report:
     try:
         examples, options = task.unread.read()
         if examples is None:
-            raise InvalidRequest.at("source", "so large a body must bring examples")
+            raise InvalidRequest.at("source", "a body of this size must contain examples")
         task.examples, task.options = encode_examples(Model.from_bytes(task.model), examples), options
     except RequestError as error:
         return Report(refused=Refusal(error.code, error.detail, error.fields))

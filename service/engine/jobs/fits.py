@@ -186,7 +186,7 @@ class Fits:
         is_new = not running.is_of(live) or model.labels.values != labels[:known] or begun.lost_some(model)
         if is_new or model.champion_number != learner:
             raise InvalidRequest(
-                "the model was made anew, learned new classes, forgot some or was promoted meanwhile"
+                "the model was reset, learned new classes, forgot rounds or was promoted in the meantime"
             )
         job.result = report.result
         event = ModelFitted(job.model, self._clock.now(), job.id, labels, report.features, report.classifier,

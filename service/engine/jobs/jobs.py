@@ -141,16 +141,16 @@ class Jobs:
     def check_room(self, name: str) -> None:
         """JobRunning or Overloaded unless a job of this model may be started now."""
         if any(running.job.model == name for running in self._running.values()):
-            raise JobRunning(f"a job of {name!r} is running; wait for it or cancel it")
+            raise JobRunning(f"a job of {name!r} is running; wait for it, or cancel it")
         live = self._fleet.loaded.get(name)
         if live is not None and live.model.erasing:
-            raise Overloaded(f"what was forgotten of {name!r} is being erased; try again later")
+            raise Overloaded(f"forgotten rounds of {name!r} are being erased; try again later")
         # With tenants there are two places at least: of one, nobody could leave anything to others.
         most = self._settings.jobs_max
         if self._fleet.tenants.are_there:
             most = max(most, 2)
         if not self._places.may_take(self._fleet.tenants.of(name), 1, most):
-            left = ", and what is left is for others" if self._places.count < most else ""
+            left = "; the remaining places are for other tenants" if self._places.count < most else ""
             count = self._places.count
             running = "a job is running" if count == 1 else f"{count} jobs are running"
             raise Overloaded(f"{running}{left}; try again later")
@@ -215,14 +215,14 @@ class Jobs:
         self.ended[job.state] += 1
         job.finished_at = self._clock.now()
         if not accepted.done():
-            given_up = Overloaded("the job was given up before it began; try again later")
+            given_up = Overloaded("the job was cancelled before it began; try again later")
             accepted.set_exception(error if isinstance(error, NovikoffError) else given_up)
         accepted.exception()  # marks it as seen: if nobody waits for it, asyncio would log it
 
     def _reason(self, job: Job, error: BaseException) -> str:
         if isinstance(error, TimeoutError):
-            return f"the job took longer than {self._settings.fit_seconds_max:g} seconds, which is fit_seconds_max"
+            return f"the job took longer than `fit_seconds_max` ({self._settings.fit_seconds_max:g} s)"
         if isinstance(error, NovikoffError):
             return error.detail
         log.error("a job of %s failed", job.model, exc_info=error)
-        return "the service has logged what happened"
+        return "see the log of the service"

@@ -55,7 +55,7 @@ class Replaying:
             live = await self._fleet.get(job.model)
             return await playing.compared(live.seq, live.pending.values())
         except Trimmed:
-            raise InvalidRequest("some of the history was given up while it was read; try again") from None
+            raise InvalidRequest("part of the history was trimmed while it was read; try again") from None
         except Outdated:
             raise InvalidRequest(
                 "the model was rolled back or corrected while its history was replayed; try again"
@@ -64,7 +64,7 @@ class Replaying:
     async def check_kept(self, running: Running) -> None:
         """InvalidRequest if some of the history was forgotten meanwhile: then nothing of it may be kept."""
         if not running.is_of(await self._fleet.get(running.job.model)):
-            raise InvalidRequest("the model was made anew, or some of it forgotten, meanwhile; try again")
+            raise InvalidRequest("the model was reset, or rounds were forgotten, in the meantime; try again")
 
     async def _play(self, running: Running, playing: Playing) -> int:
         live = await self._fleet.get(running.job.model)
@@ -132,7 +132,7 @@ def _completed(model: Model, given: dict[str, Any], limits: ModelLimits, field: 
     own = {name: value for name, value in model.settings.items() if name not in NO_CHALLENGERS}
     for name in SAID_BY_CLIENTS:
         if name in given and given[name] != own[name]:
-            raise InvalidRequest.at(f"{field}{name}", "cannot be changed for a history that is there already")
+            raise InvalidRequest.at(f"{field}{name}", "cannot be changed for an existing history")
     if "learner" in given and "multiclass" not in given and own["labels"] is not None:
         own["multiclass"] = None  # the strategy of another learner may not be for this one
     try:
@@ -155,7 +155,7 @@ def _why_not(model: Model, settings: dict[str, Any]) -> tuple[str, str] | None:
     if features["kind"] == "dense" and features["dimension"] not in (None, dimension):
         return "features.dimension", f"the history has {dimension} numbers"
     if features["kind"] != "dense" and features["text"] != own["text"]:
-        return "features.text", "must be as it is: the history has words already"
+        return "features.text", "cannot change: the history has words already"
     if features["kind"] != "dense" and is_crossed(settings) and not is_crossed(model.settings):
         return "features.crosses", "examples with names may be too long for it"
     if not takes_dimension(new_features(settings), dimension):
@@ -163,7 +163,7 @@ def _why_not(model: Model, settings: dict[str, Any]) -> tuple[str, str] | None:
     if classes > settings["classes_max"]:
         return "multiclass", f"there are {classes} classes, and this takes at most {settings['classes_max']}"
     if numbers_to_come(settings, dimension, classes) > settings["weights_max"]:
-        return "features", f"it could have over {settings['weights_max']} weights"
+        return "features", f"it could exceed {settings['weights_max']} weights"
     return None
 
 

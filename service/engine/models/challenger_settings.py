@@ -18,8 +18,8 @@ from service.learning.learners import algorithms
 from service.learning.parameters import Integer, Number, Parameter, check_fields
 
 PROMOTE: dict[str, Parameter] = {
-    "confidence": Number(0.95, 0.5, 0.9999, "how sure it has to be that a challenger is better"),
-    "rounds_min": Integer(500, 1, 10**9, "how many rounds both have to have been compared by, at least"),
+    "confidence": Number(0.95, 0.5, 0.9999, "the confidence needed that a challenger is better"),
+    "rounds_min": Integer(500, 1, 10**9, "the least number of rounds that both were compared on"),
 }
 
 
@@ -42,7 +42,7 @@ def complete_all(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any
     }
     classes = len(settings["labels"] or ()) or 1
     if numbers_to_come(settings, None, classes) > limits.weights_max:
-        raise InvalidRequest.at("challengers", f"with them it could have over {limits.weights_max} weights")
+        raise InvalidRequest.at("challengers", f"with them it could exceed {limits.weights_max} weights")
     return settings
 
 
@@ -62,7 +62,7 @@ def complete_one(
     if not is_name(name):
         raise InvalidRequest.at(f"{prefix}name", f"must be {NAME_RULE}")
     if name == model["champion"]:
-        raise InvalidRequest.at(f"{prefix}name", "is that of the champion")
+        raise InvalidRequest.at(f"{prefix}name", "is the name of the champion")
     if not isinstance(given, Mapping):
         raise InvalidRequest.at(prefix.rstrip("."), "must be an object")
     own = {
@@ -101,7 +101,7 @@ def _features(given: Any, of_champion: Mapping[str, Any], prefix: str) -> dict[s
             said is not None
             and (sorted(set(said)) if isinstance(said, list) and _are_texts(said) else said) != known
         ):
-            raise InvalidRequest.at(f"{prefix}features.{each}", "must be that of the model")
+            raise InvalidRequest.at(f"{prefix}features.{each}", "must equal that of the model")
         features[each] = known
     if features["kind"] == of_champion["kind"] == "named":
         features.setdefault("names_max", of_champion["names_max"])
@@ -116,7 +116,9 @@ def complete_new(name: str, given: Any, model: Model, limits: ModelLimits) -> di
     """The settings of a challenger that is to join a model as it is now."""
     settings = {**NO_CHALLENGERS, **model.settings}
     if name in settings["challengers"]:
-        raise ChallengerExists(f"there is a challenger {name!r} already; remove it to add another")
+        raise ChallengerExists(
+            f"the challenger {name!r} already exists; remove it first, or choose another name"
+        )
     own = complete_one(name, given, settings, limits)
     why = why_not(settings, name, own, dimension=model.features.dimension, classes=len(model.labels.values))
     if why is not None:
@@ -141,12 +143,14 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
             _check_own(own, limits)
     completed = complete_all(settings, limits)
     saved.check(
-        is_equal(settings["promote"], completed["promote"]), "promote", "is not as a service completes it"
+        is_equal(settings["promote"], completed["promote"]),
+        "promote",
+        "is not in the form that the service saves",
     )
     for name, own in challengers.items():
         for each in ("learner", "features", "multiclass", "tie"):
             is_same = is_equal(own[each], completed["challengers"][name][each])
-            saved.check(is_same, f"challengers.{name}.{each}", "is not as a service completes it")
+            saved.check(is_same, f"challengers.{name}.{each}", "is not in the form that the service saves")
         most = completed["challengers"][name]["classes_max"]
         saved.check(own["classes_max"] <= most, f"challengers.{name}.classes_max", f"must be at most {most}")
 

@@ -23,7 +23,7 @@ def check_features(sent: Sent, *, count_max: int, abs_max: float) -> None:
     if not sent:
         raise InvalidRequest.at("features", "must not be empty")
     if len(sent) > count_max:
-        raise InvalidRequest.at("features", f"at most {count_max} features are accepted")
+        raise InvalidRequest.at("features", f"more than {count_max} features")
     if isinstance(sent, dict):
         numbers = ((name, value) for name, value in sent.items() if isinstance(value, int | float))
         large = next((f".{name}" for name, value in numbers if abs(value) > abs_max), None)
@@ -98,9 +98,9 @@ class LabelChecks:
         classes = known + len(self._to_come)
         # Models made by 0.1.0 may have been promised more classes than the statistics can count.
         if at >= 0 or classes >= min(classes_max(model.settings), CLASSES_MAX):
-            raise UnknownLabel(f"the model has {classes} classes, and no more are taken")
+            raise UnknownLabel(f"class limit reached (`classes_max`, {classes})")
         if _numbers_to_come(model, dimension, classes + 1) > model.settings["weights_max"]:
-            raise UnknownLabel(f"the model has {classes} classes, and one more could make too many weights")
+            raise UnknownLabel(f"the model has {classes} classes; another one could exceed `weights_max`")
 
 
 def check_dimension(model: Model, dimension: int) -> None:

@@ -268,7 +268,7 @@ class Model(ModelState):
         if features["kind"] == "hashed":
             transforms.insert(0, "hashing")
         if self.features.ignored_names:
-            transforms.insert(0, "names past `names_max` are left out")
+            transforms.insert(0, "names beyond `names_max` are ignored")
         return verdict.report(
             self.bound, weights, why, bias_is_first=self.bias_is_first, transforms=transforms
         )

@@ -25,21 +25,19 @@ DECLARED_MARGIN = Number(
     1.0,
     0.0,
     1e100,
-    "the margin that the stream is said to be separable with, after hashing, `crosses`, `normalize` and `fourier`",
+    "the declared margin of the stream, after hashing, `crosses`, `normalize` and `fourier`",
     low_open=True,
 )
 CONFIDENCE = Number(0.95, 0.5, 0.9999, "the probability with which the intervals on /stats hold")
-COVERAGE = Number(
-    0.9, 0.01, 0.99, "the share of `set`s that shall hold the true label; null: none are served"
-)
+COVERAGE = Number(0.9, 0.01, 0.99, "the share of `set`s that shall contain the true label; null: no sets")
 PENDING_TTL_SECONDS = Number(
     86_400.0,
     1.0,
     31_536_000.0,
-    "how long a prediction waits for its label; null: as long as the service says",
+    "how long a prediction stays pending; null: the service's `pending_ttl_seconds`",
 )
 ASK_B = Number(
-    1.0, 0.0, 1e100, "how far ahead a label may be and still be asked for half of the time", low_open=True
+    1.0, 0.0, 1e100, "the lead of the best label at which half of the labels are asked for", low_open=True
 )
 CLASS_WEIGHT = Number(1.0, LEAST, 1e6, "how often a reveal of this label counts")
 
@@ -100,7 +98,7 @@ def complete(given: Mapping[str, Any], limits: ModelLimits) -> dict[str, Any]:
     }
     if numbers_kept(settings, capacity(own["features"]), _count(labels)) > limits.weights_max:
         raise InvalidRequest.at(
-            "features", f"with this learner and these labels it could have over {limits.weights_max} weights"
+            "features", f"with this learner and these labels it could exceed {limits.weights_max} weights"
         )
     return settings
 
@@ -173,7 +171,9 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
     for name in kept:
         is_same = name in DERIVED and (name != "size_max" or completed[name] is not None)
         saved.check(
-            is_same or is_equal(kept[name], completed[name]), name, "is not as a service completes it"
+            is_same or is_equal(kept[name], completed[name]),
+            name,
+            "is not in the form that the service saves",
         )
     saved.check(
         kept["classes_max"] <= completed["classes_max"], "classes_max", "is more than this strategy takes"

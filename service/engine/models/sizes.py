@@ -107,7 +107,7 @@ def why_not(
     """
     challengers = model["challengers"]
     if len(challengers) >= CHALLENGERS_MAX:
-        return "name", f"the model has {len(challengers)} challengers, and no more are taken"
+        return "name", f"challenger limit reached ({len(challengers)}); remove one first"
     if classes > own["classes_max"]:
         return "multiclass", f"the model has {classes} classes, and this takes at most {own['classes_max']}"
     if not takes_dimension(new_features({**model, **own}), dimension):
@@ -119,11 +119,11 @@ def why_not(
     ):
         return (
             "features.crosses",
-            "with names, must be asked for when the model is made: its examples are too long",
+            "for named features, must be set when the model is created: its examples are too long",
         )
     joined = {**model, "challengers": {**challengers, name: own}}
     if numbers_to_come(joined, dimension, classes) > model["weights_max"]:
-        return "features", f"with it the model could have over {model['weights_max']} weights"
+        return "features", f"with it the model could exceed {model['weights_max']} weights"
     return None
 
 

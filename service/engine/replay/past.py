@@ -119,7 +119,7 @@ class Past:
     async def _in_turn(self, name: str, key: Key, is_corrected: bool) -> Model:
         tenant = self._fleet.tenants.of(name)
         if not self._places.may_take(tenant, 1, WAITING_MAX):
-            raise Overloaded(f"{self._places.count} older versions are being made; try again later")
+            raise Overloaded(f"{self._places.count} older versions are being rebuilt; try again later")
         self._places.add(tenant, 0)
         try:
             async with self._turns:
@@ -162,7 +162,7 @@ class Past:
             if model is not None and is_there:
                 return model
             if monotonic() >= deadline:
-                raise JournalUnavailable(f"the events up to version {version} cannot be read just now")
+                raise JournalUnavailable(f"the events up to version {version} cannot be read at the moment")
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _replayed(self, milestone: Milestone, version: int) -> tuple[Model | None, bool]:

@@ -138,7 +138,9 @@ class Record:
 
 
 def _gone(name: str) -> JournalUnavailable:
-    return JournalUnavailable(f"events of {name!r} went while they were read; begin with later ones")
+    return JournalUnavailable(
+        f"events of {name!r} were trimmed while they were read; start at a later version"
+    )
 
 
 def _as_corrected(made: list[PastRound], labels: Labels) -> list[PastRound]:

@@ -146,7 +146,7 @@ class Playing:
                 continue
             # The servers of a cluster may not all have the newest events yet.
             if monotonic() > deadline:
-                raise JournalUnavailable("the newest events cannot be read just now")
+                raise JournalUnavailable("the newest events cannot be read at the moment")
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def end(self) -> None:

@@ -50,7 +50,7 @@ class Rebuilds:
         self.rebuild_failures = self.forgetting_failures = 0
 
     def open(self) -> None:
-        self._looking = keep_running("looking for rebuilds", self._look())
+        self._looking = keep_running("looking for models to rebuild", self._look())
 
     async def stop(self) -> None:
         await end([self._looking, *self._tasks.values()])
@@ -86,14 +86,14 @@ class Rebuilds:
     async def _rebuild(self, name: str) -> None:
         try:
             async with self._turn:
-                # One that was deleted meanwhile may have been made anew, and be due as well.
+                # One that was deleted in the meantime may have been made anew, and be due as well.
                 while not await self._finished(await self._fleet.get(name)):
                     pass
         except UnknownModel:
             return  # deleted meanwhile
         except Exception as error:
             detail = error.detail if isinstance(error, NovikoffError) else repr(error)
-            log.error("no rebuild of %s: %s", name, detail, extra={"model": name})
+            log.error("rebuild of %s postponed: %s", name, detail, extra={"model": name})
             live = self._fleet.loaded.get(name)
             if live is not None and is_forgetting(live):
                 self.forgetting_failures += 1

@@ -39,12 +39,12 @@ class GoingBack:
         name = live.model.name
         while True:
             if to == live.model.version:
-                raise InvalidRequest.at("to", "the model is at this version")
+                raise InvalidRequest.at("to", "the model is already at this version")
             made, known = live.life, _in_force(live)
             _, revealed, updated_at, state = await self._past.read(name, to, _taken, "to")
             live = await self._released(name)
             if live.life != made:
-                raise InvalidRequest.at("to", "the model was made anew meanwhile")
+                raise InvalidRequest.at("to", "the model was reset in the meantime")
             if _in_force(live) == known:  # else that version is another one by now
                 event = ModelRolledBack(name, self._clock.now(), to, state, revealed, updated_at)
                 await self._fleet.append(live, event)

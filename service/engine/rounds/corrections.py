@@ -59,7 +59,9 @@ class Corrections:
         async with self._rounds.locks.held(prediction_id):
             found = await self._find(prediction_id, prefix)
             if not isinstance(found, Recorded):
-                raise NotRevealed(f"prediction {prediction_id!r} has no label yet: reveal it")
+                raise NotRevealed(
+                    f"prediction {prediction_id!r} has no label yet; reveal it with POST /feedback"
+                )
             return await self._amend(found, label, reason)
 
     async def void(self, prediction_id: str, *, prefix: str = "") -> Corrected:
@@ -123,7 +125,7 @@ class Corrections:
         amended = live.model.amended
         if amended is not None and len(amended.due) >= DUE_MAX:
             raise Overloaded(
-                f"{len(amended.due)} corrections of {name!r} wait for a rebuild; try again later"
+                f"{len(amended.due)} corrections of {name!r} are pending a rebuild; try again later"
             )
         new = NONE_NEW if label is None else check_label(live.model, label, live.new_labels)
         number = 1 if last is None else int(last.prediction_id.rpartition(" ")[2]) + 1

@@ -199,7 +199,7 @@ class Expiry:
         if self.is_due(at, now, live):
             seconds = self._ttl_of(live) / 1e6
             return PredictionExpired(
-                f"{name} has expired: its label came more than {seconds:g} seconds (`pending_ttl_seconds`) later"
+                f"{name} has expired: its label arrived more than {seconds:g} seconds (`pending_ttl_seconds`) later"
             )
         if at <= live.evicted_through:
             return _evicted(name, live.evicted_by)  # not recorded yet
@@ -249,7 +249,9 @@ class Expiry:
         if self._making_room is None:  # one task for all requests that need room
             self._making_room = asyncio.create_task(self._evict_oldest(limit))
         if not await asyncio.shield(self._making_room):
-            raise TooManyPending(f"{self._pending_total_max} predictions wait for their labels; reveal some")
+            raise TooManyPending(
+                f"{self._pending_total_max} predictions are pending (`pending_total_max`); reveal some"
+            )
 
     def _each_oldest(
         self, tenant: str, take: Callable[[Live], bool], oldest: Callable[[Live], int | None], among: int
@@ -423,7 +425,7 @@ class Expiry:
         self.evicted[limit] += count
         if (others := self._log_limit.turn()) is not None:
             fields = {"model": model, "limit": limit, "others": others}
-            log.warning("a waiting prediction of %s was evicted: %s is reached", model, limit, extra=fields)
+            log.warning("a pending prediction of %s was evicted: %s is reached", model, limit, extra=fields)
 
 
 def _waiting_in(live: Live) -> Iterator[tuple[str, int]]:
@@ -432,7 +434,7 @@ def _waiting_in(live: Live) -> Iterator[tuple[str, int]]:
 
 
 def _evicted(name: str, limit: str) -> PredictionExpired:
-    return PredictionExpired(f"{name} was evicted before its label came: `{limit}` was reached")
+    return PredictionExpired(f"{name} was evicted before its label arrived: `{limit}` was reached")
 
 
 def _oldest(live: Live) -> int | None:

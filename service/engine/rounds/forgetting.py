@@ -76,7 +76,7 @@ class Forgetting:
         eraser = self._journal.eraser
         if eraser is None:
             raise ForgetUnsupported(
-                "streams that an older version has made cannot forget: void the rounds, and see docs/scaling.md"
+                "streams created by an older version cannot forget: void the rounds, and see docs/scaling.md"
             )
         async with self._locks.held(name):
             live = await self._fleet.get(name)  # it may have been unloaded, or made anew, while this waited

@@ -101,7 +101,7 @@ class Replays:
     async def recorded(self, prediction_id: str) -> Recorded:
         """The event of an id whose append was not new."""
         found = await self._journal.find(prediction_id)
-        if not isinstance(found, Recorded):  # its model was deleted meanwhile
+        if not isinstance(found, Recorded):  # its model was deleted in the meantime
             raise UnknownPrediction(f"there is no prediction {prediction_id!r}")
         return found
 
@@ -165,7 +165,7 @@ class Replays:
             await self.recorded(
                 event.prediction_id
             )  # its model may have been deleted meanwhile, and made again
-            raise JournalUnavailable("what came of this round cannot be told just now")
+            raise JournalUnavailable("the outcome of this round is not known at the moment")
         return replayed
 
     async def _replayed(self, name: str, seq: int) -> Outcome | None:
@@ -207,8 +207,8 @@ def correction_key(prediction_id: str, number: int) -> str:
 
 
 def is_void(prediction_id: str) -> PredictionVoid:
-    return PredictionVoid(f"prediction {prediction_id!r} was voided: it does not count")
+    return PredictionVoid(f"prediction {prediction_id!r} was voided")
 
 
 def id_taken(prediction_id: str) -> PredictionIdTaken:
-    return PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")
+    return PredictionIdTaken(f"the id {prediction_id!r} was already used for another example")

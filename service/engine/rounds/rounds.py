@@ -47,14 +47,14 @@ async def check_in_touch(journal: Journal) -> None:
         return
     await journal.refresh()
     if (why := journal.why_out_of_touch) is not None:
-        raise JournalUnavailable(f"{why}, so nobody else would find this prediction")
+        raise JournalUnavailable(f"{why}, so no other replica would find this prediction")
 
 
 async def check_not_under_way(journal: Journal, prediction_id: str, age: int) -> None:
     """PredictionUnderWay if an unknown id, made by the service `age` microseconds ago, may still become known."""
     if abs(age) < UNDER_WAY_US and await journal.may_arrive_later(prediction_id):
         raise PredictionUnderWay(
-            f"there is no prediction {prediction_id!r} here yet: another replica may have yet to hand it over"
+            f"there is no prediction {prediction_id!r} here yet: another replica may not have handed it over"
         )
 
 
@@ -298,7 +298,7 @@ class Rounds:
             return found
         made, now = made_at(prediction_id), self._clock.now()
         if made is not None and self.expiry.is_due(made, now):
-            raise PredictionExpired(f"prediction {prediction_id!r} has expired: its label came too late")
+            raise PredictionExpired(f"prediction {prediction_id!r} has expired: its label arrived too late")
         if expected and made is not None:
             await check_not_under_way(self._journal, prediction_id, now - made)
         raise UnknownPrediction(f"there is no prediction {prediction_id!r}")

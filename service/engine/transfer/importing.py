@@ -22,7 +22,7 @@ READ_HERE_BYTES_MAX = 65_536
 PROCESSES_MAX = 1
 """How many bodies are read at the same time; others wait for their turn."""
 
-TOO_MUCH = "it takes more memory than an export of its size does, or than `fit_memory_bytes_max`"
+TOO_MUCH = "it needs more memory than an export of its size should, or than `fit_memory_bytes_max`"
 
 MEMORY_BASE_BYTES = 134_217_728
 MEMORY_TIMES_BODY = 12

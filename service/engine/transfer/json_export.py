@@ -76,7 +76,7 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
         version = _version(export.get("format") if isinstance(export, dict) else None)
         state = _restored({key: value for key, value in export.items() if key not in AROUND})
         if _digest(state, version) != export.get("digest"):
-            raise _invalid("digest", "does not fit the rest: the export is damaged")
+            raise _invalid("digest", "contradicts the rest: the export is damaged")
         saved.check(isinstance(state.get("bound", 0), dict | None), "bound", "must be null or an object")
         check_plain(state.get("settings"), "settings")
         state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
@@ -115,7 +115,7 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
     except InvalidRequest as error:
         raise _invalid(f"settings.{error.fields[0].field}", error.fields[0].message) from None
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError) as error:
-        raise InvalidExport(f"the export does not hold together: {type(error).__name__}") from error
+        raise InvalidExport(f"the export is inconsistent: {type(error).__name__}") from error
     return Imported(model.settings, model.to_bytes())
 
 
@@ -182,15 +182,15 @@ def _version(form: object) -> int:
     if isinstance(form, str) and form in known:
         return known[form]
     raise _invalid(
-        "format", f"must be one of {', '.join(known)}: this is no export, or one of a newer Novikoff"
+        "format", f"must be one of {', '.join(known)}: not an export, or written by a newer version"
     )
 
 
 def _check_as_written(written: dict[str, Any], read: dict[str, Any]) -> None:
-    """BadState if what was read is not what this version writes of the model that was made of it."""
+    """BadState if what was read is not a value that this version writes of the model that was made of it."""
     if _digest(_sorted(written), STATE_VERSION) != _digest(_sorted(read), STATE_VERSION):
         place = next(_differences(written, read), "format")
-        raise saved.BadState(place, "is not what this version writes")
+        raise saved.BadState(place, "is not a value that this version writes")
 
 
 def _differences(one: Any, other: Any, place: str = "") -> Iterator[str]:

@@ -65,10 +65,10 @@ def check_size(columns: int, classes: int) -> None:
     >>> check_size(65_536, 7_000)
     Traceback (most recent call last):
         ...
-    service.learning.parameters.BadParameter: format: cannot be onnx: such files end at 2 GiB
+    service.learning.parameters.BadParameter: format: is too large for ONNX (2 GiB)
     """
     if columns * classes * COEFFICIENT.itemsize > FILE_BYTES_MAX:
-        raise BadParameter("format", "cannot be onnx: such files end at 2 GiB")
+        raise BadParameter("format", "is too large for ONNX (2 GiB)")
 
 
 def onnx_file(taken: Taken, name: str, tie: Any) -> OnnxFile:

@@ -121,7 +121,7 @@ async def _check_absent(api: Api, names: Sequence[str]) -> None:
                 raise
         else:
             raise NoCopy(
-                f"there is a stream {name} already: stop all replicas and delete it, or use another cluster"
+                f"the stream {name} already exists: stop all replicas and delete it, or use another cluster"
             )
 
 
@@ -134,10 +134,10 @@ async def _restore(link: Link, api: Api, name: str, archive: tarfile.TarFile) ->
         await _send(link, told["deliver_subject"], piece)
     done = msgspec.json.decode(await _send(link, told["deliver_subject"], b""))
     if "error" in done:
-        raise NoCopy(f"the servers do not take the stream {name}: {done['error'].get('description')}")
+        raise NoCopy(f"the servers refuse the stream {name}: {done['error'].get('description')}")
     found = await api.state(name)
     if any(found[what] != kept["state"][what] for what in ("messages", "first_seq", "last_seq")):
-        raise NoCopy(f"the stream {name} has not become what was copied: {found} instead of {kept['state']}")
+        raise NoCopy(f"the restored stream {name} differs from the copy: {found} instead of {kept['state']}")
     return int(found["messages"])
 
 
@@ -149,5 +149,5 @@ async def _send(link: Link, subject: str, piece: bytes) -> bytes:
             return (await link.client.request(subject, piece, timeout=4 * PIECE_SECONDS)).data
         except NoRespondersError:
             if monotonic() > deadline:
-                raise NoCopy("no server takes the copy") from None
+                raise NoCopy("no server accepts the copy") from None
         await asyncio.sleep(0.02)

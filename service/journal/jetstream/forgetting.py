@@ -71,7 +71,7 @@ class Forgetting:
         if cached is None:
             found = await self._streams.load(subject, kept.parts)
             if found is None:
-                raise Replaced("another replica replaces the list of forgotten events; try again")
+                raise Replaced("another replica is replacing the list of forgotten events; try again")
             cached = self._cached[subject(0)] = decode_erased(found)
             if len(self._cached) > CACHED_MAX:
                 self._cached.popitem(last=False)
@@ -115,7 +115,7 @@ class Forgetting:
             if page.through >= seq:
                 outcomes = await self._snapshots.outcomes(life, page)
                 if outcomes is None:
-                    raise JournalUnavailable("another replica replaces the outcomes of rounds; try again")
+                    raise JournalUnavailable("another replica is replacing the outcomes of rounds; try again")
                 found.append((page.through, page.version, outcomes))
         return found
 
@@ -175,7 +175,7 @@ class Forgetting:
         while True:
             pointer, revision = await self._snapshots.pointer(life, in_any_copy=True)
             if first < end and (not pointer.snapshots or pointer.snapshots[-1].seq < end):
-                raise JournalUnavailable("there is no snapshot yet of the model without what is forgotten")
+                raise JournalUnavailable("the model has no snapshot yet without the forgotten events")
             moved = replace(
                 pointer,
                 snapshots=[kept for kept in pointer.snapshots if not first <= kept.seq < end],

@@ -85,13 +85,13 @@ def compare(wanted: dict[str, Any], found: dict[str, Any]) -> None:
     ]
     if differences:
         raise ClusterUnusable(
-            f"the stream {wanted['name']} is there, but {'; '.join(differences)}: give every replica the same"
+            f"the stream {wanted['name']} exists, but {'; '.join(differences)}: give every replica the same"
             " settings, edit the stream, or take another NOVIKOFF_NATS_PREFIX"
         )
 
 
 def _unusable(stream: dict[str, Any], error: ApiError) -> ClusterUnusable:
-    return ClusterUnusable(f"the stream {stream['name']} cannot be had: {error.detail}")
+    return ClusterUnusable(f"the stream {stream['name']} cannot be created: {error.detail}")
 
 
 async def _from_1(streams: Streams) -> None:
@@ -148,7 +148,7 @@ async def _told(api: Api, subjects: Subjects) -> Message | None:
 def _version(data: bytes, subjects: Subjects) -> int:
     if not data.isdigit():
         raise ClusterUnusable(
-            f"the message {subjects.format} ought to be the version of the streams, and is not"
+            f"the message {subjects.format} should hold the version of the streams, but does not"
         )
     return int(data)
 

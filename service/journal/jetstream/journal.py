@@ -148,7 +148,7 @@ class JetStreamJournal:
             await self._follower.check_end()
         api.limit_retries(options.seconds)
         self._upkeep.start(lambda: read_uncovered(streams, bodies, catalogue, end_of_log))
-        self._ticking = keep_running("watching what is under way", self._tick())
+        self._ticking = keep_running("watching pending work", self._tick())
         return newest
 
     async def close(self) -> None:
@@ -160,7 +160,7 @@ class JetStreamJournal:
             await self._waiting.hand_over()
             await self._upkeep.store_summaries()
         except NovikoffError as error:
-            log.warning("housekeeping is done later: %s", error)
+            log.warning("housekeeping is postponed: %s", error)
         await end([self._ticking])
         await self._upkeep.stop()
         await self._follower.stop()
@@ -242,7 +242,7 @@ class JetStreamJournal:
             if self._follower.behind_seconds > self._late_seconds:
                 # The events that it lacks may be trimmed by now. After a restart it loads newer snapshots.
                 log.critical(
-                    "this replica is too far behind the log to follow it, or its clock is ahead: stopping"
+                    "this replica is too far behind the log to catch up, or its clock is ahead: stopping"
                 )
                 os._exit(1)
 

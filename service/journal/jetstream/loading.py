@@ -90,7 +90,7 @@ class Loader:
         s, copies = self._subjects, Copies()
         await self._catch_up()
         self._check_exists(entry)
-        self._api.report_damage(f"{entry.model}: {gap.detail}; every server is asked for its copy")
+        self._api.report_damage(f"{entry.model}: {gap.detail}; asking every server for its copy")
 
         async def read_copy() -> tuple[T] | None:
             nonlocal gap
@@ -120,7 +120,7 @@ class Loader:
 
     def _check_exists(self, entry: Entry) -> None:
         if self.catalogue.get_life(entry.life) is None:
-            raise Deleted(f"the model {entry.model!r} was deleted meanwhile")
+            raise Deleted(f"the model {entry.model!r} was deleted in the meantime")
 
     async def _load(self, entry: Entry, copies: Copies | None) -> StoredModel | None:
         # Later events reach the engine through the follower.
@@ -130,7 +130,7 @@ class Loader:
             entry.life
         ):
             if monotonic() > deadline:
-                raise Gap(f"not all that it has up to event {seen} can be read")
+                raise Gap(f"some of its events up to {seen} cannot be read")
             await asyncio.sleep(RETRY_SECONDS)
         return stored
 
@@ -261,7 +261,7 @@ class Loader:
         is_there = message is not None and message.seq == entry.life
         opened = await self.bodies.open(message) if message is not None and is_there else None
         if message is None or opened is None:
-            raise Gap("the event that made it cannot be read")
+            raise Gap("the event that created it cannot be read")
         chain.begin(entry.life, entry.life, first(entry.life, message.digest))
         return [Recorded(entry.life, opened.event)]
 

@@ -124,13 +124,13 @@ class Log:
             try:
                 self.chains.check(life, summary.link)
             except Gap as gap:
-                self._lack(life, Gap(f"another replica has come to other events: {gap.detail}"))
+                self._lack(life, Gap(f"another replica has different events: {gap.detail}"))
 
     def _lack(self, life: int, gap: Gap) -> None:
-        """Events of a model did not come: it is loaded anew."""
+        """Events of a model did not come: reloading it."""
         entry = self.catalogue.get_life(life)
         if entry is not None:
-            self._api.report_damage(f"{entry.model}: {gap.detail}; it is loaded anew")
+            self._api.report_damage(f"{entry.model}: {gap.detail}; reloading it")
             self._load_anew(entry)
 
     def _load_anew(self, entry: Entry) -> None:
@@ -163,7 +163,7 @@ class Log:
         log_stream, found = self._subjects.log, dict[int, Message]()
         numbers_told = ", ".join(map(str, numbers[:TOLD_MAX]))
         self._api.report_damage(
-            f"of {log_stream} messages do not come, every server is asked: {numbers_told}"
+            f"of {log_stream} messages were not delivered; asking every server for its copy: {numbers_told}"
         )
 
         async def read() -> bool | None:
@@ -185,5 +185,7 @@ class Log:
                 raise
             except NovikoffError as error:
                 if (held_back := self._log_limit.turn()) is not None:
-                    log.warning("an event of the log waits: %s", error.detail, extra={"others": held_back})
+                    log.warning(
+                        "applying an event is postponed: %s", error.detail, extra={"others": held_back}
+                    )
             await asyncio.sleep(RETRY_SECONDS)

@@ -186,7 +186,7 @@ def _readable(decode: Callable[[bytes], T], what: str) -> Callable[[bytes], T]:
             return decode(data)
         except msgspec.DecodeError as error:
             raise Unreadable(
-                f"the cluster has {what} that this version cannot read: a newer one has written it, or it is damaged"
+                f"the cluster has {what} that this version cannot read: written by a newer version, or damaged"
             ) from error
 
     return decode_or_tell

@@ -36,7 +36,7 @@ ANSWER_SECONDS = 3.0
 
 REMEDY = (
     "start every server with `sync_interval: always` in its `jetstream` section and with `http_port`, name the"
-    " monitoring addresses in NOVIKOFF_NATS_MONITOR, or set NOVIKOFF_JOURNAL_ALLOW_UNSYNCED=true to risk it"
+    " monitoring addresses in NOVIKOFF_NATS_MONITOR, or set NOVIKOFF_JOURNAL_ALLOW_UNSYNCED=true to accept the risk"
 )
 
 _open = build_opener(ProxyHandler({})).open  # without the proxies of the environment: the servers are near
@@ -90,10 +90,10 @@ async def check_synced(monitors: tuple[str, ...]) -> None:
     silent = [one for one, syncs in zip(monitors, answers, strict=True) if syncs is None]
     if len(silent) == len(monitors):
         raise ClusterUnusable(
-            f"no NATS server tells at {', '.join(monitors)} whether it syncs every write: {REMEDY}"
+            f"no NATS server answers at {', '.join(monitors)} whether it syncs every write: {REMEDY}"
         )
     if silent:
-        log.warning("nobody answers at %s, whether every write is synced there", ", ".join(silent))
+        log.warning("no response from %s: unknown whether every write is synced there", ", ".join(silent))
 
 
 def _syncs(monitor: str) -> bool | None:
@@ -146,7 +146,9 @@ async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subje
             return
         await asyncio.sleep(RETRY_SECONDS)  # what was written or purged just now is not everywhere yet
     for stream in shorter:
-        api.report_damage(f"the leader of {stream} has fewer messages than another server, which is to lead")
+        api.report_damage(
+            f"the leader of {stream} has fewer messages than another server; making that one the leader"
+        )
         with suppress(JournalUnavailable):
             await api.from_each_leader(partial(is_longest, stream), stream)
 
@@ -194,8 +196,8 @@ async def check_reaches(api: Api, stream: str, seq: int) -> None:
         if await api.reaches(stream, seq):
             return
         await asyncio.sleep(RETRY_SECONDS)  # who was just elected may not have come so far
-    what = f"the stream {stream} ends before message {seq}, which was there"
-    api.report_damage(f"{what}; every server is asked for its copy")
+    what = f"the stream {stream} ends before message {seq}, which existed"
+    api.report_damage(f"{what}; asking every server for its copy")
     if not await api.from_each_leader(partial(api.reaches, stream, seq), stream):
         raise ClusterUnusable(f"{what}: restore a backup")
 
@@ -217,7 +219,7 @@ async def _lifecycles(api: Api, subjects: Subjects) -> list[Message]:
         return not await lacking() or None
 
     if lost := await lacking():
-        api.report_damage(f"of {s.log} {lost[0]} does not come; every server is asked for its copy")
+        api.report_damage(f"of {s.log} {lost[0]} was not delivered; asking every server for its copy")
         if not await api.from_each_leader(read_rest, s.log):
             raise ClusterUnusable(f"no server can read all messages {lost[0]} of the stream {s.log}")
     return [found[seq] for seq in sorted(found)]

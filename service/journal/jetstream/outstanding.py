@@ -25,7 +25,7 @@ class Outstanding:
 
     def check_room(self) -> None:
         if len(self._under_way) >= self._records_max:
-            raise Overloaded(f"{len(self._under_way)} events wait for the journal; try again later")
+            raise Overloaded(f"{len(self._under_way)} events are queued for the journal; try again later")
 
     def add(self, future: Future[T]) -> Future[T]:
         self.submitted += 1

@@ -100,7 +100,7 @@ class Ids:
             return
         subject = self._subjects.event(entry.life, entry.model, prediction_id)
         if await self._api.last(self._subjects.log, subject) is None:
-            raise PredictionIdTaken(f"the id {prediction_id!r} was used for another example before")
+            raise PredictionIdTaken(f"the id {prediction_id!r} was already used for another example")
 
     def remember(self, prediction_id: str, life: int) -> None:
         """Note that the log has an event with this id."""
@@ -190,7 +190,7 @@ class Waiting:
         record = self._ids.record(life, prediction)
         most = self._publisher.payload_bytes_max
         if len(record) > most:
-            raise InvalidRequest.at("features", f"the journal keeps no prediction of more than {most} bytes")
+            raise InvalidRequest.at("features", f"the journal accepts predictions of at most {most} bytes")
         name = prediction.prediction_id
         self._unsent.add(name)
         self._add(life, name, prediction.at)

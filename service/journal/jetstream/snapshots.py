@@ -106,7 +106,7 @@ class Snapshots:
         outcomes = self._unsaved_outcomes.pop(life, b"") + snapshot.outcomes
         try:
             if digest is None:
-                raise JournalUnavailable("it is not known whether it has all events")
+                raise JournalUnavailable("it may lack events")
             await self._save(life, snapshot, voided_through, digest, outcomes)
         except Exception as error:
             # A page has to begin where the one before it ended, so the next one contains these outcomes too.

@@ -59,7 +59,7 @@ class Upkeep:
         try:
             await asyncio.wait_for(self._knows_uncovered.wait(), seconds)
         except TimeoutError:
-            raise JournalUnavailable("the newest events cannot be read just now") from None
+            raise JournalUnavailable("the newest events cannot be read at the moment") from None
 
     async def stop(self) -> None:
         await end(self._tasks)
@@ -76,7 +76,7 @@ class Upkeep:
                 await self._reserved.put()
                 await self.check_ends()
             except NovikoffError as error:
-                log.warning("housekeeping is done later: %s", error)
+                log.warning("housekeeping is postponed: %s", error)
 
     async def check_ends(self) -> None:
         """Look whether the streams still have what was acknowledged; if not, let a server lead that has it."""
@@ -89,7 +89,7 @@ class Upkeep:
                 self._shortened.add(stream)  # who has just been elected may not have come so far
             else:
                 what = f"the stream {stream} ends before message {seq}, which was acknowledged"
-                self._api.report_damage(f"{what}; every server is asked for its copy")
+                self._api.report_damage(f"{what}; asking every server for its copy")
                 self.trouble = what
                 if await self._api.from_each_leader(partial(self._api.reaches, stream, seq), stream):
                     self._shortened.discard(stream)
@@ -120,7 +120,7 @@ class Upkeep:
             try:
                 await self._purge_all_of(deletion)
             except NovikoffError as error:
-                log.warning("what %s has left is forgotten later: %s", deletion.model, error)
+                log.warning("purging the deleted model %s is postponed: %s", deletion.model, error)
 
         self._add(run_once("purging a deleted model", purge()))
 
@@ -137,7 +137,7 @@ class Upkeep:
             try:
                 await self.purge_old_deletions()
             except NovikoffError as error:
-                log.warning("old deaths are forgotten later: %s", error)
+                log.warning("purging the list of deleted models is postponed: %s", error)
             await asyncio.sleep(PURGE_EVERY_SECONDS * random.uniform(0.7, 1.3))
 
     async def purge_old_deletions(self) -> None:

@@ -102,7 +102,7 @@ def check_writable(path: Path) -> None:
         if not os.access(file, use, effective_ids=True):
             owner, user = file.stat().st_uid, os.geteuid()
             raise DirectoryUnusable(
-                f"{file} belongs to user {owner}, and user {user} may not write it:"
+                f"{file} belongs to user {owner}, but user {user} has no write permission:"
                 f" as root, chown {user} {file} && chmod u+rw {file}"
             )
 
@@ -136,7 +136,9 @@ def replace_with(new: Path, path: Path) -> None:
 def end_replacing(path: Path) -> None:
     """Take the steps that are left, if a repair was cut off amid them."""
     if is_replacing(path):
-        log.warning("a repair of %s was cut off, and is ended now: the old file is beside it", path)
+        log.warning(
+            "a repair of %s was interrupted; it is completed now, and the old file is beside it", path
+        )
         _put_in_place(path)
 
 
@@ -233,12 +235,12 @@ def check_not_lost(path: Path) -> None:
     if identity_beside(path) is not None:
         raise JournalMissing(
             f"{path.parent} has been used, and its {path.name} is missing or empty: put it back or restore a"
-            f" backup; to begin anew, remove {_file(path)}"
+            f" backup; to start empty, remove {_file(path)}"
         )
     if has_log(path):
         raise JournalMissing(
             f"{path} is missing or empty, and its newest events are in {path.name}-wal: put back the file that"
-            f" belongs to it or restore a backup; to begin anew, remove {path}-wal"
+            f" belongs to it or restore a backup; to start empty, remove {path}-wal"
         )
 
 
@@ -268,8 +270,8 @@ def take_over(new: Path, path: Path) -> None:
 
 def why_not_its_own(path: Path) -> str:
     return (
-        f"{path} is the journal of another directory than {path.parent}: put the right one back;"
-        f" if this one is meant to be here, remove {_file(path)}"
+        f"{path} belongs to another data directory than {path.parent}: put the right journal back,"
+        f" or, to keep this one, remove {_file(path)}"
     )
 
 

@@ -61,4 +61,4 @@ def write_anew(connection: sqlite3.Connection, directory: Path) -> None:
                 return
     finally:
         connection.execute(f"PRAGMA busy_timeout={before}")
-    raise sqlite3.OperationalError("readers keep the log")
+    raise sqlite3.OperationalError("readers hold the log")

@@ -195,7 +195,7 @@ class GroupCommit:
     def submit(self, item: Item) -> None:
         """Queue an item; Overloaded, and nothing queued, when the queue is full."""
         if self.waiting >= self.queue_max:
-            raise Overloaded(f"{self.waiting} events wait for the journal; try again later")
+            raise Overloaded(f"{self.waiting} events are queued for the journal; try again later")
         self.submitted += 1
         self.waiting += 1
         record = item.record
@@ -272,7 +272,7 @@ class GroupCommit:
         """Go on after a commit; None says that there will be no more."""
         if answer is None:
             # What was under way may be on disk or not, applied or not, and only a fresh start can tell.
-            log.critical("the process that writes the journal has died: stopping")
+            log.critical("the writer process of the journal died: stopping")
             os._exit(1)
         self._answered.append(answer)
         if self._applying is None:
@@ -290,12 +290,12 @@ class GroupCommit:
                     return
                 self._applying = None
         except Exception as error:
-            log.critical("an event that is on disk cannot be applied: stopping", exc_info=error)
+            log.critical("an event on disk cannot be applied: stopping", exc_info=error)
             os._exit(1)
 
     def _finish(self, written: Written) -> Iterator[None]:
         if written.is_final:
-            log.critical("somebody else has written to the journal: %s: stopping", written.failure)
+            log.critical("another process has written to the journal: %s: stopping", written.failure)
             os._exit(1)
         self._being_applied = self._under_way.pop(0)
         group = [item for _, item in self._being_applied.items]
@@ -332,11 +332,13 @@ class GroupCommit:
         """Note what is wrong though the service can go on; a probe follows, so that its end is noticed by itself."""
         if (why := written.log_failure) is not None:
             self.checkpoint_failures += 1
-            self.trouble = f"the journal's log cannot be folded into its file, and grows: {why}"
+            self.trouble = f"the journal's WAL cannot be checkpointed and grows: {why}"
             if (held_back := self._log_failures_told.turn()) is not None:
-                log.error("the log cannot be folded into the file: %s", why, extra={"others": held_back})
+                log.error("the WAL cannot be checkpointed: %s", why, extra={"others": held_back})
         elif written.is_in_doubt:
-            self.trouble = f"what was written last is in doubt, and the disk takes no more: {written.failure}"
+            self.trouble = (
+                f"the outcome of the last write is unknown, and the disk accepts no more: {written.failure}"
+            )
         elif written.failure is None:
             self.trouble = None
         if self.trouble is not None and self._probing is None:

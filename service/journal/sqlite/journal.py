@@ -287,7 +287,7 @@ class SqliteJournal(Unshared):
         turns = self._lookups
         # Whoever looks up an id is about to write: if there is no room for that, let it be told before the wait.
         if turns.waiting >= turns.queue_max or self._writer.waiting >= self._writer.queue_max:
-            raise Overloaded(f"{turns.waiting} ids wait to be looked up; try again later")
+            raise Overloaded(f"{turns.waiting} lookups of ids are queued; try again later")
         turns.submitted += 1
         try:
             found = await self._read(reading.find, prediction_id, executor=self._finder)
@@ -376,7 +376,7 @@ class SqliteJournal(Unshared):
         )
         done = await self._submit(record)
         if not done.is_new:
-            raise JournalUnavailable("the file could not be written anew just now")
+            raise JournalUnavailable("the file could not be compacted at the moment")
 
     async def settle(self) -> None:
         await self._large_snapshots.settle()
@@ -387,7 +387,7 @@ class SqliteJournal(Unshared):
         if model is not None:
             await self._large_snapshots.settle_of(model)
         if self._writer.waiting >= self._writer.queue_max < self._queue_events_max:
-            raise Overloaded(f"{self._writer.waiting} events wait for the journal; try again later")
+            raise Overloaded(f"{self._writer.waiting} events are queued for the journal; try again later")
         await self._writer.settle()
 
     async def _read(
@@ -451,9 +451,7 @@ class SqliteJournal(Unshared):
     def _failed(self, group: list[Item], why: str, *, in_doubt: bool) -> None:
         """Tell those who wait. What is in doubt is not applied; it is once the same id is asked for again."""
         error = (
-            OutcomeUnknown(
-                f"{why}: whether this was done is not known; ask again with the same id to find out"
-            )
+            OutcomeUnknown(f"{why}: the outcome is unknown; retry with the same id to find out")
             if in_doubt
             else JournalUnavailable(f"the journal cannot be written: {why}")
         )

@@ -52,9 +52,7 @@ class FilesInPlace:
         try:
             found = os.stat(self._directory)  # noqa: PTH116  (with every commit: a Path takes twice as long)
         except OSError as error:
-            raise sqlite3.OperationalError(
-                f"{self._directory} is not there any more: {error.strerror}"
-            ) from error
+            raise sqlite3.OperationalError(f"{self._directory} no longer exists: {error.strerror}") from error
         seen = found.st_dev, found.st_ino, found.st_ctime_ns
         now = monotonic()
         if seen == self._seen and now < self._look_again_at:
@@ -78,7 +76,7 @@ def why_lost(files: Iterable[OpenedFile]) -> str | None:
         try:
             found = os.stat(path)  # noqa: PTH116
         except OSError as error:
-            return f"{path} is not there any more: {error.strerror}"
+            return f"{path} no longer exists: {error.strerror}"
         if found.st_ino != inode or found.st_dev != device:
-            return f"{path} is another file than the one that this service has open"
+            return f"{path} was replaced by another file while the service had it open"
     return None

@@ -79,7 +79,7 @@ def _lives(connection: sqlite3.Connection, life: int) -> bool:
     if connection.execute("SELECT 1 FROM model WHERE id = ?", (life,)).fetchone() is not None:
         return True
     if connection.execute("SELECT 1 FROM ended WHERE life = ?", (life,)).fetchone() is None:
-        raise Damaged(f"the line of the model that event {life} has made is missing")
+        raise Damaged(f"the row of the model that event {life} created is missing")
     return False
 
 
@@ -197,7 +197,7 @@ def load(connection: sqlite3.Connection, model: str, all_pending: bool = False) 
         number, voided_through, newest = row[0], row[4], row[11]
         seq, state, tail = _state_and_tail(connection, number, model)
         if newest > max(seq, tail[-1].seq if tail else 0):
-            raise Damaged(f"events of {model} are missing: there was one with the number {newest}")
+            raise Damaged(f"events of {model} are missing: event {newest} existed")
         pending = _newest_pending(connection, number, voided_through, no_limit=all_pending)
         until = (pending[0].at, pending[0].prediction_id) if pending else (voided_through, "")
         asks = _settings(row[3]).get("ask") is not None

@@ -116,8 +116,8 @@ def _open_writer(path: Path, durability: str) -> sqlite3.Connection:
 
 def damaged(path: Path, why: str) -> JournalDamaged:
     return JournalDamaged(
-        f"{path} is damaged: {why}. `novikoff doctor --data {path.parent}` tells more, and with --repair"
-        " mends what can be made anew; if it cannot, restore a backup"
+        f"{path} is damaged: {why}. `novikoff doctor --data {path.parent}` shows details, and with --repair"
+        "fixes what can be rebuilt; if that fails, restore a backup"
     )
 
 
@@ -144,7 +144,7 @@ def _make_or_check(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged(path, f"it has schema version {version}")
     elif version > SCHEMA_VERSION:
         raise NewerSchema(
-            f"{path} has schema version {version}, and this program knows {SCHEMA_VERSION}:"
+            f"{path} has schema version {version}, and this program supports {SCHEMA_VERSION}:"
             " run the newer Novikoff that wrote it"
         )
     else:

@@ -53,7 +53,7 @@ def look(connection: sqlite3.Connection, table: Table, after: Row | None, limit:
             except Damaged as error:
                 damage.append(str(error))
     except sqlite3.DatabaseError as error:
-        if type(error) is not sqlite3.DatabaseError:  # it cannot be read just now, whatever is in it
+        if type(error) is not sqlite3.DatabaseError:  # it cannot be read at the moment, whatever is in it
             raise
         damage.append(f"the table {table.name} cannot be read after {last or after}: {error}")
         last = None

@@ -1,7 +1,7 @@
 """The digests of the rows of the SQLite file, each over all columns of its row.
 
 A row whose key has changed is damaged too: it would be taken for another, or not be found. So the keys are part of
-each digest, and whoever reads a row by an index checks that the index has led to the right one.
+each digest, and whoever reads a row by an index checks that the index has led to the right label.
 
 Each event names the event of its model before it, its `previous`. So one that is missing is noticed with the next.
 """
@@ -27,7 +27,7 @@ def seal_pending(body: bytes, prediction_id: str, life: int, at: int) -> bytes:
 
 def unseal_pending(sealed: bytes, prediction_id: str, life: int, at: int) -> bytes:
     return _unseal(
-        f"the waiting prediction {prediction_id!r}", sealed, f"pending {life} {at} {prediction_id}"
+        f"the pending prediction {prediction_id!r}", sealed, f"pending {life} {at} {prediction_id}"
     )
 
 
@@ -48,7 +48,7 @@ def unseal_large_snapshot(sealed: memoryview, life: int, seq: int) -> memoryview
     """The same without a copy."""
     content, end = sealed[:-SEAL_BYTES], bytes(sealed[-SEAL_BYTES:])
     if end != seal_of_snapshot([content], life, seq):
-        raise Damaged(f"the snapshot after event {seq} is damaged: its digest does not fit")
+        raise Damaged(f"the snapshot after event {seq} is damaged: its digest does not match")
     return content
 
 
@@ -84,7 +84,7 @@ def model_digest(*columns: Any) -> bytes:
 def check_model(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """The columns of a row of `model`, if its digest, the last of them, fits."""
     if row[-1] != model_digest(*row[:-1]):
-        raise Damaged(f"the line of the model {row[1]!r} is damaged: its digest does not fit")
+        raise Damaged(f"the row of the model {row[1]!r} is damaged: its digest does not match")
     return row[:-1]
 
 

@@ -67,7 +67,7 @@ def why_log_damaged(path: Path, durability: str) -> str | None:
     if len(content) < LOG_HEADER_BYTES + FRAME_BYTES:
         return None
     if not _is_log_header_valid(content[:LOG_HEADER_BYTES]):
-        return "the beginning of its log is damaged, and what came after it was acknowledged"
+        return "the beginning of its log is damaged, and later frames were acknowledged"
     try:
         with closing(open_reader(path)) as connection:
             connection.execute("PRAGMA schema_version").fetchone()  # so that SQLite goes through the log
@@ -117,7 +117,7 @@ def why_misshapen(connection: sqlite3.Connection) -> str | None:
     except sqlite3.DatabaseError as error:
         return f"its schema cannot be read: {error}"
     wrong = [name for name, columns in _ours().items() if found.get(name) != columns]
-    return f"its schema is damaged: {', '.join(wrong)} is not as it was made" if wrong else None
+    return f"its schema is damaged: {', '.join(wrong)} was changed" if wrong else None
 
 
 @cache
@@ -154,7 +154,7 @@ def why_newest_missing(connection: sqlite3.Connection, path: Path) -> str | None
     if note is None or note.seq <= newest or not note.is_reliable:
         return None
     return (
-        f"event {note.seq} was acknowledged, and the newest one is {newest}; put back {path.name}-wal if it was"
+        f"event {note.seq} was acknowledged, but the newest is {newest}; put back {path.name}-wal if it was"
         f" removed, or remove {file_beside(path)} if this is a backup that was put in its place"
     )
 
@@ -165,7 +165,7 @@ def why_wrong_size(connection: sqlite3.Connection, path: Path) -> str | None:
     (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
     if has_log(path) or path.stat().st_size == pages * page_bytes:
         return None
-    return f"it has {path.stat().st_size} bytes and ought to have {pages * page_bytes}"
+    return f"it has {path.stat().st_size} bytes instead of {pages * page_bytes}"
 
 
 def why_read_only(path: Path) -> str | None:
@@ -175,16 +175,16 @@ def why_read_only(path: Path) -> str | None:
         head = file.read(19)
     if has_log(path) or head[18:] <= bytes([FORMAT]):
         return None
-    return f"its first page says that it must not be written: format {head[18]}, and there is none after {FORMAT}"
+    return f"its first page has write format {head[18]}; the highest is {FORMAT}"
 
 
 def why_numbering_damaged(connection: sqlite3.Connection) -> str | None:
     row = connection.execute("SELECT identity, numbered, digest FROM journal").fetchone()
     if row is None:
-        return "it does not say which journal it is"
+        return "its identity is missing"
     identity, numbered, digest = row
     if digest != journal_digest(identity, numbered):
-        return "its identity or its numbering is damaged: the digest does not fit"
+        return "its identity or its numbering is damaged: the digest does not match"
     return None
 
 

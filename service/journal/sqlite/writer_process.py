@@ -122,7 +122,7 @@ class Committer:
         failure: Exception | None = None
         try:
             if group.failures_known < self._failures:
-                raise sqlite3.OperationalError("what came before could not be written")
+                raise sqlite3.OperationalError("an earlier write failed")
             results = self._commit(group.records)
         except sqlite3.IntegrityError as error:  # a number, or a model's name, that was free in our view
             return Written([], perf_counter() - began, str(error), is_final=True)

@@ -283,7 +283,7 @@ class Asking:
                 self.key = value
             elif name in COUNTS:
                 counts = saved.wholes(value, name, saved.ROUNDS_MAX, LEVELS)
-                saved.check(len(counts) == len(getattr(self, name)), name, "is not by the model's rules")
+                saved.check(len(counts) == len(getattr(self, name)), name, "contradicts the model's rules")
                 setattr(self, name, list(counts))
             else:
                 setattr(self, name, saved.whole(value, name))

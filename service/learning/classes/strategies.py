@@ -42,7 +42,7 @@ STRATEGIES: dict[str, MulticlassStrategy] = {
 }
 
 MULTICLASS = Choice(
-    None, tuple(STRATEGIES), "how several classes are told apart; null is one learner for two declared labels, "
+    None, tuple(STRATEGIES), "how several classes are separated; null is one learner for two declared labels, "
     "else `one_vs_all`"
 )  # fmt: skip
 

@@ -35,12 +35,14 @@ class Dense:
 
     def read(self, sent: Any) -> Array:
         if type(sent) is not list and (not isinstance(sent, Sequence) or isinstance(sent, str | bytes)):
-            raise BadFeatures("features", "this model takes a list of numbers, not names")
+            raise BadFeatures("features", "this model expects a list of numbers, not names")
         count = len(sent)
         if self.dimension is not None and count != self.dimension:
-            raise BadFeatures("features", f"this model takes {self.dimension} numbers, not {count}")
+            raise BadFeatures("features", f"this model expects {self.dimension} numbers, not {count}")
         if not 0 < count <= self.dimension_max:
-            raise BadFeatures("features", f"this model takes 1 to {self.dimension_max} numbers, not {count}")
+            raise BadFeatures(
+                "features", f"this model expects 1 to {self.dimension_max} numbers, not {count}"
+            )
         try:
             example = np.frombuffer(packer(count)(*sent), NUMBER)  # half the time of np.array
         except (struct.error, OverflowError):

@@ -41,7 +41,7 @@ def expand(sent: Any, text: frozenset[str]) -> dict[str, float]:
     {'age': 7.0, 'city=Bonn': 1.0, 'new': 1.0, 'subject=buy': 1.0, 'tags=a': 2.0, 'tags=b': 1.0}
     """
     if not isinstance(sent, Mapping):
-        raise BadFeatures("features", "this model takes names with values, not a list")
+        raise BadFeatures("features", "this model expects names with values, not a list")
     if not sent:
         raise BadFeatures("features", "needs at least one feature")
     found: dict[str, float] = {}
@@ -52,7 +52,7 @@ def expand(sent: Any, text: frozenset[str]) -> dict[str, float]:
     try:
         "".join(found).encode()
     except UnicodeEncodeError:
-        raise BadFeatures("features", "holds half a surrogate pair, which is not a character") from None
+        raise BadFeatures("features", "has half a surrogate pair, which is not a character") from None
     return dict(sorted(found.items()))
 
 

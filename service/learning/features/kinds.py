@@ -49,11 +49,11 @@ _SCALES: dict[str, Parameter] = {
 
 KINDS: dict[str, dict[str, Parameter]] = {
     "dense": {
-        "dimension": Integer(None, 1, DIMENSION_MAX, "how many numbers; null: the first example fixes it"),
+        "dimension": Integer(None, 1, DIMENSION_MAX, "how many numbers; null: set by the first example"),
         **_SCALES,
     },
     "named": {
-        "names_max": Integer(NAMES_MAX, 1, 10_000_000, "names past this many are ignored, and counted"),
+        "names_max": Integer(NAMES_MAX, 1, 10_000_000, "names beyond this number are ignored, and counted"),
         **_SCALES,
     },
     "hashed": {
@@ -65,7 +65,7 @@ KINDS: dict[str, dict[str, Parameter]] = {
 FOURIER_FEATURES = 512
 
 FOURIER: dict[str, Parameter] = {
-    "features": Integer(FOURIER_FEATURES, 1, 4096, "how many; the more, the nearer to the kernel"),
+    "features": Integer(FOURIER_FEATURES, 1, 4096, "how many; more are closer to the kernel"),
     "gamma": NumberOrNull(
         Number(
             1.0,

@@ -82,7 +82,7 @@ class Confusion:
         "confusion.matrix": "How often each class (row) was served as each class (column). A reveal for which no label "
         "could be served yet stands in no column.",
         "confusion.largest": "Beyond 50 classes, where the matrix is `null`: the 100 commonest confusions as `true` "
-        "and `served`, both labels, and `count`. Only the first 4,096 different confusions are told apart.",
+        "and `served`, both labels, and `count`. Only the first 4,096 different confusions are counted.",
         "support": "Reveals of this class.",
         "precision": "Of the reveals for which this class was served, the part of which it was the truth.",
         "recall": "Of the reveals of this class, the part for which it was served.",

@@ -120,9 +120,9 @@ class Gate:
         if key is not None:
             if key.role < needed.role:
                 role = needed.role.name.lower()
-                raise Forbidden(f"this needs a key with the role {role!r}")
+                raise Forbidden(f"this needs an API key with the role {role!r}")
             if key.prefix and not needed.tenants:
-                raise Forbidden("this needs a key for all models")
+                raise Forbidden("this needs an API key without a prefix")
             caller.set(key)
             if needed is not ROUND:  # streams end by themselves
                 return _while_valid(limited, key)
@@ -138,10 +138,10 @@ class Gate:
             return key
         if (held_back := self._refusals.turn()) is not None:
             fields = {"client": self._address(scope), "others": held_back}
-            log.warning("refused: a request without a key that counts", extra=fields)
+            log.warning("refused: a request without a valid API key", extra=fields)
         if not sent:
-            raise Unauthorized("send a key as `Authorization: Bearer …` or as `X-API-Key: …`")
-        raise Unauthorized("this key does not count" if len(sent) == 1 else "send one key, not several")
+            raise Unauthorized("API key required: send it as `Authorization: Bearer …` or as `X-API-Key: …`")
+        raise Unauthorized("invalid API key" if len(sent) == 1 else "several API keys: send one")
 
     def _count(self, refused: RefusedKeys, key: Key | None, scope: MutableMapping[str, Any]) -> None:
         """Note whether an address has sent a key that counts; HttpError if it has to pause.
@@ -170,7 +170,7 @@ class Gate:
             return
         own = site in (b"same-origin", b"none") if site else origin.partition(b"://")[2] == said.get(b"host")
         if not own:
-            raise Forbidden("without keys, nothing is changed for pages of other sites")
+            raise Forbidden("without API keys, requests from pages of other sites cannot change anything")
 
     def _allows(self, origin: bytes) -> bool:
         return not self._origins.isdisjoint({"*", origin.decode("latin-1")})
@@ -179,9 +179,8 @@ class Gate:
 def _check_host(headers: list[Header], allowed: HostNames) -> None:
     for name, host in headers:
         if name == b"host" and not allowed.allow(host):
-            raise Forbidden(
-                "this service is not called so; NOVIKOFF_ALLOWED_HOSTS has the names that it is called by"
-            )
+            shown = host.decode("latin-1")[:200]
+            raise Forbidden(f"host {shown!r} is not allowed; add it to NOVIKOFF_ALLOWED_HOSTS")
 
 
 def presented(headers: list[Header]) -> set[bytes]:
@@ -259,13 +258,13 @@ def make_gate(settings: Settings, ring: KeyRing | None, origins: frozenset[str])
                 ("PUBLISHED", settings.published) if settings.published else ("HOST", settings.host)
             )
             raise InvalidSettings(
-                f"NOVIKOFF_{name}: without keys the service is for this machine only, and {address}"
-                " is for others too. Make keys with `novikoff key`, or let everybody in with --allow-anonymous"
+                f"NOVIKOFF_{name}: without API keys the service is for this machine only, but {address}"
+                " is reachable by others. Create keys with `novikoff key`, or allow everyone with --allow-anonymous"
             )
         if "*" in origins:
             raise InvalidSettings(
-                "NOVIKOFF_CORS_ORIGINS: * without keys would let every web page use the service;"
-                " make keys with `novikoff key`, or say --allow-anonymous"
+                "NOVIKOFF_CORS_ORIGINS: * without API keys lets every web page use the service;"
+                " create keys with `novikoff key`, or add --allow-anonymous"
             )
     rates = None
     if settings.requests_per_second:

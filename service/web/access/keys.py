@@ -114,11 +114,11 @@ def parse(text: str) -> dict[bytes, Key]:
             raise BadKeys(f"entry {number} is not {FORM}")
         key = Key(found["name"], ROLES[found["role"]], bytes.fromhex(found["digest"]), found["prefix"] or "")
         if key.name in names or key.digest in keys:
-            raise BadKeys(f"entry {number} has a name or a hash that an entry before it has")
+            raise BadKeys(f"entry {number} repeats the name or hash of an earlier entry")
         names.add(key.name)
         keys[key.digest] = key
     if not keys:
-        raise BadKeys("there is not a single key")
+        raise BadKeys("there are no keys")
     return keys
 
 
@@ -163,7 +163,7 @@ class KeyRing:
             self._check_in_place()
             keys = self._read()
         except InvalidSettings as error:
-            log.error("the keys stay as they were: %s", error.detail)
+            log.error("API keys not reloaded, the old ones stay valid: %s", error.detail)
             return
         for old in self._keys.values():
             new = keys.get(old.digest)
@@ -173,7 +173,7 @@ class KeyRing:
                 old.revoke()
         self._keys = keys
         self._prefixes = _prefixes_of(keys)
-        log.info("the keys were read again", extra={"keys": len(keys)})
+        log.info("API keys reloaded", extra={"keys": len(keys)})
 
     def _read(self) -> dict[bytes, Key]:
         source, text = "NOVIKOFF_API_KEYS", self._inline
@@ -187,7 +187,7 @@ class KeyRing:
         except OSError as error:
             raise InvalidSettings(f"{source}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise InvalidSettings(f"{source}: is not a text") from None
+            raise InvalidSettings(f"{source}: is not a text file") from None
 
     def _check_in_place(self) -> None:
         """InvalidSettings if the file was replaced by renaming and this process cannot see the new one.
@@ -197,7 +197,7 @@ class KeyRing:
         """
         if self._file is not None and self._file.exists() and self._file.stat().st_nlink == 0:
             raise InvalidSettings(
-                f"{self._file} was replaced, and a mount of the file alone shows the old one: mount its directory"
+                f"{self._file} was replaced, but a mount of the file alone shows the old one: mount its directory"
             )
 
     def _file_stamp(self) -> tuple[int, ...] | None:

@@ -90,7 +90,7 @@ class RateLimits:
         seconds = bucket.seconds_until(1, now)
         if seconds > 0:
             again = (b"retry-after", b"%d" % ceil(seconds))
-            detail = f"at most {self._per_second:g} requests a second are taken from one caller"
+            detail = f"more than {self._per_second:g} requests a second from one caller"
             raise HttpError("rate-limited", detail, (again, *bucket.headers(now)))
         bucket.take(1, now)
         _bucket.set(bucket)
@@ -173,4 +173,4 @@ class RefusedKeys:
         seconds = self.pause_seconds(caller, monotonic())
         if seconds:
             again = (b"retry-after", b"%d" % ceil(seconds))
-            raise HttpError("rate-limited", "too many wrong keys have come from this address; wait", (again,))
+            raise HttpError("rate-limited", "too many invalid API keys from this address", (again,))

@@ -40,7 +40,7 @@ T = TypeVar("T", Round, Corrected)
 caller: ContextVar[Key | None] = ContextVar("caller", default=None)
 """The key of the request, set by the gate; None where no key is needed."""
 
-NO_LONGER_VALID = "this key is no longer valid"
+NO_LONGER_VALID = "this API key is no longer valid"
 
 OWNER_SEPARATOR = "/"
 """Stands between a key's prefix and an id that its holder chose; neither can contain it."""
@@ -86,7 +86,7 @@ def check_own(model: str) -> None:
     """Forbidden for creating or teaching a model that is not the caller's, whether it exists or not."""
     key = restricted_key()
     if key is not None and not model.startswith(key.prefix):
-        raise Forbidden(f"this key is for models whose names begin with {key.prefix!r}")
+        raise Forbidden(f"this API key is limited to models whose names begin with {key.prefix!r}")
 
 
 def check_known_job(job_id: str, model: str) -> None:

@@ -67,7 +67,7 @@ class Inflating:
             try:
                 inflated = self._member.decompress(data, PART_BYTES_MAX)
             except zlib.error:
-                raise HttpError("malformed-json", "the body is not gzip, or it is damaged") from None
+                raise HttpError("malformed-json", "the body is not gzip, or damaged") from None
             data = self._member.unconsumed_tail
             if self._member.eof:
                 data, self._member = self._member.unused_data, None
@@ -78,22 +78,23 @@ class Inflating:
     def _begin_member(self) -> None:
         self._members += 1
         if self._members > MEMBERS_FREE + self._came_bytes // MEMBER_BYTES_MIN:
-            raise TooInflated("body-too-large", f"gzip may have {MEMBERS_FREE} members of next to nothing")
+            raise TooInflated("body-too-large", f"more than {MEMBERS_FREE} empty gzip members")
         self._member = zlib.decompressobj(wbits=GZIP)
 
     def _check_size(self, more: int) -> None:
         self._inflated_bytes += more
         if self._bytes_max is not None and self._inflated_bytes > self._bytes_max:
-            raise TooInflated("body-too-large", f"gzip may become {self._bytes_max} bytes at most")
+            raise TooInflated("body-too-large", f"the decompressed body exceeds {self._bytes_max} bytes")
         if self._inflated_bytes > RATIO_FREE_BYTES + self._ratio_max * self._came_bytes:
             raise TooInflated(
-                "body-too-large", f"gzip may become at most {self._ratio_max} times as large as it came"
+                "body-too-large",
+                f"the gzip body expands more than {self._ratio_max} times (`inflated_ratio_max`)",
             )
 
     def check_end(self) -> None:
         """HttpError unless all that came is whole."""
         if self._member is not None:
-            raise HttpError("malformed-json", "the gzip of the body was cut off")
+            raise HttpError("malformed-json", "the gzip body ends too early")
 
 
 def inflating_of(encoding: bytes, *, ratio_max: int, bytes_max: int | None = None) -> Inflating | None:
@@ -108,7 +109,7 @@ def inflating_of(encoding: bytes, *, ratio_max: int, bytes_max: int | None = Non
     if name in (b"gzip", b"x-gzip"):
         return Inflating(ratio_max=ratio_max, bytes_max=bytes_max)
     accepted = (b"accept-encoding", b"gzip")
-    raise HttpError("unsupported-media-type", "a body may come as gzip, or as it is", (accepted,))
+    raise HttpError("unsupported-media-type", "the only content encoding is gzip", (accepted,))
 
 
 async def inflated(pieces: AsyncIterator[bytes], inflating: Inflating) -> AsyncIterator[bytes]:

@@ -47,8 +47,8 @@ PORTIONS_MAX = 64
 UNKNOWN_LENGTH = -1
 """The length of a body that is sent in pieces without a `content-length`."""
 
-FULL = "the service holds as many bytes for its clients as it may; try again later"
-MALFORMED: Refusal = "malformed-http", "this is not a request that HTTP/1.1 allows"
+FULL = "the limit of buffered bytes is reached (`connections_bytes_max`); try again later"
+MALFORMED: Refusal = "malformed-http", "not a valid HTTP/1.1 request"
 
 _BEGUN_LINE = re.compile(rb"(?:\n?\r)?\n")
 """What may be the rest of an empty line that began in data that came before."""
@@ -196,7 +196,7 @@ class Exchange:
         elif kind == "http.response.body" and self.response_started and not self.response_complete:
             self._send_body(message.get("body", b""), message.get("more_body", False))
         else:
-            raise RuntimeError(f"{kind} is sent at the wrong time")
+            raise RuntimeError(f"{kind} at the wrong time")
 
     def _begin(self, status: int, headers: Iterable[Header]) -> None:
         """Make the head. It is sent with the body, or if that comes in pieces, in the next turn of the loop."""
@@ -226,7 +226,7 @@ class Exchange:
         elif self._length_left != UNKNOWN_LENGTH:
             self._length_left -= len(body)
             if self._length_left < 0 or (self._length_left and not more):
-                raise RuntimeError("the body is not as long as the head says")
+                raise RuntimeError("the body does not have the length that the head declares")
         if self._head:
             body, self._head = self._head + body, b""
         connection = self._connection
@@ -416,7 +416,8 @@ class Connection(asyncio.Protocol):
         if self.holds_too_much(self.held_bytes) and not self.transport.is_closing():
             if (held_back := _ended.turn()) is not None:
                 log.warning(
-                    "a connection was ended, since all hold too many bytes", extra={"others": held_back}
+                    "closed a connection: all connections together buffer too many bytes",
+                    extra={"others": held_back},
                 )
             self.transport.abort()
 
@@ -567,7 +568,7 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields += 1
         if self._fields > FIELDS_MAX:
-            raise HttpError("head-too-large", f"a head or trailer may have {FIELDS_MAX} fields at most")
+            raise HttpError("head-too-large", f"a head or trailer has more than {FIELDS_MAX} fields")
         if self._is_amid_head:  # else it is of a trailer
             self._headers.append((name.lower(), value))
 
@@ -641,7 +642,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _head_too_large(self) -> Refusal:
-        return "head-too-large", f"a head may have {self._head_bytes_max} bytes at most"
+        return "head-too-large", f"the request head exceeds {self._head_bytes_max} bytes"
 
 
 @lru_cache(maxsize=1024)

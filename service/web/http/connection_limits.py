@@ -48,7 +48,10 @@ class ConnectionLimiter:
         self._admitted = 0
         self._by_address: Counter[str] = Counter()
         self._probing: list[Connection] = []
-        self.is_full: Refusal = "overloaded", f"{connections_max} clients are connected; try again later"
+        self.is_full: Refusal = (
+            "overloaded",
+            f"{connections_max} clients are connected (`connections_max`); try again later",
+        )
 
     def admit(self, connection: "Connection") -> None:
         """Give a connection its place, or refuse it."""
@@ -56,7 +59,7 @@ class ConnectionLimiter:
         if connection.client is not None and not self._proxies.include(connection.client[0]):
             address = caller_of(connection.client)
             if self._by_address[address] >= self._per_address_max:
-                detail = f"at most {self._per_address_max} connections are taken from one address"
+                detail = f"at most {self._per_address_max} connections from one address"
                 connection.refuse(("rate-limited", detail))
                 return
             self._by_address[address] += 1

@@ -45,7 +45,7 @@ NO_BODY = Framing(0, is_chunked=False)
 def framing_of(headers: list[Header], version: str) -> Framing:
     """How the body ends; HttpError for a head that RFC 9112 does not allow, or an unknown transfer coding."""
     if version not in ("1.0", "1.1"):
-        _malformed("the version of HTTP must be 1.1 or 1.0")
+        _malformed("the HTTP version must be 1.1 or 1.0")
     hosts = 0
     codings: list[bytes] = []
     length = 0
@@ -59,13 +59,13 @@ def framing_of(headers: list[Header], version: str) -> Framing:
         elif name == b"transfer-encoding":
             codings += [coding.strip().lower() for coding in value.split(b",")]
     if hosts != 1 and (hosts or version != "1.0"):
-        _malformed("a request of HTTP/1.1 has the header Host, once")
+        _malformed("an HTTP/1.1 request needs exactly one Host header")
     if not codings:
         return Framing(length, is_chunked=False) if length else NO_BODY
     if version == "1.0" or codings[-1] != b"chunked" or codings.count(b"chunked") > 1:
-        _malformed("where the body ends cannot be told from its transfer encoding")
+        _malformed("the transfer encoding does not define where the body ends")
     if len(codings) > 1:
-        raise HttpError("not-implemented", "the only transfer encoding that is taken is chunked")
+        raise HttpError("not-implemented", "the only supported transfer encoding is chunked")
     return Framing(0, is_chunked=True)
 
 
@@ -90,7 +90,7 @@ def _target_of(url: bytes) -> Target:
     host = None
     if parsed.host is not None:
         if parsed.userinfo is not None:
-            _malformed("an address has no user's name here")
+            _malformed("the request target must not contain a user name")
         host = b"[%b]" % parsed.host if b":" in parsed.host else parsed.host
         if parsed.port is not None:
             host += b":%d" % parsed.port

@@ -88,7 +88,7 @@ async def _piece(receive: Receive) -> tuple[bytes, bool]:
     if (
         message["type"] == "http.disconnect"
     ):  # without its end a body may look whole all the same: lines, or columns
-        raise HttpError("malformed-json", "the body was cut off")
+        raise HttpError("malformed-json", "the body ended too early")
     return message.get("body", b""), message.get("more_body", False)
 
 
@@ -135,7 +135,7 @@ def _checked_encoding(headers: list[Header], bytes_max: int, accepted: frozenset
 
 
 def _too_large(bytes_max: int) -> NoReturn:
-    raise HttpError("body-too-large", f"a body may have {bytes_max} bytes at most")
+    raise HttpError("body-too-large", f"the body exceeds {bytes_max} bytes")
 
 
 T = TypeVar("T")
@@ -155,7 +155,7 @@ def parameters(query: bytes, known: Container[str]) -> dict[str, str]:
         if name not in known:
             raise InvalidRequest.at(name[:200], "is not known here")
         if name in found:
-            raise InvalidRequest.at(name[:200], "is given more than once")
+            raise InvalidRequest.at(name[:200], "appears more than once")
         found[name] = value
     return found
 

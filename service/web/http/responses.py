@@ -40,7 +40,7 @@ async def respond_with(send: Send, error: Exception) -> int:
 
 def stopped() -> OutcomeUnknown:
     """What a request is told that was cancelled: uvicorn stops, and has waited for it for `shutdown_seconds`."""
-    return OutcomeUnknown("the service stops, and this was not finished: whether it was done is not known")
+    return OutcomeUnknown("the service stopped before this finished: the outcome is unknown")
 
 
 def as_problem(error: Exception, sent: bytes = b"") -> tuple[int, tuple[Header, ...], bytes]:
@@ -118,7 +118,7 @@ class BreakingOff(StreamingResponse):
         try:
             await super().stream_response(send)
         except NovikoffError as error:
-            log.warning("an answer was broken off: %s", error.detail)
+            log.warning("a response was aborted: %s", error.detail)
             await send({"type": BREAK_OFF})
 
 

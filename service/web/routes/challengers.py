@@ -22,7 +22,7 @@ from service.web.routes.openapi import answers, problems
 class NewChallenger(ChallengerSettings):
     name: str = Field(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)
     start: Literal["cold", "history"] = Field(
-        "cold", description="with nothing learned, or with the model's retained history learned, by a job"
+        "cold", description="without training, or trained on the model's retained history, by a job"
     )
 
 
@@ -38,7 +38,7 @@ class PromotionRule(BaseModel):
     promote: PromoteField
 
 
-STARTED = answers(Job, 202)[202] | {"description": "the job that lets it learn first has begun"}
+STARTED = answers(Job, 202)[202] | {"description": "a job that trains it first has started"}
 
 
 def router(models: Models, warm_challengers: WarmChallengers, limits: ModelLimits, clock: Clock) -> APIRouter:

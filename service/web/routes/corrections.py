@@ -24,7 +24,7 @@ PredictionId = Annotated[
     Path(
         pattern=PREDICTION_ID_PATTERN,
         max_length=NAME_CHARS_MAX,
-        description="as /predict has answered it, or the `id` that was sent",
+        description="from the response of /predict, or the `id` that was sent",
     ),
 ]
 
@@ -32,9 +32,9 @@ PredictionId = Annotated[
 class RightLabel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    label: StrictBool | StrictInt | StrictFloat | StrictStr = Field(description="the right one")
+    label: StrictBool | StrictInt | StrictFloat | StrictStr = Field(description="the right label")
     reason: StrictStr | None = Field(
-        None, min_length=1, max_length=REASON_CHARS_MAX, description="why, for the audit trail"
+        None, min_length=1, max_length=REASON_CHARS_MAX, description="the reason, for the audit trail"
     )
 
 

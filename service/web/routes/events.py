@@ -19,7 +19,7 @@ from service.web.routes.openapi import answers, problems
 AfterSeq = Annotated[int, Query(alias="cursor", ge=0, le=2**63 - 1, description="`next` of the page before")]
 KINDS = frozenset(event.__struct_config__.tag for event in get_args(AnyEvent))
 Kinds = Annotated[
-    str | None, Query(max_length=1000, description="only events of these kinds, with commas between")
+    str | None, Query(max_length=1000, description="only events of these kinds, comma-separated")
 ]
 
 HIDDEN = frozenset(

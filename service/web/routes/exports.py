@@ -24,7 +24,7 @@ from service.runtime.byte_budget import ByteBudget
 from service.web.http.responses import BreakingOff, SlicedJson, in_turns
 
 Largest = Annotated[
-    int | None, Query(ge=1, le=1000, description="only so many, by absolute value, with names")
+    int | None, Query(ge=1, le=1000, description="only this many, the largest by absolute value, with names")
 ]
 
 

@@ -55,10 +55,10 @@ Shown = Annotated[
     Query(
         alias="models",
         max_length=20_000,
-        description=f"only these models beside the totals, with commas between; at most {SHOWN_MAX}",
+        description=f"only these models beside the totals, comma-separated; at most {SHOWN_MAX}",
     ),
 ]
-LastEventId = Annotated[str | None, Header(max_length=100, description="the id of the last frame you have")]
+LastEventId = Annotated[str | None, Header(max_length=100, description="the id of the last frame received")]
 
 
 class Feed:
@@ -85,7 +85,7 @@ class Feed:
     async def check(self, only: str | None) -> None:
         """Overloaded if there are too many clients, UnknownModel if there is no such model."""
         if not self._places.may_take(self._fleet.tenants.of(prefix()), 1, self._clients_max):
-            raise Overloaded(f"{self.clients} clients follow the feed already")
+            raise Overloaded(f"{self.clients} clients already follow the feed (`feeds_max`)")
         if only is not None:
             check_known(only)
             await self._models.get(only)
@@ -231,7 +231,7 @@ def router(feed: Feed) -> APIRouter:
         """
         shown = None if models is None else frozenset(filter(None, models.split(",")))
         if shown is not None and len(shown) > SHOWN_MAX:
-            raise InvalidRequest.at("models", f"at most {SHOWN_MAX} are taken")
+            raise InvalidRequest.at("models", f"at most {SHOWN_MAX} are allowed")
         await feed.check(model)
         return BreakingOff(
             feed.frames(model, shown, last_event_id),

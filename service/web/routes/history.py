@@ -147,14 +147,14 @@ def _ended(columns: Columns, writer: Any, sink: Sink, rounds: list[PastRound]) -
 
 
 Version = Annotated[int | None, Query(ge=0, le=2**63 - 1)]
-Time = Annotated[str | None, Query(max_length=64, description="as in answers: 2026-01-31T12:00:00Z")]
+Time = Annotated[str | None, Query(max_length=64, description="such as 2026-01-31T12:00:00Z")]
 Form = Annotated[Literal["ndjson", "arrow", "parquet"], Query(alias="format")]
 
 FIRST_US, LAST_US = 0, 253_402_300_799_000_000
 """From 1970 to the year 9999."""
 
 CONTENT = {
-    NDJSON.decode(): {"schema": {"type": "string", "description": "a JSON object a line"}},
+    NDJSON.decode(): {"schema": {"type": "string", "description": "one JSON object per line"}},
     **{media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in MEDIA_TYPES.values()},
 }
 
@@ -203,7 +203,7 @@ def _time(field: str, text: str | None) -> int | None:
     except (ValueError, OverflowError):
         us = None
     if us is None or not FIRST_US <= us <= LAST_US:
-        raise InvalidRequest.at(field, "must be a time with its zone, such as 2026-01-31T12:00:00Z")
+        raise InvalidRequest.at(field, "must be a time with a time zone, such as 2026-01-31T12:00:00Z")
     return us
 
 

@@ -127,16 +127,16 @@ class Collector:
         )
         _add(commits, [], figures.commits)
         pauses = HistogramMetricFamily(
-            "novikoff_loop_pause_seconds", "How late the event loop came to its turns, 50 a second.", labels=[]
+            "novikoff_loop_pause_seconds", "Delay of the event loop, measured 50 times a second.", labels=[]
         )  # fmt: skip
         _add(pauses, [], self.pauses.timings)
         yield from (requests, commits, pauses)
 
     def of_models(self, loaded: list[Live]) -> Iterator[Metric]:
         pending = sum(live.waiting for live in loaded)
-        yield InfoMetricFamily("novikoff", "What is running.", {"version": version("novikoff")})
+        yield InfoMetricFamily("novikoff", "The running version.", {"version": version("novikoff")})
         yield GaugeMetricFamily("novikoff_models_loaded", "Models in memory.", len(loaded))
-        yield GaugeMetricFamily("novikoff_pending", "Predictions that wait, all models in memory.", pending)
+        yield GaugeMetricFamily("novikoff_pending", "Pending predictions of all models in memory.", pending)
         busiest = nlargest(self.models_max, loaded, lambda live: live.model.revealed)
         looks = [Look(live) for live in busiest]
         for kind, name, text, value in _FIGURES:
@@ -149,7 +149,7 @@ class Collector:
 
 
 _SINGLE: tuple[tuple[type[Any], str, str, Callable[[Collector, Figures], float]], ...] = (
-    (GaugeMetricFamily, "models_damaged", "Models known to be damaged and set aside.",
+    (GaugeMetricFamily, "models_damaged", "Damaged models, no longer served.",
      lambda c, _: len(c.fleet.set_aside)),
     (GaugeMetricFamily, "rebuilds_pending", "Models in memory with corrections that are not in force.",
      lambda c, _: sum(map(is_rebuilding, c.fleet.loaded.values()))),
@@ -160,19 +160,19 @@ _SINGLE: tuple[tuple[type[Any], str, str, Callable[[Collector, Figures], float]]
      lambda c, _: c.rebuilds.forgetting_failures),
     (GaugeMetricFamily, "jobs_running", "Jobs that run.", lambda c, _: c.jobs.running),
     (GaugeMetricFamily, "streams_open", "Streams that are open.", lambda c, _: c.streams_open()),
-    (GaugeMetricFamily, "journal_queue_events", "Events that wait for the disk.", lambda _, journal: journal.queued),
-    (GaugeMetricFamily, "journal_queue_events_max", "How many may wait before clients get 503.",
+    (GaugeMetricFamily, "journal_queue_events", "Events queued for the disk.", lambda _, journal: journal.queued),
+    (GaugeMetricFamily, "journal_queue_events_max", "The most events that may be queued before clients get 503.",
      lambda c, _: c.queue_events_max),
     (CounterMetricFamily, "journal_failures", "Group commits that failed.", lambda _, journal: journal.failures),
-    (CounterMetricFamily, "journal_checkpoint_failures", "Failures to fold SQLite's log into its file.",
+    (CounterMetricFamily, "journal_checkpoint_failures", "Failed checkpoints of the SQLite WAL.",
      lambda _, journal: journal.checkpoint_failures),
-    (CounterMetricFamily, "journal_damage_found", "How often something in the journal was not what was written.",
+    (CounterMetricFamily, "journal_damage_found", "Damage found in the journal.",
      lambda _, journal: journal.damage_found),
-    (GaugeMetricFamily, "journal_lag_events", "Events known to be in the journal and not yet applied here.",
+    (GaugeMetricFamily, "journal_lag_events", "Events in the journal that this replica has not applied yet.",
      lambda c, _: c.journal.lag_events),
-    (GaugeMetricFamily, "journal_connected", "1 if the journal is within reach.",
+    (GaugeMetricFamily, "journal_connected", "1 if the journal is reachable.",
      lambda _, journal: journal.is_connected),
-    (GaugeMetricFamily, "loop_pause_longest_seconds", "The longest pause of the event loop in the last half minute.",
+    (GaugeMetricFamily, "loop_pause_longest_seconds", "The longest event-loop stall of the last 30 seconds.",
      lambda c, _: c.pauses.longest_seconds),
     (GaugeMetricFamily, "memory_bytes_max", "The memory that budgets are shares of.", lambda c, _: c.memory_bytes),
     (CounterMetricFamily, "spans_sent", "Spans that the OTLP endpoint took.", lambda c, _: c.spans.sent),
@@ -185,9 +185,9 @@ _LABELLED: tuple[tuple[type[Any], str, str, str, Callable[[Collector, Figures], 
     (GaugeMetricFamily, "budget_bytes", "Bytes in use of what is limited in bytes.", "of",
      lambda c, _: {name: budget.bytes for name, budget in c.budgets.items()}),
     # The system alone knows what fits use.
-    (GaugeMetricFamily, "budget_bytes_max", "How many may be.", "of",
+    (GaugeMetricFamily, "budget_bytes_max", "The limit of each budget in bytes.", "of",
      lambda c, _: {name: each.bytes_max for name, each in c.budgets.items()} | {"fit": c.fit_memory_bytes_max}),
-    (CounterMetricFamily, "predictions_evicted", "Predictions that were evicted before their time.", "limit",
+    (CounterMetricFamily, "predictions_evicted", "Predictions evicted before they expired.", "limit",
      lambda c, _: c.evicted),
     (CounterMetricFamily, "spans_dropped", "Spans that were dropped.", "reason",
      lambda c, _: {"queue": c.spans.dropped_at_once, "endpoint": c.spans.dropped_unsent}),
@@ -253,7 +253,7 @@ _FIGURES = (
     (GaugeMetricFamily, "state_updates", "Updates of the weights by them.", lambda look: look.model.updates),
     (GaugeMetricFamily, "drift_state", "0 stable, 1 warning, 2 drift.",
      lambda look: DRIFT_STATES[look.statistics.drift_state]),
-    (GaugeMetricFamily, "pending", "Predictions that wait for their labels.", lambda look: look.live.waiting),
+    (GaugeMetricFamily, "pending", "Pending predictions.", lambda look: look.live.waiting),
     (GaugeMetricFamily, "oldest_pending_timestamp_seconds", "When the oldest of them was made.",
      lambda look: None if (at := look.live.oldest_waiting_at) is None else at / 1e6),
     (GaugeMetricFamily, "ewma_error_rate", "The exponentially weighted error rate.",

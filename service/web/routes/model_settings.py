@@ -179,7 +179,7 @@ ADVICE = (
         "close to the best of the rows below on every stream it was tried on; costs about as much as all of them",
     ),
     Advice(
-        "Numbers on different scales, classes that a plane tells apart",
+        "Numbers on different scales, classes that a plane separates",
         _scaled("scw"),
         "learns from few examples; `arow` where labels are noisy",
     ),

@@ -40,13 +40,15 @@ from service.web.routes.model_settings import NewModel, advice_table
 from service.web.routes.openapi import answers, problems
 
 ModelName = Annotated[str, Path(pattern=NAME_PATTERN, max_length=NAME_CHARS_MAX, description=NAME_RULE)]
-Prefix = Annotated[str, Query(alias="model", max_length=128, description="only models whose names begin so")]
+Prefix = Annotated[
+    str, Query(alias="model", max_length=128, description="only models whose names begin with this")
+]
 After = Annotated[str | None, Query(alias="cursor", max_length=128, description="`next` of the page before")]
 Form = Annotated[Literal["novikoff", "sklearn", "onnx"], Query(alias="format")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="lines on a page")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="rows per page")]
 At = Annotated[
     int | None,
-    Query(ge=0, le=2**63 - 1, description="a version: as it was then; 410 if that is no longer kept"),
+    Query(ge=0, le=2**63 - 1, description="the state at this version; 410 if it is no longer kept"),
 ]
 
 
@@ -64,7 +66,7 @@ def describe(live: Live) -> dict[str, Any]:
 
 EXPORT_BODY = {
     "required": True,
-    "content": {JSON.decode(): {"schema": {"type": "object", "description": "what /export has answered"}}},
+    "content": {JSON.decode(): {"schema": {"type": "object", "description": "a body from /export"}}},
 }
 
 

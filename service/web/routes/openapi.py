@@ -48,7 +48,7 @@ PROBLEM_SCHEMA = {
 }
 
 
-_LINES = {"schema": {"type": "string", "description": "a JSON object a line"}}
+_LINES = {"schema": {"type": "string", "description": "one JSON object per line"}}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -139,7 +139,7 @@ STREAM: dict[str, Any] = {
             "name": "model",
             "in": "query",
             "schema": {"type": "string"},
-            "description": "for lines without one",
+            "description": "for lines without a model",
         },
         {
             "name": "label",
@@ -164,7 +164,7 @@ STREAM: dict[str, Any] = {
     },
     "responses": {
         "200": {
-            "description": "Answers, or with `answers=summary`, and for Arrow, what they come to",
+            "description": "Responses, or with `answers=summary` and for Arrow their summary",
             "content": {"application/x-ndjson": _LINES, "application/json": {"schema": {"type": "object"}}},
         },
         **{str(status): response for status, response in problems(400, 404, 413, 415, 422, 503).items()},
@@ -187,7 +187,7 @@ def _operation(path: str, endpoint: Endpoint[Any], body: Any, answer: Any) -> di
     if endpoint.replays:
         success["headers"] = {
             "Idempotent-Replay": {
-                "description": "`true` when this was answered before and nothing was learned again",
+                "description": "`true` for a retry: nothing was learned again",
                 "schema": {"type": "string"},
             }
         }
@@ -220,7 +220,11 @@ def _or_many(schema: Any) -> dict[str, Any]:
         "type": "object",
         "required": ["items"],
         "properties": {
-            "items": {"type": "array", "items": {}, "description": "many in one, each such an object"}
+            "items": {
+                "type": "array",
+                "items": {},
+                "description": "several in one request, each an object of this form",
+            }
         },
         "additionalProperties": False,
     }

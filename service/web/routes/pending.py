@@ -20,9 +20,7 @@ from service.web.routes.models import Limit, ModelName
 from service.web.routes.openapi import answers, problems
 
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
-Ordered = Annotated[
-    Order, Query(description="the newest first, or those first whose label is least probably right")
-]
+Ordered = Annotated[Order, Query(description="newest first, or least certain first")]
 
 
 def router(waiting_list: WaitingList) -> APIRouter:
@@ -71,5 +69,5 @@ def _place(cursor: str | None) -> Place | None:
     try:
         place: Place = msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=Place)
     except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
-        raise InvalidRequest.at("cursor", "is not one that this service gave") from None
+        raise InvalidRequest.at("cursor", "is not a cursor from this service") from None
     return place

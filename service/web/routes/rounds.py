@@ -57,7 +57,7 @@ def endpoints(rounds: TenantRounds, limits: RequestLimits) -> dict[str, Endpoint
             await rounds.reach(body.model, body.min_version)
         if body.dry:
             if body.id is not None:
-                raise InvalidRequest.at("id", "must not be sent with `dry`: nothing will wait for a label")
+                raise InvalidRequest.at("id", "must not be sent with `dry`: no prediction is stored")
             served = await rounds.dry_run(body.model, body.features, body.explain)
         else:
             served = await rounds.predict(body.model, body.features, body.id, body.explain, body.tag)
@@ -147,7 +147,7 @@ PREFIX = "/models/{model}"
 MODEL_PATH = re.compile(f"/models/({NAME_PATTERN[1:-1]})/(predict|feedback|learn|stream)")
 """These paths with a model whose name is plain; the router finds the others and has them refused."""
 
-SameModel = Annotated[Name | None, msgspec.Meta(description="if it is here, too, it is that of the path")]
+SameModel = Annotated[Name | None, msgspec.Meta(description="optional; must equal that of the path")]
 
 _model: ContextVar[str] = ContextVar("model")
 """The model in the path of the request."""
@@ -246,8 +246,8 @@ def model_of_path(model: str, also: str | None) -> str:
     ('spam', 'spam')
     >>> model_of_path("spam", "ham")
     Traceback (most recent call last):
-    service.errors.InvalidRequest: model: must be that of the path, or be left out
+    service.errors.InvalidRequest: model: must equal that of the path, or be left out
     """
     if also is not None and also != model:
-        raise InvalidRequest.at("model", "must be that of the path, or be left out")
+        raise InvalidRequest.at("model", "must equal that of the path, or be left out")
     return model

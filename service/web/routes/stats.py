@@ -78,12 +78,14 @@ class ReportCache:
 
 
 Sort = Literal["name", "rounds", "error_rate", "ewma_error_rate", "mistakes", "pending", "updated_at"]
-Contains = Annotated[str, Query(max_length=128, description="only models with this anywhere in their names")]
-Reverse = Annotated[bool, Query(description="from the end of the list; back from a page with its `previous`")]
-Fields = Annotated[str | None, Query(max_length=1000, description="only these fields, with commas between")]
+Contains = Annotated[str, Query(max_length=128, description="only models with this text in their names")]
+Reverse = Annotated[
+    bool, Query(description="from the end of the list, or back from a page with its `previous`")
+]
+Fields = Annotated[str | None, Query(max_length=1000, description="only these fields, comma-separated")]
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
-AcceptEncoding = Annotated[str | None, Header(description="with `gzip`, the answer comes compressed")]
-IfNoneMatch = Annotated[str | None, Header(description="the ETag of an answer you have")]
+AcceptEncoding = Annotated[str | None, Header(description="with `gzip`, the response is compressed")]
+IfNoneMatch = Annotated[str | None, Header(description="the ETag of an earlier response")]
 
 FIELDS = frozenset(Stats.__struct_fields__)
 ASKED_FOR = frozenset({"learner_curves"})
@@ -164,7 +166,7 @@ def _after(cursor: str | None) -> tuple[float | str, str] | None:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float | str, str])
     except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
-        raise InvalidRequest.at("cursor", "is not one that this service gave") from None
+        raise InvalidRequest.at("cursor", "is not a cursor from this service") from None
 
 
 def router(models: Models, past: Past, attention: Attention, clock: Clock) -> APIRouter:
@@ -191,7 +193,7 @@ def router(models: Models, past: Past, attention: Attention, clock: Clock) -> AP
         """
         wanted = _wanted(fields)
         if wanted & ASKED_FOR:
-            raise InvalidRequest.at("fields", f"{', '.join(wanted & ASKED_FOR)}: only of one model at a time")
+            raise InvalidRequest.at("fields", f"{', '.join(wanted & ASKED_FOR)}: only for a single model")
         own = narrowed(prefix)
         listed: list[Listed] = []
         if own is not None:

@@ -342,7 +342,7 @@ class StreamAnswers:
         weight = 1.0 if line.weight is None else line.weight
         if line.prediction_id is not None:
             if line.label is None or line.features is not None or line.id is not None or line.tag is not None:
-                raise InvalidRequest.at("prediction_id", "goes with a label, and with nothing else")
+                raise InvalidRequest.at("prediction_id", "is allowed only with a label")
             done = await self._rounds.reveal(line.prediction_id, check_label(line.label), weight, self._only)
             self.tally.add_rounds(1, done.outcome.mistake)
             return feedback_answer(done)
@@ -350,7 +350,7 @@ class StreamAnswers:
             raise InvalidRequest.at("features", "is missing")
         if line.label is None:
             if line.weight is not None:
-                raise InvalidRequest.at("weight", "goes with a label")
+                raise InvalidRequest.at("weight", "is allowed only with a label")
             served = await self._rounds.predict(_named(model), line.features, line.id, tag=line.tag)
             self.tally.lines += 1
             self.tally.predicted += 1

@@ -62,7 +62,7 @@ async def batches(
                 more = _inflated_by_next(messages)
                 inflated += more
                 if inflated > bytes_max:
-                    raise HttpError("body-too-large", f"a body may become {bytes_max} bytes at most")
+                    raise HttpError("body-too-large", f"the body exceeds {bytes_max} bytes")
                 in_thread = bool(more) or len(columns.names) > COLUMNS_HERE_MAX
                 batch = await _call(in_thread, _next_batch, stream)
                 if batch is None:
@@ -74,7 +74,7 @@ async def batches(
                     yield await _call(len(columns.names) > COLUMNS_HERE_MAX, _rounds, part, columns)
                 await turns.give()  # batches may be empty
     except (pa.ArrowException, OSError, ValueError) as error:  # cut off, overlong, names that are not UTF-8
-        raise HttpError("malformed-json", f"this is not an Arrow stream: {str(error)[:100]}") from None
+        raise HttpError("malformed-json", f"not an Arrow stream: {str(error)[:100]}") from None
 
 
 async def _call(in_thread: bool, function: Callable[..., Any], *args: Any) -> Any:
@@ -120,7 +120,7 @@ def _columns(schema: Any, label: str) -> Columns:
         raise InvalidRequest.at("label", f"there is no column {label!r}")
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise InvalidRequest.at(twice[:200], "is the name of more than one column")
+        raise InvalidRequest.at(twice[:200], "names more than one column")
     if not str(schema.field(label).type).startswith(LABEL_TYPES):
         raise _bad_labels()
     if "features" in names:
@@ -132,7 +132,7 @@ def _columns(schema: Any, label: str) -> Columns:
         return Columns(label, ["features"], kind.list_size)
     others = [name for name in names if name != label]
     if not others:
-        raise InvalidRequest.at("features", "there are no columns but the label's")
+        raise InvalidRequest.at("features", "there are no feature columns")
     for name in others:
         if not str(schema.field(name).type).startswith(NUMBER_TYPES):
             raise _bad_numbers(name)

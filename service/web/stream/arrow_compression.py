@@ -41,7 +41,7 @@ def check_schema(message: Any, columns_max: int) -> None:
         columns = _table(data, schema, SCHEMA_COLUMNS)
         if columns and _number(data, columns) > columns_max:
             raise InvalidRequest.at(
-                "features", f"at most {columns_max} columns are taken, the label's with them"
+                "features", f"at most {columns_max} columns are allowed, including the label"
             )
         for size in _texts(data, schema):
             left, tables_left = left - size, tables_left - 1

@@ -87,7 +87,11 @@ class StreamEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         tenant = self._tenants.of(prefix())
         if not self._open.may_take(tenant, 1, self._limits.streams_max):
-            left = ", and what is left is for others" if self._open.count < self._limits.streams_max else ""
+            left = (
+                "; the remaining places are for other tenants"
+                if self._open.count < self._limits.streams_max
+                else ""
+            )
             return await respond_with(
                 send, Overloaded(f"{self._open.count} streams are open{left}; try again later")
             )
@@ -214,7 +218,7 @@ async def _answer_all(incoming: Lines, answers: StreamAnswers, held: HeldAnswers
 
 
 def _counted(error: NovikoffError, tally: Tally) -> NovikoffError:
-    error.detail += f". {tally.lines} lines were taken, and no more"
+    error.detail += f". {tally.lines} lines were accepted, and no more"
     return error
 
 

@@ -114,7 +114,7 @@ class HeldAnswers:
                 await self._write(answers)
             except OSError as error:
                 why = os.strerror(error.errno or 0).lower()
-                raise _untaken(f"the answers that wait cannot be kept: {why}") from error
+                raise _untaken(f"unread responses cannot be buffered: {why}") from error
         self._came.set()
 
     def end(self, last: bytes = b"") -> None:
@@ -158,13 +158,9 @@ class HeldAnswers:
             except TimeoutError:
                 if self._budget.take(size, self._tenant):  # what other streams have given back
                     break
-                limit = (
-                    f"at most {self._budget.bytes_max} bytes of answers may wait, those of all streams together;"
-                    " a tenant leaves half of them to others"
-                    if self._tenant
-                    else f"at most {self._budget.bytes_max} bytes of answers may wait, those of all streams together"
-                )
-                raise _untaken(limit) from None
+                limit = f"at most {self._budget.bytes_max} bytes of unread responses may be buffered for all streams"
+                share = ", half of them for one tenant" if self._tenant else ""
+                raise _untaken(f"{limit} (`stream_answers_bytes_max`){share}") from None
         self._reserved += size
 
     async def _write(self, answers: bytes) -> None:
@@ -199,4 +195,4 @@ def _write_all(file: FileIO, data: bytes, at: int) -> None:
 
 
 def _untaken(why: str) -> HttpError:
-    return HttpError("answers-untaken", f"{why}; read answers while you send, or ask for answers=summary")
+    return HttpError("answers-untaken", f"{why}; read responses while you send, or ask for answers=summary")

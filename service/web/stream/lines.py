@@ -28,7 +28,7 @@ AT_ONCE_LINES = 1_000
 """How much text is decoded at once, less if many streams are open; and how many lines of it, where each becomes
 objects of its own: of short texts and numbers up to sixteen times as large as their text."""
 
-UNTOLD = MalformedJson("the line is not JSON, or not of the right form")
+UNTOLD = MalformedJson("the line is not a JSON object")
 """For lines of which it is not told what is wrong with each: to find that out takes ten times as long as to decode."""
 
 Part = list[Line | NovikoffError] | WholeRounds
@@ -238,7 +238,7 @@ def _by_lines(data: bytes, lines_max: int) -> Iterator[bytes]:
 
 
 def _too_long(line_bytes_max: int) -> HttpError:
-    return HttpError("body-too-large", f"a line may have {line_bytes_max} bytes at most")
+    return HttpError("body-too-large", f"the line exceeds {line_bytes_max} bytes (`line_bytes_max`)")
 
 
 async def _body(receive: Receive, inflating: Inflating | None) -> AsyncIterator[bytes]:

@@ -64,7 +64,7 @@ class Stream:
         return {f"f{self.chance.randrange(6)}": value for value in point}
 
     def truth(self) -> tuple[Any, Any]:
-        """The label that comes first, and the right one: None if the round is not to count."""
+        """The label that comes first, and the right label: None if the round is not to count."""
         label = self.chance.choice(self.labels)
         drawn = self.chance.random()
         return label, None if drawn < 0.1 else self.chance.choice(self.labels) if drawn < 0.3 else label

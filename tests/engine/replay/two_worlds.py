@@ -53,7 +53,7 @@ class TwoWorlds:
         """After how many events, at which version, and the state."""
         self.waiting: dict[str, tuple[Prediction, Prediction]] = {}
         self.done: dict[str, tuple[int, Any, Any]] = {}
-        """By the id of a finished round: the version after it, the label that it has now and the right one."""
+        """By the id of a finished round: the version after it, the label that it has now and the right label."""
         self.rights = {0: self.right.to_bytes()}
         """By versions of `wrong`, what `right` was last at them."""
         self.at = NOW

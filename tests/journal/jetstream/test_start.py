@@ -114,7 +114,7 @@ def test_a_cluster_that_goes_away_during_the_start_is_told_in_a_line(
     server = Server(settings, connections_max=10)
     nats.kill()
     sockets = listen(settings.host, 0)
-    with pytest.raises(ClusterUnusable, match="no NATS server lets us in"):
+    with pytest.raises(ClusterUnusable, match="no NATS server accepts the connection"):
         server.run(sockets)
     sockets[0].close()
     assert "Traceback" not in "".join(capsys.readouterr())
@@ -167,7 +167,7 @@ def test_who_may_come_in_comes_in_and_others_are_refused(
     start_server: Callable[..., NatsServer], tmp_path: Path, more: str, settings: dict[str, object]
 ) -> None:
     server = start_server(more=more)
-    assert "no NATS server lets us in" in refused(**server.settings("t"))
+    assert "no NATS server accepts the connection" in refused(**server.settings("t"))
     service = Service(tmp_path, **server.settings("t"), **settings).start()
     assert service.learn("m", [1.0], -1)["rounds"] == 1
     service.close()
@@ -180,7 +180,7 @@ def test_tls_with_certificates_on_both_sides(start_server: Callable[..., NatsSer
         f' ca_file: "{files["ca"]}.pem", verify: true }}'
     )
     settings = server.settings("t")
-    assert "no NATS server lets us in" in refused(**settings, nats_ca=f"{files['ca']}.pem")
+    assert "no NATS server accepts the connection" in refused(**settings, nats_ca=f"{files['ca']}.pem")
     assert "files for TLS" in refused(**settings, nats_ca="nowhere.pem")
     service = Service(
         tmp_path,
@@ -214,9 +214,9 @@ def test_a_file_with_credentials_lets_in_where_an_operator_has_signed_who_may(
 ) -> None:
     operator = Operator(disk_storage=1_000_000_000, streams=3, consumer=2)  # what one replica needs
     settings = start_server(more=operator.config).settings("t")
-    assert "no NATS server lets us in" in refused(**settings)
+    assert "no NATS server accepts the connection" in refused(**settings)
     stranger = Operator().write_credentials(tmp_path / "stranger.creds")
-    assert "no NATS server lets us in" in refused(**settings, nats_credentials=stranger)
+    assert "no NATS server accepts the connection" in refused(**settings, nats_credentials=stranger)
     ours = operator.write_credentials(tmp_path / "ours.creds")
     service = Service(tmp_path, **settings, nats_credentials=ours).start()
     assert service.learn("m", [1.0], -1)["rounds"] == 1

@@ -202,7 +202,7 @@ async def test_what_was_sent_before_a_failure_was_known_fails_with_it(tmp_path: 
         await writer.settle()
         writer.submit(waited_for(event(2)))
     failures = [written.failure for _, written in groups]
-    assert failures == [None, "no such table: snapshot", "what came before could not be written", None]
+    assert failures == [None, "no such table: snapshot", "an earlier write failed", None]
     assert groups[3][1].results == [(NEW, 2)]
 
 
@@ -223,7 +223,7 @@ async def test_what_is_submitted_while_a_failure_comes_in_fails_with_it(tmp_path
         await eventually_async(lambda: len(groups) == 3)
         writer.submit(waited_for(event(2)))
     failures = [written.failure for _, written in groups]
-    assert failures == [None, "no such table: snapshot", "what came before could not be written", None]
+    assert failures == [None, "no such table: snapshot", "an earlier write failed", None]
 
 
 def test_the_writing_process_has_no_numpy() -> None:

@@ -134,7 +134,7 @@ def test_a_kill_amid_it_leaves_nothing_that_looks_like_damage(start: Callable[..
     (first_page,) = connection.execute("SELECT min(through) FROM outcome").fetchone()
     connection.close()
     assert 1 <= int(oldest[1:]) < first_page, "the kill came too late"
-    assert "all is well" in worked("doctor", "--data", service.data)
+    assert "no problems found" in worked("doctor", "--data", service.data)
     service.start()
     again = service.post("/learn", rounds[int(oldest[1:])])
     assert again == answers[int(oldest[1:])]

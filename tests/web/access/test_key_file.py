@@ -44,7 +44,7 @@ def test_keys_come_and_go_with_their_file(start: Start, tmp_path: Path) -> None:
     assert refusal(old.get("/stats")) == (401, "unauthorized")
     assert inline.get("/stats").status_code == 200
     service.stop()
-    assert sum("the keys were read again keys=2" in line for line in service.log) == 1
+    assert sum("API keys reloaded keys=2" in line for line in service.log) == 1
     assert_no_secret_in("".join(service.log), old, new, inline)
 
 
@@ -127,7 +127,7 @@ def test_what_was_opened_with_a_key_ends_when_the_key_does(start: Start, tmp_pat
         assert first["rounds"] == 1
         (last,) = others
         assert last["error"]["code"] == "unauthorized" and last["ended"] is True
-        assert "1 lines were taken, and no more" in last["error"]["detail"]
+        assert "1 lines were accepted, and no more" in last["error"]["detail"]
         for _ in frames:
             pass  # it ends
         assert next(lasting.iter_lines()) == "retry: 2000"
@@ -166,7 +166,7 @@ def test_refusals_are_told_once_a_second_without_what_was_sent(start: Start) -> 
         assert refusal(stranger.get("/stats")) == (401, "unauthorized")
     seconds = time.monotonic() - began
     service.stop()
-    told = [line for line in service.log if "refused: a request without a key that counts" in line]
+    told = [line for line in service.log if "refused: a request without a valid API key" in line]
     assert 1 <= len(told) <= seconds + 1 and "client=127.0.0.1 others=0" in told[0]
     assert_no_secret_in("".join(service.log), holder, stranger)
 
@@ -188,12 +188,12 @@ def test_keys_that_are_wrong_keep_the_service_from_starting(tmp_path: Path) -> N
         (
             "api_keys",
             f"{holder.line} {holder.line}",
-            "entry 2 has a name or a hash that an entry before it has",
+            "entry 2 repeats the name or hash of an earlier entry",
         ),
-        ("api_keys", " , ", "there is not a single key"),
+        ("api_keys", " , ", "there are no keys"),
         ("api_keys_file", str(tmp_path / "nowhere"), "nowhere: No such file or directory"),
         ("api_keys_file", str(tmp_path), "Is a directory"),
-        ("api_keys_file", str(empty), "there is not a single key"),
+        ("api_keys_file", str(empty), "there are no keys"),
         ("api_keys_file", str(binary), "is not a text"),
     ):
         refused = run(*serve, **{setting: value})
@@ -335,6 +335,6 @@ def test_an_answer_under_way_breaks_off_when_its_key_is_revoked(
         eventually(lambda: gone.get("/stats").status_code == 401)
         received = len(rest_of(connection))
     assert received < whole * 0.8
-    service.wait_for_log("an answer was broken off: this key is no longer valid")
+    service.wait_for_log("an answer was broken off: this API key is no longer valid")
     assert not any("unforeseen" in line for line in service.log)
     eventually(lambda: 'novikoff_budget_bytes{of="copies"} 0' in kept.get("/metrics").text)

@@ -107,7 +107,7 @@ def test_however_many_callers_there_are_so_many_are_remembered() -> None:
     for i in range(BUCKETS_MAX + 10):
         take(f"caller {i}")
     assert len(limits) == BUCKETS_MAX
-    with pytest.raises(HttpError, match="at most"):
+    with pytest.raises(HttpError, match="more than"):
         take(f"caller {BUCKETS_MAX}")
     take("caller 0")  # forgotten, so it begins anew
 

@@ -190,7 +190,7 @@ def test_making_and_teaching_models_outside_is_forbidden_alike(town: Town, model
     ]
     for answer in tries:
         assert refusal(answer) == (403, "forbidden")
-        assert answer.json()["detail"] == "this key is for models whose names begin with 'zeta-'"
+        assert answer.json()["detail"] == "this API key is limited to models whose names begin with 'zeta-'"
     assert refusal(town.owner.get(f"/models/{model}")) == (404, "unknown-model") if model != SECRET else True
 
 
@@ -360,7 +360,7 @@ def test_two_tenants_may_choose_the_same_id_and_never_find_out(town: Town) -> No
         assert good(zeta.predict("zeta-ids", other_features, id=prediction_id)) == served
         answer = zeta.predict("zeta-ids", [8.0], id=prediction_id)
         assert refusal(answer) == (409, "prediction-id-taken")  # by their own
-        assert answer.json()["detail"].startswith(f"the id '{prediction_id}' was used")
+        assert answer.json()["detail"].startswith(f"the id '{prediction_id}' was already used")
         revealed = good(zeta.reveal(prediction_id, -1))
         assert (revealed["prediction_id"], revealed["model"]) == (prediction_id, "zeta-ids")
         again = zeta.reveal(prediction_id, -1)

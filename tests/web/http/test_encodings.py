@@ -65,13 +65,13 @@ def test_all_members_of_gzip_are_read(service: Service, name: str) -> None:
 def test_gzip_that_is_cut_off_is_told(service: Service, name: str, cut: int) -> None:
     answer = service.client.post(f"/stream?model={name}", content=LINES_TWICE[:cut], headers=NDJSON | GZIP)
     *answers, last = [json.loads(line) for line in answer.text.splitlines()]
-    assert last["error"]["code"] == "malformed-json" and "cut off" in last["error"]["detail"]
+    assert last["error"]["code"] == "malformed-json" and "ends too early" in last["error"]["detail"]
     assert [each["rounds"] for each in answers] == list(range(1, len(answers) + 1)), (
         "whole lines were learned"
     )
     body = gzip.compress(json.dumps({"model": name, "features": [1.0, 2.0]}).encode())[:-1]
     refused = service.client.post("/predict", content=body, headers=JSON | GZIP)
-    assert problem_of(refused) == (400, "malformed-json") and "cut off" in refused.text
+    assert problem_of(refused) == (400, "malformed-json") and "ends too early" in refused.text
 
 
 def test_what_is_not_gzip_is_told(service: Service) -> None:

@@ -44,7 +44,7 @@ def test_an_endpoint_that_is_down_or_refuses_is_told_in_the_log_and_counted(
     refusing.status = 400
     service = start(otlp_endpoint=refusing.url, otlp_seconds_max=0.5)
     service.learn("m", [1.0], 1)
-    told = "spans were dropped: the OTLP endpoint did not take them"
+    told = "spans were dropped: the OTLP endpoint did not accept them"
     service.wait_for_log(told)
     refused = metric(service, 'novikoff_spans_dropped_total{reason="endpoint"}')
     refusing.close()

@@ -44,7 +44,7 @@ def test_the_curves_of_all_learners_are_told_if_they_are_asked_for(service: Serv
     }
     refused = service.client.get("/stats?fields=mistakes,learner_curves")
     assert problem_of(refused) == (422, "invalid-request")
-    assert refused.json()["errors"][0]["message"] == "learner_curves: only of one model at a time"
+    assert refused.json()["errors"][0]["message"] == "learner_curves: only for a single model"
 
 
 def test_curves_survive_a_kill_and_being_unloaded_to_the_bit(start: Callable[..., Service]) -> None:

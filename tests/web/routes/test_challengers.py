@@ -308,7 +308,7 @@ def test_of_twelve_challengers_at_once_those_past_the_limit_are_told_so(service:
     refused = [answer for answer in added if answer.status_code != 201]
     assert len(refused) == 4
     for answer in refused:
-        assert problem_of(answer) == (422, "invalid-request") and "no more are taken" in answer.text
+        assert problem_of(answer) == (422, "invalid-request") and "limit reached" in answer.text
 
 
 def test_twelve_equal_promotions_at_once_are_one_swap_and_one_line(service: Service, name: str) -> None:

@@ -15,7 +15,7 @@ from tests.support.raw_http import connect, read_until, request
 from tests.support.service_process import Service, problem_of
 
 LINES = {"content-type": "application/x-ndjson"}
-OTHER_MODEL = [{"field": "model", "message": "must be that of the path, or be left out"}]
+OTHER_MODEL = [{"field": "model", "message": "must equal that of the path, or be left out"}]
 
 
 def post(service: Service, path: str, body: Any) -> httpx.Response:

@@ -81,7 +81,7 @@ async def test_a_full_disk_room_is_told_and_what_waits_is_kept(tmp_path: Path) -
 async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     files = AnswerFiles(ByteBudget(100_000), tmp_path / "nowhere")
     held = HeldAnswers(files)
-    with pytest.raises(HttpError, match="cannot be kept: no such file or directory"):
+    with pytest.raises(HttpError, match="cannot be buffered: no such file or directory"):
         for _ in range(1_000):
             await held.put(ANSWER)
     held.end()

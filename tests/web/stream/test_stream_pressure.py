@@ -118,7 +118,7 @@ def test_without_room_for_long_a_stream_ends_and_no_later_line_is_learned(start:
     with stuck(service):
         *told, last = streamed(service, lines, f"?model=m&answers={answers}")
     ended = last["error"] if answers == "all" else last["ended"]
-    assert ended["code"] == "overloaded" and "1 lines were taken, and no more" in ended["detail"]
+    assert ended["code"] == "overloaded" and "1 lines were accepted, and no more" in ended["detail"]
     if answers == "all":
         assert last["ended"] is True
         assert [answer["error"]["code"] for answer in told] == ["invalid-request"]

@@ -56,7 +56,7 @@ class ApiError(JournalUnavailable):
     """JetStream refuses a request, and would refuse it again."""
 
     def __init__(self, refusal: int, description: str) -> None:
-        super().__init__(f"the journal's cluster refuses: {description}")
+        super().__init__(f"the journal's cluster refused the request: {description}")
         self.refusal = refusal
         """JetStream's error code."""
 
@@ -95,7 +95,7 @@ class Api:
         try:
             data = unseal(message.data, message.subject)
         except Damaged:
-            self.report_damage(f"message {message.seq} of {stream}: its digest does not fit")
+            self.report_damage(f"message {message.seq} of {stream}: its digest does not match")
             return None
         return Message(message.subject, message.seq, data, message.data[-SEAL_BYTES:])
 
@@ -228,7 +228,7 @@ class Api:
         """
         async with self._leading:
             if monotonic() < self._ask_again_at.get(streams, 0.0):
-                raise JournalUnavailable(f"every server was asked for {streams[0]} a moment ago")
+                raise JournalUnavailable(f"every server was asked for {streams[0]} within the last seconds")
             leader, others = await self._servers(streams[0])
             names = [leader, *(each["name"] for each in others)]
             silent: list[str] = []
@@ -297,7 +297,7 @@ class Api:
         found = await self.last_from_leader(stream, subject)
         if found is not None or not await self.subjects(stream, subject):
             return found
-        self.report_damage(f"{subject} of {stream} does not come; every server is asked for its copy")
+        self.report_damage(f"{subject} of {stream} was not delivered; asking every server for its copy")
         found = await self.from_each_leader(lambda: self.last_from_leader(stream, subject), stream)
         if found is None and await self.subjects(stream, subject):
             raise JournalUnavailable(f"no server can read the message {subject} of the stream {stream}")
@@ -338,7 +338,7 @@ class Api:
             while behind := await self._servers_behind(stream):
                 if monotonic() > deadline:
                     raise JournalUnavailable(
-                        f"the NATS server {behind[0]} is away, so nothing can be erased there"
+                        f"the NATS server {behind[0]} is unreachable or behind, so nothing can be erased there"
                     )
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -384,7 +384,7 @@ class Api:
             except (NatsError, OSError, msgspec.DecodeError, _Busy) as error:
                 if monotonic() + RETRY_SECONDS > deadline:
                     why = str(error) or type(error).__name__
-                    raise JournalUnavailable(f"the journal's cluster does not answer: {why}") from error
+                    raise JournalUnavailable(f"the journal's cluster does not respond: {why}") from error
             await asyncio.sleep(RETRY_SECONDS)
 
 

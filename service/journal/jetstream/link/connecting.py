@@ -37,7 +37,7 @@ RETRY_SECONDS = 0.1
 ALL_SECONDS = 0.3
 """How long the answers to a question to all are waited for: nobody knows how many will come."""
 
-EVERYONE = "everyone"
+EVERYONE = "everybody"
 """Stands for all replicas; the name of one is made of hexadecimal digits."""
 
 FROM = "Novikoff-From"
@@ -92,7 +92,7 @@ class Access:
             if self.certificate:
                 context.load_cert_chain(self.certificate, self.key or None)
         except (OSError, ssl.SSLError) as error:
-            raise InvalidSettings(f"the files for TLS cannot be used: {error}") from error
+            raise InvalidSettings(f"the TLS files cannot be used: {error}") from error
         return context
 
 
@@ -148,7 +148,9 @@ class Link:
             connecting.cancel()
             why = refusal.result() if refusal.done() else failure or (last[0] if last else TimeoutError())
             where = ", ".join(server.rpartition("@")[2] for server in self._access.servers)
-            raise ClusterUnusable(f"no NATS server lets us in at {where}: {str(why) or type(why).__name__}")
+            raise ClusterUnusable(
+                f"no NATS server accepts the connection at {where}: {str(why) or type(why).__name__}"
+            )
         try:
             self._check_server()
         except ClusterUnusable:
@@ -239,7 +241,7 @@ class Asking:
         except NatsTimeoutError:
             pass  # nobody else has answered in time
         except NatsError as error:
-            raise JournalUnavailable("the other replicas cannot be asked") from error
+            raise JournalUnavailable("the other replicas cannot be reached") from error
         return found
 
     async def ask(self, replica: str, question: bytes) -> bytes | None:
@@ -255,5 +257,5 @@ class Asking:
                 if monotonic() > gone_at:
                     return None
             except NatsError as error:
-                raise JournalUnavailable("the replica that has to be asked does not answer") from error
+                raise JournalUnavailable("the other replica does not respond") from error
             await asyncio.sleep(RETRY_SECONDS)

@@ -95,7 +95,7 @@ class Contact:
             seconds = (own_us - cluster_us) / 1e6
             fields = {"seconds": round(seconds, 3), "others": held_back}
             log.warning(
-                "this machine's clock and the cluster's are %.1f seconds apart", seconds, extra=fields
+                "the clocks of this machine and of the cluster differ by %.1f seconds", seconds, extra=fields
             )
         return cluster_us + APART_MAX_US if own_us > cluster_us else cluster_us - APART_MAX_US
 
@@ -107,9 +107,9 @@ class Contact:
         """Why contact is lost, in words for people; None if it is not."""
         self.tick()
         if self._heard_at < self._went_on_at:
-            return "this replica was stopped, and does not know yet what it has missed"
+            return "this replica was paused and has not caught up yet"
         if self.silent_seconds > self._seconds:
-            return f"the journal's cluster was not heard from for {self.silent_seconds:.0f} seconds"
+            return f"no message from the journal's cluster for {self.silent_seconds:.0f} seconds"
         return None
 
 
@@ -238,7 +238,7 @@ class Follower:
                 await subscription.unsubscribe()
                 await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._consumer}")
             except NatsError as error:
-                log.debug("nats: a consumer is left to itself: %s", error)
+                log.debug("nats: a consumer could not be deleted and will time out: %s", error)
 
     async def _received(self, message: Msg) -> None:
         self._heard_at = monotonic()
@@ -271,7 +271,7 @@ class Follower:
             for message in found:
                 await self._take(message)
         except Exception as error:
-            log.critical("message %d of %s cannot be taken in: stopping", seq, self._stream, exc_info=error)
+            log.critical("message %d of %s cannot be applied: stopping", seq, self._stream, exc_info=error)
             os._exit(1)
 
     async def _control(self, message: Msg, headers: dict[str, str]) -> None:
@@ -292,11 +292,11 @@ class Follower:
             if not self._link.is_up:
                 continue
             if self._needs_restart or monotonic() - self._heard_at > SILENCE_SECONDS:
-                log.debug("nats: the follower of %s begins again after %d", self._stream, self.position)
+                log.debug("nats: following %s restarts after message %d", self._stream, self.position)
                 try:
                     await self._create_consumer()
                 except (JournalUnavailable, NatsError, OSError) as error:
-                    log.debug("nats: the follower of %s waits: %s", self._stream, error)
+                    log.debug("nats: following %s is interrupted: %s", self._stream, error)
 
     async def _watch_end(self) -> None:
         while True:
@@ -321,7 +321,7 @@ class Follower:
             else:
                 await self._check_stuck(before)
         except (JournalUnavailable, NatsError) as error:
-            log.debug("nats: where %s ends is not known: %s", self._stream, error)
+            log.debug("nats: cannot find the end of %s: %s", self._stream, error)
 
     async def _check_stuck(self, before: int) -> None:
         """No message has come though there are more: the consumer may be stuck on a server that lags behind."""

@@ -113,7 +113,7 @@ class Publisher:
     async def stop(self) -> None:
         await end(self._tasks)
         for outgoing in [*self._queue, *self._later, *self._under_way.values()]:
-            self._fail(outgoing, "the service stops")
+            self._fail(outgoing, "the service is stopping")
 
     def publish(
         self,
@@ -185,7 +185,7 @@ class Publisher:
         try:
             self._handle_answer(outgoing, _decode(message.data))
         except Exception as error:  # nats-py would swallow it, and a caller waits
-            self._log_failure(f"its cluster's answer cannot be understood: {error!r}")
+            self._log_failure(f"its cluster's response cannot be decoded: {error!r}")
             self._retry_later(outgoing, BACKOFF_SECONDS)
 
     def _handle_answer(self, outgoing: _Outgoing, answer: dict[str, Any]) -> None:
@@ -207,7 +207,7 @@ class Publisher:
 
     def _refuse_full(self, outgoing: _Outgoing, why: str) -> None:
         self._was_full_at = monotonic()
-        why = f"its cluster has no room: {why}"
+        why = f"its cluster is full: {why}"
         if outgoing.deadline is None:
             self._log_failure(why)
             self._retry_later(outgoing, FULL_BACKOFF_SECONDS + len(self._later) / FULL_SENT_A_SECOND)
@@ -254,10 +254,10 @@ class Publisher:
             return False
         if now > outgoing.deadline:
             if outgoing.sent_at:
-                why = "its cluster does not answer; ask again with the same id to learn what came of it"
+                why = "its cluster does not respond; retry with the same id to find out whether it was done"
                 self._fail(outgoing, why, OutcomeUnknown)
             else:
-                self._fail(outgoing, "its cluster does not answer")
+                self._fail(outgoing, "its cluster does not respond")
         elif self._link.is_down_for_long and not outgoing.sent_at:
             self._fail(outgoing, "no server of its cluster can be reached")
         return outgoing.future.done()

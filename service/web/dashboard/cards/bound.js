@@ -29,7 +29,7 @@ export function verdictInWords({ bound, rounds, updates }) {
         learned,
         bound.gamma_source === "declared"
           ? `If a plane separates the stream with the declared margin of ${real(bound.gamma)},`
-          : `If the margin of ${real(bound.gamma)} seen lately holds for the whole stream,`,
+          : `If the margin of ${real(bound.gamma)} seen recently holds for the whole stream,`,
         `there can never be more than ${allowed}. ${sentence(bound.why)}`,
       ].join(" ");
     case "not_applicable":

@@ -32,7 +32,7 @@ class FiguresCard {
 
 export class SetsCard extends FiguresCard {
   constructor() {
-    const names = ["Held the true label", "Wanted", "Labels in a set", "Sets of one label"];
+    const names = ["Contained the true label", "Wanted", "Labels in a set", "Sets of one label"];
     super("Sets of labels", "sets", names, 2);
   }
 
@@ -76,10 +76,10 @@ export class AskCard extends FiguresCard {
 
 /** Where the error of all predictions is, by the labels that were asked for. */
 export function estimateInWords({ predictions, error_rate_interval: interval }) {
-  if (!predictions) return "Nothing has been asked for yet.";
-  if (!interval) return "How far that estimate may be off is not known here.";
+  if (!predictions) return "No labels have been asked for yet.";
+  if (!interval) return "The accuracy of that estimate is unknown.";
   if (interval.low <= 0 && interval.high >= 1)
-    return "So few labels do not tell yet how many of all predictions are wrong.";
+    return "Too few labels to estimate how many predictions are wrong.";
   return [
     `By the labels that were asked for, the chance of a mistake over all ${plural(predictions, "prediction")}`,
     `is between ${percent(interval.low)} and ${percent(interval.high)}`,
@@ -108,7 +108,7 @@ const LABELS_MAX = 12;
 export function certaintyInWords(made) {
   return [
     made.probability === null
-      ? "How probable that is, it cannot tell before its first reveal."
+      ? "It estimates no probability before its first reveal."
       : `By what came of such predictions, that is right with a probability of ${percent(made.probability, 1)}.`,
     "set" in made ? setInWords(made.set) : null,
     "ask_probability" in made ? askInWords(made.ask, made.ask_probability) : null,
@@ -116,9 +116,9 @@ export function certaintyInWords(made) {
 }
 
 function setInWords(labels) {
-  if (labels === null) return "No label can be ruled out, not even one that has never been seen.";
+  if (labels === null) return "No label can be ruled out, not even an unseen one.";
   if (!labels.length)
-    return "Every label is ruled out: one of the misses that make up for sets that held too much.";
+    return "Every label is ruled out: a miss that balances sets that contained too much.";
   const shown = labels.slice(0, LABELS_MAX).map(labelText).join(", ");
   const more = labels.length - LABELS_MAX;
   return `Not ruled out: ${shown}${more > 0 ? ` and ${count(more)} more` : ""}.`;

@@ -26,12 +26,12 @@ export function evidenceInWords({ champion, line, evidence_needed: needed, promo
   const best = line.reduce((a, b) => (b.confidence > a.confidence ? b : a));
   const found =
     best.confidence > 0.5
-      ? `${best.name} is better than ${champion.name} with a confidence of ${confidenceText(best.confidence)}, however often one has looked.`
-      : `Nothing is proven yet of any challenger being better than ${champion.name}.`;
+      ? `${best.name} is better than ${champion.name} with a confidence of ${confidenceText(best.confidence)}, at any time you look.`
+      : `There is no proof yet that a challenger is better than ${champion.name}.`;
   const rule =
     needed === null
-      ? "Nobody is promoted by itself."
-      : `A challenger is promoted by itself with this evidence: ${line.map((one) => `${one.name} ${real(one.evidence_needed)}`).join(", ")}.`;
+      ? "No challenger is promoted automatically."
+      : `A challenger is promoted automatically with this evidence: ${line.map((one) => `${one.name} ${real(one.evidence_needed)}`).join(", ")}.`;
   return `${found} ${rule}${promotions ? ` There ${promotions === 1 ? "was" : "were"} ${plural(promotions, "promotion")}.` : ""}`;
 }
 

@@ -11,7 +11,7 @@ const HEAD_LETTERS_MAX = 16;
 const NAME_LETTERS_MAX = 24;
 
 export class ConfusionCard {
-  #matrix = scrollArea("What was served for what", "");
+  #matrix = scrollArea("Confusion matrix", "");
   #classes = scrollArea("Figures of each class", "");
   #shape = null;
   #order = [];
@@ -110,7 +110,7 @@ export class ConfusionCard {
       ),
     );
     this.#matrix.fill(
-      table("The commonest mistakes", ["True", "Served", "#Times"], h("tbody", {}, rows)),
+      table("The most common mistakes", ["True", "Served", "#Times"], h("tbody", {}, rows)),
     );
   }
 }

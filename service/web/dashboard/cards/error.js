@@ -13,11 +13,11 @@ import { count, percent, percentTick, plural, wholePercent } from "../lib/format
 function intervalInWords(interval) {
   if (!interval) return "No rounds yet: the line begins with the first labels.";
   if (interval.low <= 0 && interval.high >= 1)
-    return "So few rounds do not tell yet how large the chance of a mistake is.";
+    return "Too few rounds to estimate the chance of a mistake.";
   return [
     `The chance of a mistake, averaged over the rounds so far, is between ${percent(interval.low)}`,
     `and ${percent(interval.high)}`,
-    `with ${wholePercent(interval.confidence)} confidence, however often you look.`,
+    `with ${wholePercent(interval.confidence)} confidence, at any time you look.`,
   ].join(" ");
 }
 
@@ -114,7 +114,7 @@ function seriesOf(stats, from, to) {
     { name: `Last ${count(window)} rounds`, kind: "recent", points: recent },
     { name: "All rounds", kind: "cumulative", points: cumulative },
     {
-      name: `Where that is, ${wholePercent(stats.error_rate_interval?.confidence)} sure`,
+      name: `Confidence band, ${wholePercent(stats.error_rate_interval?.confidence)} sure`,
       kind: "band",
       points: part(band(stats.curve, stats.error_rate_interval).filter(isShown)),
     },

@@ -57,7 +57,7 @@ export class ExpertsCard {
       { class: "over-time" },
       this.#legend.element,
       this.#chart.element,
-      h("p", { class: "caption" }, "Who led"),
+      h("p", { class: "caption" }, "Leading expert"),
       this.#band,
     ),
     h("div", { class: "beside" }, table("The experts and their votes", ["Expert", "#Weight", "#Mistakes"], this.#rows), this.#words),
@@ -104,7 +104,7 @@ export class ExpertsCard {
     const places = new Map(panel.map(({ name }, i) => [name, i]));
     this.#band.setAttribute("viewBox", `0 0 ${BAND.width} ${BAND.height}`);
     const words = found.map(({ leader, to }) => `${leader} until round ${count(to)}`).join(", ");
-    this.#band.setAttribute("aria-label", found.length ? `Who led: ${words}.` : "Nobody has led yet.");
+    this.#band.setAttribute("aria-label", found.length ? `Leading expert: ${words}.` : "No expert has led yet.");
     this.#band.replaceChildren(
       ...found.map(({ leader, from, to }) =>
         s(

@@ -52,20 +52,20 @@ export class WindowsCard {
 
 const RIVALS = [
   ["model", "This model"],
-  ["majority", "Always the commonest label"],
+  ["majority", "Always the most common label"],
   ["no_change", "Always the last label"],
 ];
 const KAPPAS = [
-  ["kappa", "κ, against chance"],
-  ["kappa_m", "κₘ, against the commonest label"],
-  ["kappa_t", "κₜ, against the last label"],
+  ["kappa", "κ, compared with chance"],
+  ["kappa_m", "κₘ, compared with the most common label"],
+  ["kappa_t", "κₜ, compared with the last label"],
 ];
 
 export class BaselinesCard {
   #bars = new Map();
   #kappas = new Map();
   element = card(
-    "Against simple rules",
+    "Compared with simple rules",
     "half baselines",
     h(
       "dl",
@@ -114,10 +114,10 @@ export class BaselinesCard {
 }
 
 const QUANTILES = [
-  ["p50", "Half within"],
+  ["p50", "50% within"],
   ["p90", "90% within"],
   ["p99", "99% within"],
-  ["max", "The latest"],
+  ["max", "Longest"],
 ];
 
 export class DelayCard {
@@ -125,7 +125,7 @@ export class DelayCard {
   #updates = h("dd");
   #late = h("dd");
   element = card(
-    "How late labels come",
+    "Label delay",
     "half delay",
     h(
       "dl",
@@ -136,7 +136,7 @@ export class DelayCard {
       "dl",
       { class: "facts" },
       h("div", {}, h("dt", {}, "Most updates between a prediction and its label"), this.#updates),
-      h("div", {}, h("dt", {}, "Predictions that expired without one"), this.#late),
+      h("div", {}, h("dt", {}, "Predictions that expired without a label"), this.#late),
     ),
   );
 

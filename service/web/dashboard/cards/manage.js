@@ -21,12 +21,12 @@ export class ManageCard {
         this.#button("Export", async () => {
           const answer = await request(`${modelPath("models", name)}/export`);
           save(`${file}.json`, await answer.blob(), "application/json");
-          return "The file has all that the model is; PUT /models/… makes a model of it.";
+          return "The file contains the whole model; PUT /models/… imports it.";
         }),
         this.#button("Statistics as CSV", async () => {
           const stats = await getJson(modelPath("stats", name));
           save(`${file}-statistics.csv`, asCsv([["statistic", "value"], ...flat(stats)]), "text/csv");
-          return "The file has a line for each number of /stats.";
+          return "The file has one line for each number of /stats.";
         }),
       ),
       h("div", { class: "manage-grave", "data-needs": "admin" }, this.#reset(), this.#delete()),
@@ -42,14 +42,14 @@ export class ManageCard {
     const path = `${modelPath("models", this.#name)}/reset`;
     return this.#named("Reset", "forgets its weights and statistics; its settings stay", async () => {
       await request(path, { method: "POST" });
-      return "The model is back at its start.";
+      return "The model was reset.";
     });
   }
 
   #delete() {
-    return this.#named("Delete", "forgets the model, its history too", async () => {
+    return this.#named("Delete", "deletes the model and its history", async () => {
       await request(modelPath("models", this.#name), { method: "DELETE" });
-      return "The model is deleted.";
+      return "The model was deleted.";
     });
   }
 
@@ -71,7 +71,7 @@ export class ManageCard {
       input.value = "";
       button.disabled = true;
     };
-    const words = `${word}: ${does}. Type the model’s name to do it.`;
+    const words = `${word}: ${does}. Type the model’s name to confirm.`;
     return h("form", { onsubmit: submit }, h("label", { for: id }, words), h("div", { class: "actions" }, input, button));
   }
 

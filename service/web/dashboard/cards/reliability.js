@@ -33,7 +33,7 @@ export class ReliabilityCard {
   #waiting = h("p", { class: "words" });
   #bins = h("tbody");
   element = card(
-    "Can its probabilities be trusted?",
+    "Calibration",
     "reliability",
     this.#diagram.element,
     h(
@@ -41,7 +41,7 @@ export class ReliabilityCard {
       { class: "beside" },
       this.#words,
       table(
-        "How far the probabilities were from what came true",
+        "How far the probabilities were from the true labels",
         ["Loss", "#Model", "#Constant"],
         h(
           "tbody",

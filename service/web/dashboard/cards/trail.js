@@ -11,8 +11,8 @@ const SOUGHT = 2 * SHOWN;
 const EVERY_MS = 3000;
 
 const KINDS = {
-  created: () => "the model was made",
-  imported: () => "the model came from an export",
+  created: () => "the model was created",
+  imported: () => "the model was imported",
   fitted: ({ round }) => `a job trained it on a set of examples${atRound(round)}`,
   dimension: ({ dimension }) => `examples have ${plural(dimension, "feature")}`,
   expired: ({ count: number }) => `${plural(number, "prediction")} will never be revealed`,
@@ -23,7 +23,7 @@ const KINDS = {
   challenger_added: ({ challenger, warm }) =>
     `the challenger ${challenger} was added${warm ? `, with ${plural(warm.rounds, "round")} of history learned` : ""}`,
   challenger_removed: ({ challenger }) => `the challenger ${challenger} was removed`,
-  promotion_rule: ({ promote }) => (promote ? "challengers are promoted by evidence" : "nobody is promoted by itself"),
+  promotion_rule: ({ promote }) => (promote ? "challengers are promoted automatically" : "no automatic promotion"),
   promoted: ({ challenger, former, round }) => `${challenger} serves in place of ${former}${atRound(round)}`,
   corrected: ({ label, former, reason }) => {
     const change =
@@ -33,10 +33,10 @@ const KINDS = {
     return reason ? `${change} (${reason})` : change;
   },
   voided: () => "a prediction was discarded",
-  forgotten: ({ rounds }) => `${plural(rounds, "round")} to be as if never there`,
-  purged: () => "what was forgotten is gone from the disk",
+  forgotten: ({ rounds }) => `${plural(rounds, "round")} to be forgotten`,
+  purged: () => "forgotten rounds erased from the disk",
   erased: ({ rounds }) => `${plural(rounds, "round")} forgotten`,
-  rebuilt: ({ since }) => `made anew from its corrected history, from version ${count(since)} on`,
+  rebuilt: ({ since }) => `rebuilt from its corrected history, from version ${count(since)} on`,
 };
 
 /** The round that the chart marks, too; older versions have not noted it of every event. */
@@ -140,7 +140,7 @@ export class TrailCard {
 
   #inWords({ events, end }) {
     if (events.length >= SHOWN) return "";
-    if (end === null) return events.length ? "The trail begins here." : "There is no such event.";
+    if (end === null) return events.length ? "The trail begins here." : "Event not found.";
     return `Looked back to event ${count(end)}.`;
   }
 }

@@ -53,7 +53,7 @@ export class TryCard {
       h(
         "p",
         { id: "features-help", class: "help" },
-        "Numbers with commas between, names with values such as free=1, or JSON.",
+        "Comma-separated numbers, names with values such as free=1, or JSON.",
       ),
       h(
         "div",
@@ -117,7 +117,7 @@ export class TryCard {
     const begin = () => {
       const labels = this.#labelsFor(features);
       place.replaceChildren(
-        h("p", { class: "ask" }, "What was it really?"),
+        h("p", { class: "ask" }, "What is the true label?"),
         h("p", { class: "help" }, "The model learns it as a round, and counts it."),
         labels,
       );
@@ -126,7 +126,7 @@ export class TryCard {
     const place = h(
       "div",
       { class: "teach" },
-      h("p", { class: "help" }, "A dry run: nothing waits for a label, and nothing was learned."),
+      h("p", { class: "help" }, "A dry run: no prediction is stored, and nothing was learned."),
       h("button", { type: "button", onclick: begin }, "Teach it this example"),
     );
     return place;
@@ -134,13 +134,13 @@ export class TryCard {
 
   #explanation(terms) {
     if (!terms.length) return [];
-    const bars = new WeightBars("What the score is made of", "Weight × value");
+    const bars = new WeightBars("Composition of the score", "Weight × value");
     // The service calls the bias "bias", as a feature may be called too.
     const named = (feature) => (feature === "bias" ? null : feature);
     bars.show(
       terms.map(({ feature, contribution }, key) => ({ key, feature: named(feature), weight: contribution })),
     );
-    return [h("p", { class: "help" }, "Made of weight × value:"), bars.element];
+    return [h("p", { class: "help" }, "Sum of weight × value:"), bars.element];
   }
 
   #labelsFor(features) {

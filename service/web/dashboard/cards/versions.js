@@ -40,7 +40,7 @@ export class VersionsBar {
     h(
       "p",
       {},
-      "The model becomes what it was then, and predictions that wait become void. It can be undone by another rollback. ",
+      "The model becomes what it was then, and pending predictions become void. Another rollback undoes it. ",
       h("button", { type: "button", class: "grave", onclick: () => this.#goBack() }, "Roll back"),
     ),
   );
@@ -105,7 +105,7 @@ export class VersionsBar {
     try {
       await postJson(`${modelPath("models", this.#name)}/rollback`, { to });
       this.now();
-      setText(this.#words, `The model is back at what it was at version ${count(to)}.`);
+      setText(this.#words, `The model was rolled back to version ${count(to)}.`);
     } catch (error) {
       setText(this.#words, error.message);
     }
@@ -147,7 +147,7 @@ export class VersionsBar {
     setText(this.#number, this.#at === null ? `${count(newest)}, now` : `${count(this.#at)} of ${count(newest)}`);
     this.#back.hidden = this.#rollback.hidden = this.#at === null;
     if (this.#at !== null && this.#shown?.version === this.#at)
-      setText(this.#words, `You are looking at what the model was on ${dateTime(this.#shown.updated_at)}.`);
+      setText(this.#words, `You see the model as it was on ${dateTime(this.#shown.updated_at)}.`);
   }
 }
 
@@ -157,9 +157,9 @@ function valueText(at, newest) {
 
 /** Why a version cannot be shown, and what is shown instead. */
 export function goneInWords(error, at, shown) {
-  const instead = shown ? `What is shown is version ${count(shown.version)}.` : "What is shown is the model as it is now.";
+  const instead = shown ? `This page shows version ${count(shown.version)}.` : "This page shows the current model.";
   if (error.status === 410) {
-    const oldest = error.oldest === undefined ? "" : ` The oldest that can be had is ${count(error.oldest)}.`;
+    const oldest = error.oldest === undefined ? "" : ` The oldest available is ${count(error.oldest)}.`;
     return `Version ${count(at)} is no longer kept.${oldest} ${instead}`;
   }
   if (error.status === 422) return `There is no version ${count(at)} yet. ${instead}`;

@@ -26,7 +26,7 @@ export function parseGrid(text) {
       throw new Error(`Line ${i + 1} is not an object of JSON.`);
     grid.push(settings);
   });
-  if (!grid.length) throw new Error("Say what to try: a line for each.");
+  if (!grid.length) throw new Error("Enter the settings to try, one per line.");
   if (grid.length > GRID_MAX) throw new Error(`At most ${GRID_MAX} can be tried at once.`);
   return grid;
 }
@@ -54,7 +54,7 @@ export class WhatIfCard {
     "aria-describedby": "what-if-help",
     placeholder: '{"learner": {"algorithm": "arow"}}',
   });
-  #chips = h("div", { class: "chips", role: "group", "aria-label": "Add to what is tried" });
+  #chips = h("div", { class: "chips", role: "group", "aria-label": "Add to the list" });
   #start = h("button", { class: "primary", type: "submit" }, "Replay the history");
   #bar = h("progress", { max: "1", "aria-label": "Progress" });
   #said = h("span", { role: "status" });
@@ -69,7 +69,7 @@ export class WhatIfCard {
   #form = h(
     "form",
     { onsubmit: (event) => this.#submit(event) },
-    h("label", { for: "what-if-grid" }, "Settings to try instead of the model’s own, as JSON, a line for each"),
+    h("label", { for: "what-if-grid" }, "Settings to try instead of the model’s own, as JSON, one per line"),
     this.#grid,
     this.#chips,
     h("div", { class: "actions" }, this.#start),
@@ -92,7 +92,7 @@ export class WhatIfCard {
       h(
         "p",
         { id: "what-if-help", class: "words" },
-        "The history that is kept, played through other settings: what would they have served? The model itself is not touched.",
+        "Replays the retained history with other settings. The model itself does not change.",
       ),
       this.#form,
       this.#progress,

@@ -16,7 +16,7 @@ export function settingsText(settings) {
   const { learner, ...rest } = settings;
   const words = learner ? [learner.algorithm, ...named(learner, "algorithm")] : [];
   const text = [...words, ...named(rest)].filter((each) => each !== undefined).join(", ");
-  return text || "as the model has it";
+  return text || "unchanged";
 }
 
 function named(values, without) {
@@ -30,7 +30,7 @@ function named(values, without) {
 
 /** `tried` are the settings as they were given. */
 export function resultInWords({ live, settings, from_version: from, to_version: to, is_whole: isWhole }, tried) {
-  if (!live.rounds) return "There is no round in the history that is kept.";
+  if (!live.rounds) return "The retained history has no rounds.";
   const [best] = settings;
   const found =
     best.confidence > 0.5
@@ -67,9 +67,9 @@ export class WhatIfResult {
     { class: "result", hidden: true },
     this.#words,
     scrollArea(
-      "What was tried",
+      "Settings tried",
       "",
-      table("The settings that were tried beside the model, the best first", HEADS, this.#body),
+      table("The settings tried beside the model, the best first", HEADS, this.#body),
     ).element,
     this.#naming,
     this.#done,
@@ -102,7 +102,7 @@ export class WhatIfResult {
 
   #tellDone(kind, { as, name }) {
     const link = () => h("a", { href: `#/models/${encodeURIComponent(as)}` }, as);
-    const told = as ? ["It is a model now: ", link(), "."] : [];
+    const told = as ? ["Created the model ", link(), "."] : [];
     this.#done.replaceChildren(...(kind === "challenger" ? [`${name} has learned the history, and is a challenger now.`] : told));
   }
 
@@ -114,9 +114,9 @@ export class WhatIfResult {
     return h(
       "div",
       { class: "row-actions" },
-      h("button", { type: "button", title: "Make it a model, with all that it has learned", onclick: keep }, "Keep"),
+      h("button", { type: "button", title: "Create a model from it, with everything it has learned", onclick: keep }, "Keep"),
       mayEnter
-        ? h("button", { type: "button", title: "Let it challenge this model from now on", onclick: enter }, "Challenge")
+        ? h("button", { type: "button", title: "Add it as a challenger of this model", onclick: enter }, "Challenge")
         : null,
     );
   }

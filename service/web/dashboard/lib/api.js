@@ -16,7 +16,7 @@ export class Problem extends Error {
 /** Nobody has answered: the service, or the way to it, is away. */
 export class Away extends Error {
   constructor() {
-    super("The service does not answer. Try again in a moment.");
+    super("The service does not respond. Try again in a moment.");
   }
 }
 
@@ -65,6 +65,6 @@ async function problemOf(answer) {
     const { code, detail, oldest_version: oldest } = await answer.json();
     return new Problem(answer.status, code, detail ?? answer.statusText, oldest);
   } catch {
-    return new Problem(answer.status, "unknown", `the service answered ${answer.status}`);
+    return new Problem(answer.status, "unknown", `the service responded with status ${answer.status}`);
   }
 }

@@ -110,7 +110,7 @@ export function duration(seconds) {
 /** How long ago, in one unit. */
 export function ago(time, now = Date.now()) {
   const seconds = Math.max(0, (now - Date.parse(time)) / 1000);
-  if (seconds < 2) return "just now";
+  if (seconds < 2) return "a moment ago";
   const [unit, size] = UNITS.find(([, size]) => seconds >= size);
   return `${Math.floor(seconds / size)} ${unit} ago`;
 }

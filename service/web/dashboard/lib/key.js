@@ -23,7 +23,7 @@ export async function askForKey(refused) {
 }
 
 function ask(refused) {
-  error.textContent = refused ? "That key was not accepted." : "";
+  error.textContent = refused ? "Invalid API key." : "";
   input.value = "";
   dialog.returnValue = "";
   dialog.showModal();

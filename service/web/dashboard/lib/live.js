@@ -35,7 +35,7 @@ export function showState(state, seconds = null) {
   away.hidden = !isAway;
   if (!isAway) return;
   const kept = fresh === null ? "" : ` What you see is as of ${dateTime(fresh)}.`;
-  setText(words, `The service does not answer.${kept}`);
+  setText(words, `The service does not respond.${kept}`);
   setText(countdown, seconds === null ? "Trying now …" : `Trying again in ${seconds} s.`);
 }
 
@@ -46,7 +46,7 @@ function inShort(state) {
     case "reconnecting":
       return "Reconnecting";
     case "stale":
-      return fresh === null ? "No answer" : `Stale since ${clockTime(fresh)}`;
+      return fresh === null ? "No response" : `Stale since ${clockTime(fresh)}`;
     default:
       return "Connecting";
   }

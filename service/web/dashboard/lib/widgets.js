@@ -21,8 +21,8 @@ export function refusal(error) {
     "Try again",
   );
   if (error.status === 401)
-    return notice("A key is needed", "This service answers those who have a key.", again);
-  return notice("The service refused", error.message, again);
+    return notice("API key required", "This service requires an API key.", again);
+  return notice("Request refused", error.message, again);
 }
 
 /** A row of large figures. */

@@ -38,7 +38,7 @@ class Compare {
   #isClosed = false;
   #chart = new Chart();
   #legend = new Legend();
-  #chips = h("ul", { class: "compare-names", "aria-label": "What is compared" });
+  #chips = h("ul", { class: "compare-names", "aria-label": "Models compared" });
   #words = h("p", { class: "help", role: "status" });
   #lineWords = h("p", { class: "words" });
   #error = h("p", { class: "error", role: "alert" });
@@ -122,7 +122,7 @@ class Compare {
     const name = this.#input.value.trim();
     setText(this.#error, "");
     if (!name || this.#names.includes(name)) return;
-    if (this.#names.length >= MOST) setText(this.#error, `At most ${MOST} fit beside each other.`);
+    if (this.#names.length >= MOST) setText(this.#error, `At most ${MOST} can be compared.`);
     else {
       this.#input.value = "";
       this.#go([...this.#names, name]);

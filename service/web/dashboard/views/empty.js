@@ -25,7 +25,7 @@ export function emptyState() {
       { class: "steps" },
       step(
         "Ask for a prediction.",
-        "The model is made on the spot.",
+        "The model is created with it.",
         post("/predict", '{"model": "spam", "features": [1.0, 2.5], "id": "first"}'),
       ),
       step(
@@ -39,7 +39,7 @@ export function emptyState() {
         post("/learn", '{"model": "spam", "features": [0.5, -1.0], "label": 1}'),
       ),
     ),
-    h("p", { class: "waiting" }, "This page changes by itself as soon as there is a model."),
+    h("p", { class: "waiting" }, "This page updates as soon as there is a model."),
   );
 }
 

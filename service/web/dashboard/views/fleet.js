@@ -43,7 +43,7 @@ class Fleet {
   #next = null;
   #previous = null;
   #asked = 0;
-  #tiles = new Tiles("Over all models", ["Models", "Rounds", "Error rate", "Mistakes", "Pending"]);
+  #tiles = new Tiles("All models", ["Models", "Rounds", "Error rate", "Mistakes", "Pending"]);
   #table = new FleetTable((sort) => this.#sortBy(sort));
   #attention = new Attention();
   #search = h("input", {

@@ -14,7 +14,7 @@ const EVERY_MS = 1500;
 const UNDO_MS = 20_000;
 const ORDERS = [
   ["newest", "Newest first"],
-  ["least_sure", "Least sure first"],
+  ["least_sure", "Least certain first"],
 ];
 
 /** Show the inbox of a model in `main`. */
@@ -118,8 +118,8 @@ class Inbox {
   }
 
   #tellCount() {
-    const waits = plural(Math.max(0, this.#pending - this.#queue.discarded), "prediction waits", "predictions wait");
-    setText(this.#count, `${waits} for a label.`);
+    const waits = plural(Math.max(0, this.#pending - this.#queue.discarded), "prediction is pending", "predictions are pending");
+    setText(this.#count, `${waits}.`);
   }
 
   async #load() {
@@ -160,7 +160,7 @@ class Inbox {
   #nothing() {
     const skipped = this.#queue.skipped;
     if (!skipped)
-      return h("p", { class: "inbox-none" }, "Nothing waits for a label. New predictions appear here by themselves.");
+      return h("p", { class: "inbox-none" }, "No pending predictions. New ones appear here automatically.");
     const again = () => {
       this.#queue.forgetSkips();
       this.#load();
@@ -168,7 +168,7 @@ class Inbox {
     return h(
       "p",
       { class: "inbox-none" },
-      `${plural(skipped, "prediction was", "predictions were")} skipped, and nothing else waits. `,
+      `${plural(skipped, "prediction was", "predictions were")} skipped, and no others are pending. `,
       h("button", { type: "button", onclick: again }, "Look at them again"),
     );
   }
@@ -228,7 +228,7 @@ class Inbox {
       this.#say(words, isMistake, prediction.prediction_id);
     } catch (error) {
       const isOver = [404, 409, 410].includes(error.status);
-      this.#say(isOver ? `Somebody was faster, or it has expired: ${error.message}.` : "", true);
+      this.#say(isOver ? `Already labelled or expired: ${error.message}.` : "", true);
       if (isOver) queue.done();
       else sayFailure(this.#said, error);
     }
@@ -295,6 +295,6 @@ class Inbox {
     if (this.#isClosed) return;
     this.close();
     const all = h("a", { href: "#/" }, "All models");
-    this.#main.replaceChildren(notice("There is no such model", `No model is called ${this.#name}.`, all));
+    this.#main.replaceChildren(notice("Model not found", `There is no model ${this.#name}.`, all));
   }
 }

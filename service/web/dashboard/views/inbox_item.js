@@ -40,21 +40,21 @@ export class InboxItem {
     this.#back = h("button", { type: "button", class: "quiet", onclick: this.#do("back") }, "Previous ", key("P"));
     const drop = h(
       "button",
-      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown to anybody, or has no true label", onclick: this.#do("drop") },
+      { type: "button", class: "quiet", "data-needs": "write", title: "It was never shown, or has no true label", onclick: this.#do("drop") },
       "Discard ",
       key("V"),
     );
     this.element = h(
       "section",
-      { class: "card inbox-item", "aria-label": "A prediction that waits" },
+      { class: "card inbox-item", "aria-label": "A pending prediction" },
       this.#gone,
       this.#served,
       this.#when,
       this.#given,
       this.#features,
       this.#more,
-      h("p", { class: "ask", "data-needs": "write" }, "What was it really?", this.#confirm),
-      h("p", { class: "help", "data-lacks": "write" }, "The key that you use may look at what waits, but not reveal labels."),
+      h("p", { class: "ask", "data-needs": "write" }, "What is the true label?", this.#confirm),
+      h("p", { class: "help", "data-lacks": "write" }, "This API key can view pending predictions, but not reveal labels."),
       this.#buttons,
       h("div", { class: "actions" }, skip, drop, this.#back),
     );
@@ -100,7 +100,7 @@ export class InboxItem {
     this.#back.hidden = previous === null;
     this.#given.hidden = !("label" in prediction);
     if ("label" in prediction)
-      setText(this.#given, `You labelled it ${labelText(prediction.label)}. Another label corrects it, Skip keeps it.`);
+      setText(this.#given, `You labelled it ${labelText(prediction.label)}. Another label corrects it; Skip keeps it.`);
     this.#confirm.hidden = prediction.served === null;
     this.element.classList.toggle("gone", isGone);
     this.#buttons.setAttribute("aria-disabled", String(isGone));
@@ -111,7 +111,7 @@ export class InboxItem {
     if (this.#shown === prediction.prediction_id) return;
     this.#shown = prediction.prediction_id;
     const sure =
-      probability === null ? "" : `, right with a probability of ${percent(probability, 1)} by its own estimate`;
+      probability === null ? "" : `, with an estimated probability of ${percent(probability, 1)} of being right`;
     this.#served.replaceChildren(
       "The model said ",
       h("strong", {}, labelText(prediction.served)),

@@ -121,7 +121,7 @@ class ModelView {
 
   #frame(event, data) {
     if (event === "refused") this.#refused(data);
-    else if (data.deleted) this.#gone("This model was deleted", `${this.#name} is no more.`);
+    else if (data.deleted) this.#gone("This model was deleted", `${this.#name} no longer exists.`);
     else this.#show(data);
   }
 
@@ -161,7 +161,7 @@ class ModelView {
         "labels served wrong",
         "labels revealed",
         "weights moved",
-        stats.rounds.expired ? `${count(stats.rounds.expired)} expired` : "wait for a label",
+        stats.rounds.expired ? `${count(stats.rounds.expired)} expired` : "pending",
       ],
     );
     for (const card of this.#cards) card.show(stats);
@@ -177,7 +177,7 @@ class ModelView {
 
   #refused(error) {
     if (error.status === 404 || error.status === 422)
-      this.#gone("There is no such model", `No model is called ${this.#name}.`);
+      this.#gone("Model not found", `There is no model ${this.#name}.`);
     else if (!this.#isClosed) this.#main.replaceChildren(refusal(error));
   }
 
@@ -200,7 +200,7 @@ class Header {
       "a",
       { href: `#/models/${encodeURIComponent(name)}/labels` },
       h("span", { "data-needs": "write" }, "Label predictions"),
-      h("span", { "data-lacks": "write" }, "What waits for labels"),
+      h("span", { "data-lacks": "write" }, "Pending predictions"),
     );
     this.element = h(
       "div",

@@ -58,7 +58,7 @@ class NewModel {
       if (this.#isClosed || this.#isLoaded) return;
       this.#isLoaded = true;
       if (!role.may("admin")) {
-        this.#head.after(h("p", {}, "The key that you use may not make models."));
+        this.#head.after(h("p", {}, "This API key cannot create models."));
         return;
       }
       this.#catalogue = catalogueOf(document);
@@ -94,13 +94,13 @@ class NewModel {
       this.#algorithm,
       this.#about,
       this.#parameters,
-      h("label", { for: "new-labels" }, "Labels, with commas between"),
+      h("label", { for: "new-labels" }, "Labels, comma-separated"),
       this.#labels,
       h("label", { class: "check" }, this.#open, " Classes appear as they are revealed"),
       h("label", { for: "new-kind" }, "Features"),
       this.#kind,
       h("p", { class: "help" }, "dense: lists of numbers; named and hashed: names with values."),
-      h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Make the model")),
+      h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Create the model")),
       this.#error,
     );
   }
