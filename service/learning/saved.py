@@ -9,9 +9,11 @@ which few may ever be used; its snapshots and exports shall not be of that size.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from service.learning.vectors import Array
 
@@ -95,6 +97,13 @@ SCORE_MAX = 1e280
 weight and a feature."""
 
 
+Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
+Rounds = Annotated[int, Meta(ge=0, le=ROUNDS_MAX)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Weight = Annotated[float, Meta(ge=0.0, le=WEIGHT_MAX)]
+Score = Annotated[float, Meta(ge=0.0, le=SCORE_MAX)]
+
+
 class BadState(ValueError):
     """A state that no part of a model can have; `field` is the place, as in `classifier.learners[2].weights`."""
 
@@ -149,6 +158,57 @@ def fields(state: Any, *names: str) -> tuple[Any, ...]:
     if len(state) > len(names):
         raise BadState(str(next(name for name in state if name not in names))[:100], "is not known here")
     return tuple([state[name] for name in names])
+
+
+class Part:
+    """A part whose saved state is its fields in their order: an object, or a list where `IS_LIST`.
+
+    A subclass is a dataclass with slots, since hot code assigns to them faster than to those of a msgspec struct. The
+    types of its fields say what each may be, and `__post_init__` checks what concerns several of them.
+    """
+
+    __slots__ = ()
+    IS_LIST: ClassVar[bool] = True
+    SETTINGS: ClassVar[tuple[str, ...]] = ()
+    """Fields that are settings of the model."""
+
+    def state(self) -> Any:
+        """What `restore` makes this of again; it shares nothing with this that changes."""
+        names: Any = self.__slots__
+        kept = {name: getattr(self, name) for name in names}
+        state = {name: value.copy() if type(value) is list else value for name, value in kept.items()}
+        return list(state.values()) if self.IS_LIST else state
+
+    @classmethod
+    def restore(cls, state: Any) -> Self:
+        """What `state` was taken from, to the bit; `BadState` if it cannot be one's state."""
+        names: Any = cls.__slots__
+        values = items(state, len(names)) if cls.IS_LIST else fields(state, *names)
+        try:
+            return msgspec.convert(dict(zip(names, values, strict=True)), cls, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            if isinstance(error.__cause__, BadState):
+                raise error.__cause__ from None
+            message, _, place = str(error).rstrip("`").partition(" - at `$.")
+            name = place.partition("[")[0]
+            raise BadState(cls.place(name) + place.removeprefix(name), message) from None
+
+    def restored(self, state: Any) -> Self:
+        """The same, and it has the settings of this one."""
+        part = self.restore(state)
+        for name in self.SETTINGS:
+            check(getattr(part, name) == getattr(self, name), name, "is not that of the settings")
+        return part
+
+    @classmethod
+    def place(cls, name: str) -> str:
+        """Where a field stands in the state."""
+        names: Any = cls.__slots__
+        return f"[{names.index(name)}]" if cls.IS_LIST else name
+
+    def at_most(self, name: str, most: float) -> None:
+        """BadState unless the field of this name is at most so large."""
+        check(getattr(self, name) <= most, self.place(name), f"must be at most {most}")
 
 
 def items(state: Any, count: int) -> list[Any]:

@@ -163,7 +163,11 @@ class Models:
         contest = live.model.contest
         entered = None if contest is None else contest.challengers.get(challenger)
         # The event may have come second: then the one of that name is another.
-        if entered is None or entered.warm is None or entered.warm[:-1] != structs.astuple(warm):
+        if (
+            entered is None
+            or entered.warm is None
+            or entered.warm.state()[:-1] != list(structs.astuple(warm))
+        ):
             raise _changed(name)
         return live, entered.warm
 

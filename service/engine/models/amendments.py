@@ -5,9 +5,11 @@ It is part of the fold, but exports, forks and rollbacks go without it.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from service.events import (
@@ -21,7 +23,7 @@ from service.events import (
     TagErased,
     TagForgotten,
 )
-from service.learning import saved
+from service.learning.saved import Count, Part
 
 DUE_MAX = 1_000
 """So many corrections may wait for a rebuild. Replicas that take some at the same moment may exceed it a little."""
@@ -42,28 +44,28 @@ class ServedAgain(msgspec.Struct, frozen=True, array_like=True):
     certainty: Certainty | None
 
 
-class Amendments:
+@dataclass(slots=True, eq=False)
+class Amendments(Part):
     """The corrections of a model, in the order in which they came."""
 
-    __slots__ = ("due", "erasing", "forgettings", "in_force", "recorded", "served_again", "spans", "voided")
+    IS_LIST = False
 
-    def __init__(self) -> None:
-        self.recorded = 0
-        """How many there were."""
-        self.in_force = 0
-        """How many of these, counted from the first, the model was rebuilt with."""
-        self.due: list[int] = []
-        """The versions right after the rounds that the others are about."""
-        self.erasing: list[int] | None = None
-        """Events whose content has to go from the journal once the model is without it; None if there is nothing."""
-        self.forgettings = 0
-        """How many times something was forgotten."""
-        self.voided = 0
-        """Waiting predictions that do not count."""
-        self.spans: list[tuple[int, int]] = []
-        """From which version on, and before which, states are of a world that a rebuild has replaced."""
-        self.served_again: dict[str, ServedAgain] = {}
-        """By id, predictions that waited during a rebuild and wait still."""
+    recorded: int = 0
+    """How many there were."""
+    in_force: int = 0
+    """How many of these, counted from the first, the model was rebuilt with."""
+    due: list[int] = field(default_factory=list)
+    """The versions right after the rounds that the others are about."""
+    erasing: list[int] | None = None
+    """Events whose content has to go from the journal once the model is without it; None if there is nothing."""
+    forgettings: int = 0
+    """How many times something was forgotten."""
+    voided: int = 0
+    """Waiting predictions that do not count."""
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    """From which version on, and before which, states are of a world that a rebuild has replaced."""
+    served_again: dict[str, ServedAgain] = field(default_factory=dict)
+    """By id, predictions that waited during a rebuild and wait still; a state has a list of them."""
 
     @property
     def is_due(self) -> bool:
@@ -133,30 +135,13 @@ class Amendments:
         }
 
     def state(self) -> dict[str, Any]:
-        return {
-            "recorded": self.recorded,
-            "in_force": self.in_force,
-            "due": list(self.due),
-            "erasing": self.erasing,
-            "forgettings": self.forgettings,
-            "voided": self.voided,
-            "spans": [list(span) for span in self.spans],
-            "served_again": list(self.served_again.values()),
-        }
+        return {**Part.state(self), "served_again": list(self.served_again.values())}
 
     @classmethod
-    def restore(cls, state: Any) -> Amendments:
-        recorded, in_force, due, erasing, forgettings, voided, spans, served_again = saved.fields(
-            state, "recorded", "in_force", "due", "erasing", "forgettings", "voided", "spans", "served_again"
-        )
-        amendments = cls()
-        amendments.recorded, amendments.in_force = recorded, in_force
-        amendments.due, amendments.voided = due, voided
-        amendments.erasing, amendments.forgettings = erasing, forgettings
-        amendments.spans = [(first, end) for first, end in spans]
-        made = msgspec.convert(served_again, list[ServedAgain])
-        amendments.served_again = {each.prediction_id: each for each in made}
-        return amendments
+    def restore(cls, state: dict[str, Any]) -> Amendments:
+        made = msgspec.convert(state.get("served_again", ()), list[ServedAgain])
+        again = {each.prediction_id: each for each in made}
+        return super(Amendments, cls).restore({**state, "served_again": again})
 
 
 def with_served(event: RoundRevealed, again: ServedAgain) -> RoundRevealed:
@@ -170,39 +155,21 @@ def with_served(event: RoundRevealed, again: ServedAgain) -> RoundRevealed:
     )
 
 
-LIMIT_CHARS_MAX = 64
-
-
-class Evictions:
+@dataclass(slots=True, eq=False)
+class Evictions(Part):
     """How many there were, and what is known of the last ones."""
 
-    __slots__ = ("at", "count", "limit", "through")
+    IS_LIST = False
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.through = 0
-        """When the newest of them was made."""
-        self.at = 0
-        """When it was evicted."""
-        self.limit = ""
-        """The setting that was reached."""
+    at: Count = 0
+    """When the last of them was evicted."""
+    count: Count = 0
+    limit: Annotated[str, Meta(max_length=64)] = ""
+    """The setting that was reached."""
+    through: Count = 0
+    """When the newest of them was made."""
 
     def record(self, event: PredictionsExpired) -> None:
         self.count += event.evicted
         self.through = max(self.through, event.through)
         self.at, self.limit = event.at, event.limit
-
-    def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def restore(cls, state: Any) -> Evictions:
-        evictions = cls()
-        for name, value in zip(cls.__slots__, saved.fields(state, *cls.__slots__), strict=True):
-            if name == "limit":
-                is_name = type(value) is str and len(value) <= LIMIT_CHARS_MAX
-                saved.check(is_name, name, "must be the name of a setting")
-            else:
-                saved.whole(value, name)
-            setattr(evictions, name, value)
-        return evictions

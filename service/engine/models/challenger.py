@@ -5,6 +5,7 @@ One that has learned from the model's history before it entered is warm."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.engine.models.labels import Labels
@@ -17,6 +18,7 @@ from service.learning.certainty.duel import Duel, Record
 from service.learning.classes.classifier import Classifier
 from service.learning.features.contract import Features
 from service.learning.panel.panel import Panel, erred_weight
+from service.learning.saved import Count, Part
 from service.learning.statistics.calibration import Calibration, Standing
 from service.learning.statistics.statistic import Asked
 from service.learning.vectors import Vector
@@ -25,26 +27,21 @@ if TYPE_CHECKING:
     from service.engine.models.state import ModelState
 
 
-class Warm(NamedTuple):
+@dataclass(slots=True)
+class Warm(Part):
     """Which history it was, and how the challenger fared on it. None of that counts as evidence."""
 
-    from_version: int
-    to_version: int
-    rounds: int
-    mistakes: int
-    missed: int
+    from_version: Count
+    to_version: Count
+    rounds: Count
+    mistakes: Count
+    missed: Count
     """Rounds that were revealed between the end of that history and the entry: it has not learned them."""
 
-    @classmethod
-    def restore(cls, kept: Any) -> Warm:
-        """From a saved state; `saved.BadState` if it cannot be one's."""
-        first, last, rounds, mistakes, missed = saved.items(kept, 5)
-        to_version = saved.whole(last, "[1]")
-        from_version = saved.whole(first, "[0]", to_version)
-        rounds = saved.whole(rounds, "[2]", to_version - from_version)
-        return cls(
-            from_version, to_version, rounds, saved.whole(mistakes, "[3]", rounds), saved.whole(missed, "[4]")
-        )
+    def __post_init__(self) -> None:
+        self.at_most("from_version", self.to_version)
+        self.at_most("rounds", self.to_version - self.from_version)
+        self.at_most("mistakes", self.rounds)
 
 
 class WarmLearner(NamedTuple):
@@ -188,7 +185,7 @@ class Challenger:
             **self.record.report(confidence),
             **self.duel.report(confidence, factor),
             "comparison": self.comparison or None,
-            "warm": None if self.warm is None else self.warm._asdict(),
+            "warm": None if self.warm is None else asdict(self.warm),
         }
 
     def state(self) -> dict[str, Any]:
@@ -200,7 +197,7 @@ class Challenger:
             "record": self.record.state(),
             "duel": self.duel.state(),
             "comparison": [self.comparison, self.compared_since],
-            **({} if self.warm is None else {"warm": list(self.warm)}),
+            **({} if self.warm is None else {"warm": self.warm.state()}),
         }
 
     def restore(self, state: Any, classes: int) -> None:

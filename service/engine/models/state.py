@@ -90,7 +90,7 @@ class ModelState:
         if why_not_applicable(self.settings, None) is None:
             self.bound = Bound(self.bias_value, learner["eta0"], self.settings["declared_margin"])
         coverage, ask = self.settings["coverage"], self.settings["ask"]
-        self.sets = Sets(coverage) if coverage is not None else None
+        self.sets = Sets(wanted=coverage) if coverage is not None else None
         self.asking: Asking | None = None
         if ask is not None:
             self.asking = Asking(
@@ -344,7 +344,7 @@ class ModelState:
                 part, is_set = getattr(model, name), kept[name] is not None
                 saved.check(is_set == (part is not None), "", "does not fit the settings")
                 if part is not None:
-                    part.restore(kept[name])
+                    setattr(model, name, part.restored(kept[name]))
         if model.contest is not None:
             with saved.Within("contest"):
                 model.contest.restore(kept["contest"], model)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from math import ceil, log
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from service.learning import saved
 from service.learning.certainty import anytime
 from service.learning.certainty.anytime import Interval
+from service.learning.saved import Count, Part, Rounds, Score
 from service.learning.statistics.statistic import ratio
 from service.learning.vectors import Array
 
@@ -119,23 +121,12 @@ def is_asked(prediction_id: str, key: str, probability: float) -> bool:
     return int.from_bytes(digest, "big") < probability * 2**64
 
 
-COUNTS = ("wrong", "right", "lost")
-KEPT = (
-    "asked",
-    "b",
-    "b_given",
-    "eta",
-    "expired",
-    "key",
-    "revealed",
-    "weighted_mistakes",
-    "weighted_squares",
-    *COUNTS,
-)
-"""What a saved state has."""
+Levels = list[Rounds]
+"""Of each probability k/256; empty by rules 1."""
 
 
-class Asking:
+@dataclass(slots=True, eq=False, init=False)
+class Asking(Part):
     """What a model with `ask` has asked for, and what came of it.
 
     `b` is given or, if it is None, follows the stream: (1 + 2D) R_z²/2 for the largest ‖z‖ and the most stale updates
@@ -146,33 +137,58 @@ class Asking:
     their labels have come: it is wrong while labels are late.
     """
 
-    __slots__ = (*KEPT, "rules")
+    IS_LIST = False
+    SETTINGS = ("b_given", "eta")
+
+    asked: Count
+    """Reveals whose label had been asked for."""
+    b: Score
+    b_given: float | None
+    eta: float
+    expired: Count
+    """Predictions whose labels will not come."""
+    key: str | None
+    """That of the hash which decides; None of a model that was made before there were secret ones."""
+    revealed: Count
+    """Reveals of predictions that came with `ask`, true or false."""
+    weighted_mistakes: Score
+    """Σ e/p over those whose label had been asked for, by rules 1."""
+    weighted_squares: Score
+    """Σ e/p² over these, by rules 1."""
+    wrong: Levels
+    """Predictions that were wrong by a label that was asked for."""
+    right: Levels
+    lost: Levels
+    """Predictions whose label was asked for, as far as is known, and will not come."""
 
     def __init__(self, b: float | None, eta: float, *, rules: int, key: str | None = None) -> None:
-        """`key` is that of the hash which decides; None of a model that was made before there were secret ones."""
-        self.b_given = b
-        self.eta = eta
-        self.b = b or 0.0
-        self.rules = rules
-        self.key = key
-        self.begin()
+        self.b_given, self.eta, self.b, self.key = b, eta, b or 0.0, key
+        self.begin(LEVELS if rules >= 2 else 0)
 
-    def begin(self) -> None:
+    def begin(self, levels: int) -> None:
         """Count from here on."""
-        levels = LEVELS if self.rules >= 2 else 0
-        self.revealed = 0
-        """Reveals of predictions that came with `ask`, true or false."""
-        self.asked = 0
-        """Those of them whose label had been asked for."""
-        self.weighted_mistakes = 0.0
-        """Σ e/p over these, by rules 1."""
-        self.weighted_squares = 0.0
-        """Σ e/p² over these, by rules 1."""
-        self.expired = 0
-        """Predictions whose labels will not come."""
+        self.revealed = self.asked = self.expired = 0
+        self.weighted_mistakes = self.weighted_squares = 0.0
         self.wrong, self.right, self.lost = [0] * levels, [0] * levels, [0] * levels
-        """Of each probability k/256: predictions that were wrong by a label that was asked for, those that were right,
-        and those whose label was asked for, as far as is known, and will not come. None by rules 1."""
+
+    def __post_init__(self) -> None:
+        self.at_most("asked", self.revealed)
+        if self.wrong:
+            both = sum(self.wrong) + sum(self.right)
+            saved.check(both == self.asked, "asked", "must be `wrong` and `right` together")
+            saved.check(sum(self.lost) <= self.expired, "lost", "must be at most `expired` together")
+
+    @property
+    def rules(self) -> int:
+        return 2 if self.wrong else 1
+
+    def restored(self, state: Any) -> Self:
+        part = Part.restored(self, state)
+        saved.check(part.b_given in (None, part.b), "b", "is not that of the settings")
+        for name in ("wrong", "right", "lost"):
+            is_right = len(getattr(part, name)) == len(self.wrong)
+            saved.check(is_right, name, "contradicts the model's rules")
+        return part
 
     def probability(self, gap: float) -> float:
         """The chance with which a label is asked for; 1 while nothing is known that b could be made of."""
@@ -210,7 +226,7 @@ class Asking:
     def count_anew(self) -> None:
         """Begin again, where some of the predictions so far are forgotten: the others would be a biased choice."""
         if self.rules >= 2:
-            self.begin()
+            self.begin(LEVELS)
 
     def report(self, unasked: int, awaited: Sequence[float], confidence: float) -> dict[str, Any]:
         """`unasked`: predictions that wait and whose label was not asked for. `awaited`: for each that waits and whose
@@ -266,36 +282,6 @@ class Asking:
         """
         root = (2 * self.b + growth) * root_k / gamma
         return root * root / (8 * self.b)
-
-    def state(self) -> dict[str, Any]:
-        parts = {name: getattr(self, name) for name in KEPT}
-        return parts | {name: list(parts[name]) for name in COUNTS}
-
-    def restore(self, state: Any) -> None:
-        """Become what `state` was taken from, with the same settings; `saved.BadState` if it cannot be one's state."""
-        for name, value in zip(KEPT, saved.fields(state, *KEPT), strict=True):
-            if name in ("b_given", "eta"):
-                saved.check(value == getattr(self, name), name, "is not that of the settings")
-            elif name in ("b", "weighted_mistakes", "weighted_squares"):
-                setattr(self, name, saved.real(value, name, 0.0, saved.SCORE_MAX))
-            elif name == "key":
-                saved.check(value is None or type(value) is str, name, "must be null or a text")
-                self.key = value
-            elif name in COUNTS:
-                counts = saved.wholes(value, name, saved.ROUNDS_MAX, LEVELS)
-                saved.check(len(counts) == len(getattr(self, name)), name, "contradicts the model's rules")
-                setattr(self, name, list(counts))
-            else:
-                setattr(self, name, saved.whole(value, name))
-        saved.check(self.asked <= self.revealed, "asked", "must be at most `revealed`")
-        saved.check(self.b_given in (None, self.b), "b", "is not that of the settings")
-        if self.rules >= 2:
-            saved.check(
-                sum(self.wrong) + sum(self.right) == self.asked,
-                "asked",
-                "must be `wrong` and `right` together",
-            )
-            saved.check(sum(self.lost) <= self.expired, "lost", "must be at most `expired` together")
 
     def check(self, revealed: int) -> None:
         """`saved.BadState` unless it can be of a model with so many reveals."""

@@ -6,10 +6,12 @@ promotion changes who serves, and who has said what stays as it was.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from service.learning import saved
 from service.learning.certainty.anytime import confidence_of, evidence, interval, interval_of_share, is_enough
+from service.learning.saved import Part, Rounds, Weight
 from service.learning.statistics.curve import Steps
 from service.learning.statistics.statistic import ratio
 
@@ -126,7 +128,8 @@ class Record:
             self.curve.check(self.rounds, self.mistakes)
 
 
-class Duel:
+@dataclass(slots=True, eq=False)
+class Duel(Part):
     """A challenger against the champion, over the rounds of which both have said something.
 
     >>> duel = Duel()
@@ -137,16 +140,18 @@ class Duel:
     (200, 50, -0.15, -0.072)
     """
 
-    __slots__ = ("lost", "rounds", "variance", "won")
+    rounds: Rounds = 0
+    won: Rounds = 0
+    """Rounds in which only the challenger was right."""
+    lost: Rounds = 0
+    """Rounds in which only the champion was."""
+    variance: Weight = 0.0
+    """Σ (d - d̄)², d the challenger's mistake less the champion's, d̄ its mean before each round, 0 at first."""
 
-    def __init__(self) -> None:
-        self.rounds = 0
-        self.won = 0
-        """Rounds in which only the challenger was right."""
-        self.lost = 0
-        """Rounds in which only the champion was."""
-        self.variance = 0.0
-        """Σ (d - d̄)², d the challenger's mistake less the champion's, d̄ its mean before each round, 0 at first."""
+    def __post_init__(self) -> None:
+        self.at_most("won", self.rounds)
+        self.at_most("lost", self.rounds - self.won)
+        self.at_most("variance", 4.0 * self.rounds)
 
     def observe(self, mistaken: bool, champion_mistaken: bool) -> bool:
         """Take in a round; whether the challenger won it, without which its evidence does not grow."""
@@ -183,16 +188,3 @@ class Duel:
             "evidence": grown,
             "confidence": confidence_of(grown, factor),
         }
-
-    def state(self) -> list[Any]:
-        return [self.rounds, self.won, self.lost, self.variance]
-
-    @classmethod
-    def restore(cls, state: Any) -> Duel:
-        duel = cls()
-        rounds, won, lost, variance = saved.items(state, 4)
-        duel.rounds = saved.whole(rounds, "[0]", saved.ROUNDS_MAX)
-        duel.won = saved.whole(won, "[1]", duel.rounds)
-        duel.lost = saved.whole(lost, "[2]", duel.rounds - duel.won)
-        duel.variance = saved.real(variance, "[3]", 0.0, 4.0 * duel.rounds)
-        return duel

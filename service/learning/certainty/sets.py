@@ -8,59 +8,58 @@ delay; docs/theory.md proves the distance.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from service.learning import saved
+from service.learning.saved import Count, Part, Share
 from service.learning.statistics.statistic import ratio
 from service.learning.vectors import Array
 
 STEP = 0.05
 FIRST_THRESHOLD = 0.5
+Threshold = Annotated[float, Meta(ge=-saved.COUNT_MAX, le=saved.COUNT_MAX)]
 
 
-class Sets:
+@dataclass(slots=True, eq=False, kw_only=True)
+class Sets(Part):
     """The threshold of a model with a `coverage`, and what came of the sets that it served.
 
     Delays are counted in reveals. The step is `STEP`/√(D + 1), where D is the least 2^n - 1 that no delay so far has
     exceeded: it changes seldom, and each change begins another piece of the stream.
 
-    >>> sets = Sets(0.9)
+    >>> sets = Sets(wanted=0.9)
     >>> for number in range(1000):
     ...     sets.observe(sets.serve(np.array([0.0, 0.3])), truth=int(number % 5 == 0), classes=2, delay=0)
     >>> round(sets.report()["coverage"], 3), round(sets.report()["distance_max"], 4)
     (0.904, 0.0109)
     """
 
-    __slots__ = (
-        "covered",
-        "delay_max",
-        "first_threshold",
-        "labels",
-        "past_distance",
-        "rounds",
-        "singles",
-        "singles_wrong",
-        "threshold",
-        "wanted",
-    )
+    IS_LIST = False
+    SETTINGS = ("wanted",)
 
-    def __init__(self, wanted: float) -> None:
-        self.wanted = wanted
-        self.threshold = FIRST_THRESHOLD
-        self.delay_max = 0
-        self.first_threshold = FIRST_THRESHOLD
-        """The threshold at the beginning of this piece."""
-        self.past_distance = 0.0
-        """How far, at most, the sum of err - α over the earlier pieces is from 0."""
-        self.rounds = 0
-        self.covered = 0
-        self.labels = 0
-        """How many labels there were in all the sets."""
-        self.singles = 0
-        self.singles_wrong = 0
+    covered: Count = 0
+    delay_max: Count = 0
+    first_threshold: Threshold = FIRST_THRESHOLD
+    """The threshold at the beginning of this piece."""
+    labels: Count = 0
+    """How many labels there were in all the sets."""
+    past_distance: Annotated[float, Meta(ge=0.0, le=saved.COUNT_MAX)] = 0.0
+    """How far, at most, the sum of err - α over the earlier pieces is from 0."""
+    rounds: Count = 0
+    singles: Count = 0
+    singles_wrong: Count = 0
+    threshold: Threshold = FIRST_THRESHOLD
+    wanted: Share = 0.0
+
+    def __post_init__(self) -> None:
+        for part, of in (("covered", "rounds"), ("singles", "rounds"), ("singles_wrong", "singles")):
+            self.at_most(part, getattr(self, of))
+        saved.check(not self.delay_max & (self.delay_max + 1), "delay_max", "must be a power of 2 less one")
 
     @property
     def step(self) -> float:
@@ -115,28 +114,10 @@ class Sets:
             "single_error_rate": ratio(self.singles_wrong, self.singles),
         }
 
-    def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def restore(self, state: Any) -> None:
-        """Become what `state` was taken from, with the same coverage; `saved.BadState` if it cannot be one's state."""
-        for name, value in zip(self.__slots__, saved.fields(state, *self.__slots__), strict=True):
-            if name == "wanted":
-                saved.check(value == self.wanted, name, "is not the coverage of the settings")
-            elif name in ("threshold", "first_threshold"):
-                setattr(self, name, saved.real(value, name, -saved.COUNT_MAX, saved.COUNT_MAX))
-            elif name == "past_distance":
-                self.past_distance = saved.real(value, name, 0.0, saved.COUNT_MAX)
-            else:
-                setattr(self, name, saved.whole(value, name))
-        for part, of in (("covered", "rounds"), ("singles", "rounds"), ("singles_wrong", "singles")):
-            saved.check(getattr(self, part) <= getattr(self, of), part, f"must be at most `{of}`")
-        saved.check(not self.delay_max & (self.delay_max + 1), "delay_max", "must be a power of 2 less one")
-
     def check(self, revealed: int, classes: int) -> None:
         """`saved.BadState` unless it can be of a model with so many reveals and classes."""
-        for name, most in (("rounds", revealed), ("labels", self.rounds * classes)):
-            saved.check(getattr(self, name) <= most, name, f"must be at most {most}")
+        self.at_most("rounds", revealed)
+        self.at_most("labels", self.rounds * classes)
         # By the theorem q leaves [0, 1] by less than η (D + 1) in a piece, and D at least doubles from one to the next.
         farthest = 1.0 + 4.0 * self.step * (self.delay_max + 1)
         for name in ("threshold", "first_threshold"):

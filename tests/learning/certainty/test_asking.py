@@ -138,7 +138,7 @@ def test_what_was_saved_goes_on_to_the_bit(rules):
     asking.expire(3, [(64, 1)])
     asking.expire(2, None)
     again = Asking(None, 0.5, rules=rules)
-    again.restore(asking.state())
+    again = again.restored(asking.state())
     assert again.state() == asking.state()
     assert again.report(5, [0.5], 0.9) == asking.report(5, [0.5], 0.9)
     assert asking.report(5, [0.5], 0.9)["predictions"] == (14 if rules == 2 else 13)

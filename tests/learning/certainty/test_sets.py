@@ -62,13 +62,13 @@ TRUTHS = {
 @pytest.mark.slow
 def test_the_theorem_holds_on_every_stream(wanted, delays, truth, seed):
     rng = np.random.default_rng(seed)
-    play(Sets(wanted), 3000, lambda number: delays[number * len(delays) // 3000], TRUTHS[truth], rng)
+    play(Sets(wanted=wanted), 3000, lambda number: delays[number * len(delays) // 3000], TRUTHS[truth], rng)
 
 
 @pytest.mark.parametrize("delay", [0, 7, 1000])
 def test_the_bound_is_the_one_that_the_theorem_states(delay):
     """With one delay from the start on, past the pieces of smaller ones."""
-    sets = Sets(0.9)
+    sets = Sets(wanted=0.9)
     play(sets, 20_000, lambda number: delay, TRUTHS["in turns"], np.random.default_rng(1))
     step = sets.step
     stated = (1 + step * (sets.delay_max + 1) * 0.9) / step / 20_000
@@ -80,7 +80,11 @@ def test_coverage_comes_near_to_what_was_asked_for_on_a_random_stream():
     rng = np.random.default_rng(3)
     for wanted in (0.5, 0.9):
         error, _ = play(
-            Sets(wanted), 10_000, lambda number: 20, lambda number, served: int(rng.integers(CLASSES)), rng
+            Sets(wanted=wanted),
+            10_000,
+            lambda number: 20,
+            lambda number, served: int(rng.integers(CLASSES)),
+            rng,
         )
         assert error == pytest.approx(1 - wanted, abs=0.02)
 
@@ -106,7 +110,7 @@ def test_coverage_is_within_two_points_after_10_000_rounds_of_the_shipped_data_s
 def test_a_fixed_step_would_swing_and_this_one_does_not():
     """Labels a thousand rounds late: the error of each thousand rounds stays near what was asked for."""
     rng = np.random.default_rng(4)
-    sets, waiting, errors = Sets(0.9), deque(), []
+    sets, waiting, errors = Sets(wanted=0.9), deque(), []
     for _ in range(30_000):
         distances = np.array([0.0, *np.sort(rng.random(2))])
         served = sets.serve(distances)
@@ -122,21 +126,21 @@ def test_a_fixed_step_would_swing_and_this_one_does_not():
 
 def test_what_was_saved_goes_on_to_the_bit():
     rng = np.random.default_rng(5)
-    whole, broken = Sets(0.8), Sets(0.8)
+    whole, broken = Sets(wanted=0.8), Sets(wanted=0.8)
     for number in range(500):
         distances = np.array([0.0, *rng.random(2)])
         assert whole.serve(distances) == broken.serve(distances)
         seen = {"truth": int(rng.integers(3)), "classes": 3, "delay": int(rng.integers(number + 1))}
         for sets in (whole, broken):
             sets.observe(sets.serve(distances), **seen)
-        again = Sets(0.8)
-        again.restore(broken.state())
+        again = Sets(wanted=0.8)
+        again = again.restored(broken.state())
         broken = again
     assert broken.state() == whole.state()
 
 
 def test_nothing_is_ruled_out_at_a_threshold_of_1_and_everything_below_0():
-    sets = Sets(0.9)
+    sets = Sets(wanted=0.9)
     sets.threshold = 1.0
     assert sets.serve(np.array([0.0, 1.0])) is None
     sets.threshold = -1e-9
