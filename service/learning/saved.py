@@ -56,32 +56,6 @@ def unpacked(kept: Any, fill: float = 0.0) -> Array:
     return array
 
 
-class Kept:
-    """A copy of a row of numbers, small if most of them are 0, that is read part by part.
-
-    >>> kept = Kept(np.eye(1, 5000, 7)[0])
-    >>> kept.size, kept.part(6, 9).tolist()
-    (5000, [0.0, 1.0, 0.0])
-    """
-
-    __slots__ = ("_kept", "size")
-
-    def __init__(self, row: np.ndarray[Any, Any], *, as_is: bool = False) -> None:
-        """`as_is`: the row itself, which nobody changes any more."""
-        self.size = len(row)
-        self._kept = row if as_is else packed(row)
-
-    def part(self, start: int, stop: int) -> np.ndarray[Any, Any]:
-        if not isinstance(self._kept, dict):
-            part: np.ndarray[Any, Any] = self._kept[start:stop]
-            return part
-        part = np.zeros(stop - start)
-        if "places" in self._kept:
-            first, last = np.searchsorted(self._kept["places"], (start, stop))
-            part[self._kept["places"][first:last] - start] = self._kept["values"][first:last]
-        return part
-
-
 COUNT_MAX = 2**53
 """No counter and no time in microseconds is larger: JSON numbers are exact up to here."""
 

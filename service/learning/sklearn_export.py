@@ -17,7 +17,6 @@ from service.learning.features.pipeline import Pipeline
 from service.learning.features.standardize import Centred, Scaled
 from service.learning.panel.panel import Panel
 from service.learning.parameters import BadParameter
-from service.learning.saved import Kept
 from service.learning.vectors import Array
 
 NOT_LINEAR = {
@@ -32,7 +31,7 @@ NOT_LINEAR = {
 class Linear:
     """A linear model in terms of the features as clients send them. It is a copy: the model may go on."""
 
-    rows: list[Kept]
+    rows: list[Array]
     """The coefficients of each class; with two classes there is one row, which speaks for the second."""
     intercepts: Array
     classes: list[Any]
@@ -45,7 +44,7 @@ class Taken:
     """What an export needs of a model, as copies. `linear` is the longer half of the work and needs the model no more,
     so that it can be done in a thread."""
 
-    _rows: list[Kept]
+    _rows: list[Array]
     _intercepts: Array
     _classes: list[Any]
     _names: list[str] | None
@@ -56,12 +55,9 @@ class Taken:
         """The model with `standardize` worked into its coefficients; to be asked for once, as it changes the copies."""
         if self._scale is not None:
             mean, factor = self._scale
-            for at, row in enumerate(
-                self._rows
-            ):  # one by one: a second copy of all of them would be as large again
-                scaled = row.part(0, row.size) * factor
-                self._rows[at] = Kept(scaled, as_is=True)
-                self._intercepts[at] -= np.add.reduce(scaled * mean)
+            for at, row in enumerate(self._rows):
+                row *= factor
+                self._intercepts[at] -= np.add.reduce(row * mean)
         return Linear(self._rows, self._intercepts, self._classes, self._names)
 
 
@@ -109,7 +105,7 @@ def take_linear(features: Features, classifier: Classifier, classes: Sequence[An
         if features.bias_value is not None:
             intercepts[at] = row[0 if bias_is_first else -1] * features.bias_value
             row = row[1:] if bias_is_first else row[:-1]
-        rows.append(Kept(row))
+        rows.append(row.copy())
     names = scale = None
     if isinstance(features, Pipeline):
         first = 1 if has_bias and bias_is_first else 0
@@ -123,7 +119,7 @@ def take_linear(features: Features, classifier: Classifier, classes: Sequence[An
 
 
 def as_sklearn(linear: Linear) -> dict[str, Any]:
-    """The attributes of an estimator such as `SGDClassifier`; the rows of `coef_` are `Kept`."""
+    """The attributes of an estimator such as `SGDClassifier`; the rows of `coef_` are arrays."""
     named = {} if linear.names is None else {"feature_names_in_": linear.names}
     return {
         "coef_": linear.rows,

@@ -12,8 +12,8 @@ import numpy as np
 from service.engine.models.model import Model
 from service.errors import InvalidRequest
 from service.learning.parameters import BadParameter
-from service.learning.saved import Kept
 from service.learning.sklearn_export import Linear, Taken, check_linear, columns_of, take_linear
+from service.learning.vectors import Array
 
 OPSET = 17
 ML_OPSET = 3
@@ -141,11 +141,11 @@ def _opened(field: int, size_bytes: int) -> bytes:
     return bytes(encoded)
 
 
-def _parts(head: bytes, rows: list[tuple[float, Kept]], tail: bytes) -> Iterator[bytes]:
+def _parts(head: bytes, rows: list[tuple[float, Array]], tail: bytes) -> Iterator[bytes]:
     yield head
     for sign, row in rows:
         for start in range(0, row.size, SLICE_NUMBERS):
-            numbers = row.part(start, min(start + SLICE_NUMBERS, row.size))
+            numbers = row[start : start + SLICE_NUMBERS]
             encoded = np.empty(len(numbers), COEFFICIENT)
             encoded["tag"] = FLOAT_TAG
             with np.errstate(over="ignore"):  # larger ones become infinite, as the library makes them

@@ -12,7 +12,6 @@ from fastapi import Response
 from fastapi.responses import StreamingResponse
 
 from service.errors import NovikoffError, OutcomeUnknown
-from service.learning.saved import Kept
 from service.runtime.byte_budget import Reservation
 from service.runtime.cooperative import Turns
 from service.web.http.headers import NOSNIFF
@@ -155,15 +154,15 @@ async def in_turns(parts: Iterator[bytes], room: Reservation | None = None) -> A
 
 
 def json_slices(value: Any) -> Iterator[bytes]:
-    """The JSON of a value in parts; arrays and kept rows in it are lists of numbers, and functions what they return.
+    """The JSON of a value in parts; arrays in it are lists of numbers, and functions what they return.
 
-    >>> b"".join(json_slices({"w": [Kept(np.array([0.5, 0.0]))], "n": {}, "i": np.arange(3), "f": lambda: [1]}))
+    >>> b"".join(json_slices({"w": [np.array([0.5, 0.0])], "n": {}, "i": np.arange(3), "f": lambda: [1]}))
     b'{"w":[[0.5,0.0]],"n":{},"i":[0,1,2],"f":[1]}'
     """
     if callable(value):
         yield _encode(value())
-    elif isinstance(value, Kept | np.ndarray):
-        yield from _numbers(value if isinstance(value, Kept) else Kept(value, as_is=True))
+    elif isinstance(value, np.ndarray):
+        yield from _numbers(value)
     elif isinstance(value, dict):
         yield from _joined(
             b"{", ((b",%s:" % _encode(key), part) for key, part in value.items()), b"}", bool(value)
@@ -187,7 +186,7 @@ def _list(value: list[Any]) -> Iterator[bytes]:
 
 
 def _is_nested(value: list[Any]) -> bool:
-    return any(isinstance(part, dict | Kept | np.ndarray) for part in value)
+    return any(isinstance(part, dict | np.ndarray) for part in value)
 
 
 def _joined(
@@ -202,9 +201,9 @@ def _joined(
     yield closing
 
 
-def _numbers(kept: Kept) -> Iterator[bytes]:
+def _numbers(array: np.ndarray[Any, Any]) -> Iterator[bytes]:
     yield b"["
-    for start in range(0, kept.size, SLICE_NUMBERS):
-        text = _encode(kept.part(start, min(start + SLICE_NUMBERS, kept.size)).tolist())
+    for start in range(0, len(array), SLICE_NUMBERS):
+        text = _encode(array[start : start + SLICE_NUMBERS].tolist())
         yield (b"," if start else b"") + text[1:-1]
     yield b"]"

@@ -17,7 +17,6 @@ from service.engine.transfer.json_export import export_of, learned
 from service.engine.transfer.onnx_export import import_onnx, onnx_file, take_onnx
 from service.errors import InvalidRequest
 from service.learning.parameters import BadParameter
-from service.learning.saved import Kept
 from service.learning.sklearn_export import as_sklearn, take_linear
 from service.learning.vectors import Array, Indices
 from service.runtime.byte_budget import ByteBudget
@@ -31,7 +30,7 @@ Largest = Annotated[
 def read_weights(model: Model, largest: int | None) -> dict[str, Any]:
     """Copies of all that is answered: the model may go on. It takes long of a large one.
 
-    Rows of weights in it are `Kept` or, if only the largest are told, functions that tell them.
+    Rows of weights in it are arrays or, if only the largest are told, functions that tell them.
     """
     names = None
     if largest is None and model.settings["features"]["kind"] == "named":
@@ -54,7 +53,7 @@ def _row(model: Model, row: Array, largest: int | None) -> dict[str, Any]:
         bias = float(row[0] if model.bias_is_first else row[-1])
         row = row[1:] if model.bias_is_first else row[:-1]
     if largest is None:
-        return {"weights": Kept(row), "bias": bias}
+        return {"weights": row.copy(), "bias": bias}
     places = largest_in(row, largest)
     if model.panel is None:
         # Nobody takes a name from these features any more: after a reset the model has others.
