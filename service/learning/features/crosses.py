@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.learning import saved
+from service.learning.features.transform import Stateless
 from service.learning.vectors import LARGEST, Array, Indices, Vector
 
 PAIRS_MAX = 16_384
@@ -102,7 +103,7 @@ def joined_names(places: Iterable[int], names: Iterable[str]) -> dict[int, str]:
     }
 
 
-class DenseCrosses:
+class DenseCrosses(Stateless):
     """x, then x_i x_j for all i ≤ j; more than `pairs_max` of them are added up in that many slots."""
 
     __slots__ = ("_dimension", "_left", "_pairs_max", "_right", "_signs", "_slots")
@@ -131,9 +132,6 @@ class DenseCrosses:
             products = sums.astype(np.float64, copy=False)
         return Vector(np.concatenate((x.values, np.clip(products, -LARGEST, LARGEST))))
 
-    def absorb(self, x: Vector) -> None:
-        pass
-
     def size(self, size: int) -> int:
         return crossed_size(size, self._pairs_max)
 
@@ -149,14 +147,8 @@ class DenseCrosses:
     def names_in(self, x: Vector, names: dict[int, str]) -> dict[int, str]:
         return names
 
-    def state(self) -> dict[str, Any]:
-        return {}
 
-    def restore(self, state: Any, size: int) -> None:
-        saved.fields(state)
-
-
-class HashedCrosses:
+class HashedCrosses(Stateless):
     """Pairs fall into the same slots as the features: they take no more weights, and nothing is learned about them."""
 
     __slots__ = ("_first", "_slots")
@@ -173,12 +165,6 @@ class HashedCrosses:
             np.concatenate((x.indices, slots + self._first)), np.concatenate((x.values, signs * products))
         )
 
-    def absorb(self, x: Vector) -> None:
-        pass
-
-    def size(self, size: int) -> int:
-        return size
-
     def name(self, index: int, size: int, name_of: NameOf) -> int | str:
         return name_of(index)
 
@@ -187,12 +173,6 @@ class HashedCrosses:
         slots = (hashed_pairs(left, right, self._slots)[0] + self._first).tolist()
         pairs = [f"{names[i]}×{names[j]}" for i, j in zip(left.tolist(), right.tolist(), strict=True)]
         return joined_names([*names, *slots], [*names.values(), *pairs])
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Any, size: int) -> None:
-        saved.fields(state)
 
 
 def crossed(x: Vector) -> tuple[Indices, Indices, Array]:

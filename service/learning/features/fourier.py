@@ -10,11 +10,10 @@ in a table.
 """
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from service.learning import saved
+from service.learning.features.transform import Stateless
 from service.learning.functions import quantile
 from service.learning.vectors import Array, Vector
 
@@ -50,7 +49,7 @@ def cosine_of_turns(turns: Array) -> Array:
     return total
 
 
-class Fourier:
+class Fourier(Stateless):
     """√(2/D) cos(Wx + b): W normal with the variance 2γ, b uniform over a turn, both from the seed.
 
     γ None is 1/dimension. Of standardized features the squared distance of two examples is about twice the dimension,
@@ -86,17 +85,8 @@ class Fourier:
         scale = np.sqrt(2.0 * gamma) / _TURN
         self._projection = scale * normal.reshape(self._features, dimension)
 
-    def absorb(self, x: Vector) -> None:
-        pass
-
     def size(self, size: int) -> int:
         return self._features
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Any, size: int) -> None:
-        saved.fields(state)
 
 
 REACH = 64.0

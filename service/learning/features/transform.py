@@ -33,7 +33,25 @@ class Transform(Protocol):
         ...
 
 
-class Normalize:
+class Stateless:
+    """What a transform has that absorbs nothing and makes no more entries."""
+
+    __slots__ = ()
+
+    def absorb(self, x: Vector) -> None:
+        pass
+
+    def size(self, size: int) -> int:
+        return size
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Any, size: int) -> None:
+        saved.fields(state)
+
+
+class Normalize(Stateless):
     """x / ‖x‖; the zero vector stays. The bias constant comes later and is not part of the length."""
 
     __slots__ = ()
@@ -48,15 +66,3 @@ class Normalize:
             return x
         values = x.values / largest  # so that squares neither overflow nor vanish
         return Vector(values / sqrt(dot(values, values)), x.indices)
-
-    def absorb(self, x: Vector) -> None:
-        pass
-
-    def size(self, size: int) -> int:
-        return size
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Any, size: int) -> None:
-        saved.fields(state)
