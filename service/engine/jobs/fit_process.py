@@ -167,6 +167,10 @@ class Refusal(msgspec.Struct):
     detail: str
     fields: tuple[FieldError, ...]
 
+    @classmethod
+    def of(cls, error: RequestError) -> "Refusal":
+        return cls(error.code, error.detail, error.fields)
+
     def as_error(self) -> RequestError:
         if self.code == MalformedJson.code:
             return MalformedJson(self.detail)
@@ -174,8 +178,7 @@ class Refusal(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A message to the service: one of `read`, `refused`, `progress`, `result`, `wrong` or `failed`
-    is set."""
+    """A message to the service: one of `read`, `refused`, `progress` or `result` is set."""
 
     progress: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
@@ -186,12 +189,7 @@ class Report(msgspec.Struct):
     read: tuple[int, dict[str, Any]] | None = None
     """How many examples the unread body had, and its options."""
     refused: Refusal | None = None
-    """What is wrong with the unread body."""
-    wrong_field: str | None = None
-    wrong: str | None = None
-    """Why the options cannot be used with these examples."""
-    failed: str | None = None
-    """Why the fit was given up."""
+    """What is wrong with the unread body, or with the options for these examples, or why the fit was given up."""
 
 
 def read(task: Task) -> Report:
@@ -203,7 +201,7 @@ def read(task: Task) -> Report:
             raise InvalidRequest.at("source", "a body of this size must contain examples")
         task.examples, task.options = encode_examples(Model.from_bytes(task.model), examples), options
     except RequestError as error:
-        return Report(refused=Refusal(error.code, error.detail, error.fields))
+        return Report(refused=Refusal.of(error))
     task.unread = None
     return Report(read=(len(task.examples), task.options))
 
@@ -241,7 +239,7 @@ def train(task: Task, report: Any) -> Report:
     try:
         fitted = fitting.fit(model.classifier, vectors, truths, task.options, report)
     except BadParameter as error:
-        return Report(wrong_field=error.field, wrong=error.message)
+        return Report(refused=Refusal.of(InvalidRequest.at(error.field, error.message)))
     result = {name: getattr(fitted, name) for name in fitted.__slots__ if name != "state"}
     return Report(
         result=result,
@@ -252,4 +250,6 @@ def train(task: Task, report: Any) -> Report:
 
 
 if __name__ == "__main__":
-    run_limited_child(lambda: run(read_message(Task)), lambda why: Report(failed=why))
+    run_limited_child(
+        lambda: run(read_message(Task)), lambda why: Report(refused=Refusal.of(InvalidRequest(why)))
+    )

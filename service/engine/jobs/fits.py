@@ -169,10 +169,6 @@ class Fits:
                 continue
             if report.refused is not None:
                 raise report.refused.as_error()
-            if report.failed is not None:
-                raise InvalidRequest(report.failed)
-            if report.wrong is not None:
-                raise InvalidRequest.at(report.wrong_field or "examples", report.wrong)
             if report.result is not None:
                 return report
             job.progress = report.progress
