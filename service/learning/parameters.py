@@ -20,16 +20,18 @@ class BadParameter(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A real parameter in a range; an open end leaves its limit out."""
+    """A real parameter in a range; an open end leaves its limit out. Without a default it may be null."""
 
-    default: float
+    default: Any
     low: float
     high: float
     help: str
     low_open: bool = False
     high_open: bool = False
 
-    def check(self, field: str, value: object) -> float:
+    def check(self, field: str, value: object) -> Any:
+        if value is None and self.default is None:
+            return None
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise BadParameter(field, "must be a number")
         inside = self.low <= value <= self.high  # not a number is inside nothing
@@ -43,43 +45,20 @@ class Number:
 
         >>> Number(1.0, 0.0, 10.0, "", low_open=True).range
         'above 0 and at most 10'
+        >>> Number(None, 0.0, 10.0, "").range
+        'null, or at least 0 and at most 10'
         """
         low = "above" if self.low_open else "at least"
         high = "below" if self.high_open else "at most"
-        return f"{low} {self.low:g} and {high} {self.high:g}"
+        null = "null, or " if self.default is None else ""
+        return f"{null}{low} {self.low:g} and {high} {self.high:g}"
 
     def schema(self) -> dict[str, Any]:
         low = "exclusiveMinimum" if self.low_open else "minimum"
         high = "exclusiveMaximum" if self.high_open else "maximum"
-        return {"type": "number", low: self.low, high: self.high,
+        return {"type": "number" if self.default is not None else ["number", "null"],
+                low: self.low, high: self.high,
                 "default": self.default, "description": self.help}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class NumberOrNull:
-    """A real parameter that is null unless it is given."""
-
-    number: Number
-
-    default = None
-
-    def check(self, field: str, value: object) -> float | None:
-        return None if value is None else self.number.check(field, value)
-
-    @property
-    def help(self) -> str:
-        return self.number.help
-
-    @property
-    def range(self) -> str:
-        """
-        >>> NumberOrNull(Number(1.0, 0.0, 10.0, "")).range
-        'null, or at least 0 and at most 10'
-        """
-        return f"null, or {self.number.range}"
-
-    def schema(self) -> dict[str, Any]:
-        return {**self.number.schema(), "type": ["number", "null"], "default": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +143,7 @@ class Flag:
         return {"type": "boolean", "default": self.default, "description": self.help}
 
 
-Parameter = Number | NumberOrNull | Integer | Choice | Flag
+Parameter = Number | Integer | Choice | Flag
 
 
 def check_fields(

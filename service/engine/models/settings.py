@@ -22,16 +22,16 @@ BIAS = Flag(True, "whether a constant is appended to every example")
 BIAS_VALUE = Number(1.0, 0.0, 1e6, "that constant", low_open=True)
 PROTOCOL = Choice("delayed", ("delayed", "strict"), "strict: no second prediction before the reveal")
 DECLARED_MARGIN = Number(
-    1.0,
+    None,
     0.0,
     1e100,
     "the declared margin of the stream, after hashing, `crosses`, `normalize` and `fourier`",
     low_open=True,
 )
 CONFIDENCE = Number(0.95, 0.5, 0.9999, "the probability with which the intervals on /stats hold")
-COVERAGE = Number(0.9, 0.01, 0.99, "the share of `set`s that shall contain the true label; null: no sets")
+COVERAGE = Number(None, 0.01, 0.99, "the share of `set`s that shall contain the true label; null: no sets")
 PENDING_TTL_SECONDS = Number(
-    86_400.0,
+    None,
     1.0,
     31_536_000.0,
     "how long a prediction stays pending; null: the service's `pending_ttl_seconds`",
@@ -187,13 +187,10 @@ def _check_simple(kept: dict[str, Any]) -> None:
         "bias_value": BIAS_VALUE,
         "protocol": PROTOCOL,
         "confidence": CONFIDENCE,
-    }
-    optional = {
         "declared_margin": DECLARED_MARGIN,
         "coverage": COVERAGE,
         "pending_ttl_seconds": PENDING_TTL_SECONDS,
     }
-    simple |= {name: number for name, number in optional.items() if kept[name] is not None}
     for name, parameter in simple.items():
         value = checked("", partial(parameter.check, name, kept[name]))
         saved.check(type(value) is type(kept[name]), name, "must be a number with a decimal point")

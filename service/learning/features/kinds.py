@@ -29,7 +29,6 @@ from service.learning.parameters import (
     Flag,
     Integer,
     Number,
-    NumberOrNull,
     Parameter,
     check_fields,
 )
@@ -66,14 +65,12 @@ FOURIER_FEATURES = 512
 
 FOURIER: dict[str, Parameter] = {
     "features": Integer(FOURIER_FEATURES, 1, 4096, "how many; more are closer to the kernel"),
-    "gamma": NumberOrNull(
-        Number(
-            1.0,
-            0.0,
-            1e6,
-            "the kernel is exp(-γ ‖x - x'‖²); null is 1/dimension, for standardized features",
-            low_open=True,
-        )
+    "gamma": Number(
+        None,
+        0.0,
+        1e6,
+        "the kernel is exp(-γ ‖x - x'‖²); null is 1/dimension, for standardized features",
+        low_open=True,
     ),
     "seed": Integer(0, 0, 2**63 - 1, "of the projection"),
 }
