@@ -1,4 +1,4 @@
-"""The learning itself: numpy, and mmh3 for its hash, and nothing else.
+"""The learning itself: numpy, mmh3 for its hash, msgspec for saved states, and nothing else.
 
 A round runs through three parts, each replaceable by its siblings:
 `Features` turn what a client sent into a `Vector`, a `Classifier` turns the vector into a label and
