@@ -20,7 +20,7 @@ from service.web.access.gate import Gate, across_origins
 from service.web.access.keys import Role
 from service.web.http.headers import log_trace_of, request_id_of, secured, with_request_id
 from service.web.http.requests import JSON_ONLY, JSON_OR_LINES, RequestLimits, has_body, read_body, replay
-from service.web.http.responses import respond_with, stopped
+from service.web.http.responses import HEAD_ONLY, respond_with, stopped
 from service.web.routes import openapi
 from service.web.routes.endpoint import Endpoint
 from service.web.routes.metrics import Traffic, Watched
@@ -136,8 +136,8 @@ class Application(FastAPI):
 
     async def _call_slowly(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Through FastAPI, with a body that is bounded and JSON; the route that it came to."""
-        if scope["method"] == "HEAD" and scope["path"] != "/feed":  # whose answer has no end
-            scope = {**scope, "method": "GET"}  # the protocol sends the head of the answer and no more
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET", HEAD_ONLY: True}  # the protocol sends no body
         declared, route = self.route_table.find(scope)
         try:
             if self._gate is not None:

@@ -15,7 +15,7 @@ from service.errors import NovikoffError, OutcomeUnknown
 from service.runtime.byte_budget import Reservation
 from service.runtime.cooperative import Turns
 from service.web.http.headers import NOSNIFF
-from service.web.http.requests import Header, Send
+from service.web.http.requests import Header, Receive, Scope, Send
 from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
 
 JSON: Header = (b"content-type", b"application/json")
@@ -98,9 +98,13 @@ BREAK_OFF = "novikoff.response.break_off"
 log = logging.getLogger(__name__)
 
 
+HEAD_ONLY = "novikoff.head_only"
+"""In the scope of a request that wants no body: it is a GET to the routes."""
+
+
 class BreakingOff(StreamingResponse):
     """An answer in parts. What is wrong with the first is the answer instead; if a later one fails, that is logged,
-    and the client finds the body without its end."""
+    and the client finds the body without its end. Of what nobody wants, no more parts are made."""
 
     @classmethod
     async def of(cls, parts: AsyncIterator[bytes], media_type: str) -> "BreakingOff":
@@ -113,12 +117,22 @@ class BreakingOff(StreamingResponse):
 
         return cls(all_parts(), media_type=media_type)
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if HEAD_ONLY in scope:
+            self.body_iterator = _nothing()
+        await super().__call__(scope, receive, send)
+
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
         except NovikoffError as error:
             log.warning("a response was aborted: %s", error.detail)
             await send({"type": BREAK_OFF})
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    for part in ():
+        yield part
 
 
 PART_BYTES = 65_536

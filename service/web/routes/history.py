@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 
 from service.engine.models.labels import text_of
 from service.engine.models.model import Model
@@ -167,7 +167,6 @@ def router(record: Record) -> APIRouter:
     @routes.get("/models/{model}/history", response_class=Response, responses={200: {"content": CONTENT}})
     @access(Role.READ, tenants=True)
     async def rounds(
-        request: Request,
         model: ModelName,
         form: Form = "ndjson",
         from_version: Version = None,
@@ -186,8 +185,6 @@ def router(record: Record) -> APIRouter:
         parts = (
             _lines(portions, prefix()) if form == "ndjson" else columnar(form, of, _owned(portions, prefix()))
         )
-        if request.method == "HEAD":
-            return Response(media_type=media_type)
         return await BreakingOff.of(parts, media_type)
 
     return routes

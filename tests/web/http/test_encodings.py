@@ -181,5 +181,7 @@ def test_head_is_get_without_a_body(service: Service, name: str) -> None:
         assert int(head.headers["content-length"]) > 0
     assert service.client.head("/stats/nobody-there").status_code == 404
     assert service.client.head("/nothing").status_code == 404
-    for path in ("/feed", "/predict", "/stream"):
+    feed = service.client.head("/feed")  # whose body has no end
+    assert (feed.status_code, feed.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    for path in ("/predict", "/stream"):
         assert service.client.head(path).status_code == 405, path

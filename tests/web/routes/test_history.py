@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.model_kinds import over_journals
-from tests.support.process_usage import peak_bytes, restart_peak
+from tests.support.process_usage import peak_bytes, read_bytes, restart_peak
 from tests.support.service_process import Service, problem_of
 from tests.support.waiting import eventually
 from tests.web.routes.test_past import streamed
@@ -136,6 +136,23 @@ def test_a_long_history_takes_little_memory_in_any_form(filled: Service) -> None
                 read += len(part)
         assert read > 1_000_000 if form != "parquet" else read > 10_000
         assert peak_bytes(filled.process.pid) - before < bytes_max * 2**20, form
+
+
+@pytest.mark.parametrize("path", ["history", "history?format=arrow"])
+def test_head_does_not_read_the_history(filled: Service, path: str) -> None:
+    path = f"/models/wide/{path}"
+    filled.client.get(path)
+    began = read_bytes(filled.process.pid)
+    got = filled.client.get(path)
+    read = read_bytes(filled.process.pid) - began
+    began = read_bytes(filled.process.pid)
+    for _ in range(5):  # one more than may be read at a time
+        head = filled.client.head(path)
+        assert head.status_code == 200 and not head.content
+        assert head.headers["content-type"] == got.headers["content-type"]
+    assert (read_bytes(filled.process.pid) - began) / 5 < read / 2
+    assert filled.client.head("/models/no-such/history").status_code == 404
+    assert filled.client.get("/models/wide/history?to_version=1").status_code == 200
 
 
 def test_those_who_go_away_give_their_places_back(filled: Service) -> None:
