@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -146,11 +146,11 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         tenants=engine.fleet.tenants,
         answer_files=answer_files,
     )
+    make: Callable[..., Application] = Application
     endpoints = rounds.endpoints(rounds_seen, request_limits)
     if tracing is not None:
-        for endpoint in endpoints.values():
-            endpoint.handle = tracing.noting_model(endpoint.handle)
-    make = Application if tracing is None else tracing.application
+        make = tracing.application
+        endpoints = rounds.endpoints(rounds_seen, request_limits, tracing.noting_model)
     app = make(
         endpoints | rounds.endpoints_in_models(rounds_seen, endpoints, request_limits),
         streaming,
@@ -160,6 +160,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         with_keys=ring is not None,
         on_stop=follow.stop,
         limits=request_limits,
+        held=held,
         title="Novikoff",
         version=version("novikoff"),
         description="Online learning over HTTP: predict, reveal, update.",
@@ -183,7 +184,6 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(feed.router(follow))
     app.include_router(metrics.router(collector, why_unready))
     app.include_router(health.router(why_unready, lambda: len(engine.fleet.set_aside)))
-    app.held = held
     app.include_router(dashboard.router())
     app.include_router(docs.router(app.title))
     problems.install(app)

@@ -47,6 +47,7 @@ class Application(FastAPI):
         with_keys: bool,
         on_stop: Callable[[], None],
         limits: RequestLimits,
+        held: ByteBudget,
         **options: Any,
     ) -> None:
         # The routes below are the same endpoints: they answer wrong methods, and requests under a prefix.
@@ -75,7 +76,7 @@ class Application(FastAPI):
         self._document: dict[str, Any] | None = None
         self.on_stop = on_stop
         self.start_error: StartError | None = None
-        self.held: ByteBudget
+        self.held = held
         """What its connections may hold, for the server."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

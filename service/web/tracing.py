@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
+from functools import wraps
 from importlib.metadata import version
 from threading import Thread
 from typing import Any
@@ -109,6 +110,7 @@ class Tracing(SpanExporter):
     def noting_model(self, handle: Handle) -> Handle:
         """A handler that notes the model which its body or its answer names."""
 
+        @wraps(handle)
         async def noting(body: Any) -> tuple[Any, Any]:
             try:
                 answer, headers = await handle(body)

@@ -131,7 +131,8 @@ class BreakingOff(StreamingResponse):
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    for part in ():
+    nothing: tuple[bytes, ...] = ()
+    for part in nothing:
         yield part
 
 

@@ -4,7 +4,7 @@ With a model in the path, requests and responses are the same, and the model may
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import partial
 from itertools import accumulate, count, repeat
@@ -42,7 +42,9 @@ check_label = plain_label
 REPLAYED: tuple[Header, ...] = ((b"idempotent-replay", b"true"),)
 
 
-def endpoints(rounds: TenantRounds, limits: RequestLimits) -> dict[str, Endpoint[Any]]:
+def endpoints(
+    rounds: TenantRounds, limits: RequestLimits, traced: Callable[[Any], Any] = lambda handle: handle
+) -> dict[str, Endpoint[Any]]:
     """The three routes by their paths."""
 
     async def predict(body: PredictBody) -> tuple[object, tuple[Header, ...]]:
@@ -89,9 +91,9 @@ def endpoints(rounds: TenantRounds, limits: RequestLimits) -> dict[str, Endpoint
 
     endpoint = partial(Endpoint, access=ROUND, limits=limits)
     return {
-        "/predict": endpoint(PredictBody, PredictAnswer, predict, statuses=(410,)),
-        "/feedback": endpoint(FeedbackBody, FeedbackAnswer, feedback, statuses=(410,), replays=True),
-        "/learn": endpoint(LearnBody, LearnAnswer, learn, replays=True),
+        "/predict": endpoint(PredictBody, PredictAnswer, traced(predict), statuses=(410,)),
+        "/feedback": endpoint(FeedbackBody, FeedbackAnswer, traced(feedback), statuses=(410,), replays=True),
+        "/learn": endpoint(LearnBody, LearnAnswer, traced(learn), replays=True),
     }
 
 
