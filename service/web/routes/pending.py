@@ -1,16 +1,12 @@
 """GET /models/{model}/pending: the predictions that wait for their labels, for people who label them."""
 
-import base64
-import binascii
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Query, Response
 
 from novikoff.schemas import PendingPage
 from service.engine.models.model import Model
 from service.engine.rounds.pending_list import Order, Place, WaitingList
-from service.errors import InvalidRequest
 from service.events import Prediction
 from service.web.access.declarations import access
 from service.web.access.keys import Role
@@ -18,6 +14,7 @@ from service.web.access.tenants import public_id
 from service.web.http.responses import Json, timestamp
 from service.web.routes.models import Limit, ModelName
 from service.web.routes.openapi import answers, problems
+from service.web.routes.stats import cursor_at, place_at
 
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
 Ordered = Annotated[Order, Query(description="newest first, or least certain first")]
@@ -36,9 +33,9 @@ def router(waiting_list: WaitingList) -> APIRouter:
         A page is shorter than its limit where features are large. On a cluster, replicas that do not answer within
         a moment are left out.
         """
-        page = await waiting_list.page(model, order, _place(cursor), limit)
+        page = await waiting_list.page(model, order, place_at(cursor, Place), limit)
         lines = [_line(page.live.model, each) for each in page.predictions]
-        return Json({"pending": lines, "next": None if page.next is None else _cursor(page.next)})
+        return Json({"pending": lines, "next": None if page.next is None else cursor_at(page.next)})
 
     return routes
 
@@ -57,17 +54,3 @@ def _line(model: Model, prediction: Prediction) -> dict[str, Any]:
     if certainty is not None and certainty.ask_probability is not None:
         line["ask"] = model.is_asked(prediction.prediction_id, certainty.ask_probability)
     return line
-
-
-def _cursor(place: Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
-
-
-def _place(cursor: str | None) -> Place | None:
-    if cursor is None:
-        return None
-    try:
-        place: Place = msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=Place)
-    except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
-        raise InvalidRequest.at("cursor", "is not a cursor from this service") from None
-    return place

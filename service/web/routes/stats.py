@@ -156,15 +156,15 @@ def _wanted(fields: str | None) -> frozenset[str]:
     return wanted
 
 
-def _cursor(last: Listed) -> str:
-    return base64.urlsafe_b64encode(_encode((last.key, last.model))).decode()
+def cursor_at(place: object) -> str:
+    return base64.urlsafe_b64encode(_encode(place)).decode()
 
 
-def _after(cursor: str | None) -> tuple[float | str, str] | None:
+def place_at(cursor: str | None, kind: Any) -> Any:
     if cursor is None:
         return None
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float | str, str])
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=kind)
     except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError):
         raise InvalidRequest.at("cursor", "is not a cursor from this service") from None
 
@@ -197,7 +197,9 @@ def router(models: Models, past: Past, attention: Attention, clock: Clock) -> AP
         own = narrowed(prefix)
         listed: list[Listed] = []
         if own is not None:
-            asked = Page(own, sort, _after(cursor), limit + 1, contains.lower(), reverse)
+            asked = Page(
+                own, sort, place_at(cursor, tuple[float | str, str]), limit + 1, contains.lower(), reverse
+            )
             listed = await models.page(asked)
         reports, unreadable, turns = [], [], Turns()
         for line in listed[:limit]:
@@ -214,8 +216,12 @@ def router(models: Models, past: Past, attention: Attention, clock: Clock) -> AP
             "totals": sums(NO_TOTALS if own is None else await models.totals.now(own)),
             "models": reports,
             "unreadable": unreadable,
-            "next": _cursor(listed[limit - 1]) if len(listed) > limit else None,
-            "previous": _cursor(listed[0]) if cursor is not None and listed else None,
+            "next": cursor_at((listed[limit - 1].key, listed[limit - 1].model))
+            if len(listed) > limit
+            else None,
+            "previous": cursor_at((listed[0].key, listed[0].model))
+            if cursor is not None and listed
+            else None,
         }
         return packed(_unless_known(_encode(answer), if_none_match), accept_encoding)
 
