@@ -2,8 +2,7 @@
 
 import time
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple
@@ -22,12 +21,13 @@ from service.events import (
 )
 from service.journal.jetstream.messages import UNKNOWN, Blob, Link, StoredSummary, encode
 from service.journal.protocol import Listed, Page, Summary, Totals
+from service.runtime.cooperative import Turns
 
 FIGURES = ("updated_at", "revealed", "mistakes", "updates", "pending", "expired", "ewma_error_rate")
 """The fields of a `Summary` that are stored."""
 
-PREFIXES_MAX = 64
-"""How many prefixes are kept up to date: each costs a little with every summary that changes."""
+AFTER_ALL = "~"
+"""Comes after whatever follows in a name."""
 
 
 @dataclass(slots=True)
@@ -147,43 +147,6 @@ class Uncovered:
         return min((first.seq for first in self._first.values()), default=default)
 
 
-class Sums:
-    """Totals by the prefix of names. A prefix that is asked for the first time is summed over all models."""
-
-    def __init__(self, summaries: Callable[[], Iterable[Summary]]) -> None:
-        self._summaries = summaries
-        self._kept: OrderedDict[str, list[int]] = OrderedDict()
-
-    def of(self, prefix: str) -> Totals:
-        kept = self._kept.get(prefix)
-        if kept is None:
-            kept = self._kept[prefix] = [0] * 6
-            for summary in self._summaries():
-                if summary.model.startswith(prefix):
-                    _count(kept, summary, 1)
-            if len(self._kept) > PREFIXES_MAX:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(prefix)
-        return Totals(*kept)
-
-    def add(self, summary: Summary) -> None:
-        self._change(summary, 1)
-
-    def remove(self, summary: Summary) -> None:
-        self._change(summary, -1)
-
-    def _change(self, summary: Summary, sign: int) -> None:
-        for prefix, kept in self._kept.items():
-            if summary.model.startswith(prefix):
-                _count(kept, summary, sign)
-
-
-def _count(sums: list[int], summary: Summary, sign: int) -> None:
-    s = summary
-    for i, number in enumerate((1, s.revealed, s.mistakes, s.updates, s.pending, s.expired)):
-        sums[i] += sign * number
-
-
 class Catalogue:
     """Which models exist, by the events of the log: the same on every replica that has come as far."""
 
@@ -192,7 +155,6 @@ class Catalogue:
         self._by_life: dict[int, Entry] = {}
         self._settings: dict[bytes, dict[str, Any]] = {}
         self._names: list[str] | None = None
-        self._sums = Sums(lambda: (entry.summary for entry in self._by_name.values()))
         self._deletions: dict[str, list[Deletion]] = {}
         """Those of each name whose messages may still be in the log, oldest first."""
         # Events that no summary in memory covers, and those that no summary stored in the cluster covers.
@@ -232,7 +194,6 @@ class Catalogue:
             if seq <= entry.life:
                 return False
             del self._by_name[event.model], self._by_life[entry.life]
-            self._sums.remove(entry.summary)
             deletion = Deletion(event.model, seq, event.at, entry.life, entry.creation_blob)
             self._deletions.setdefault(event.model, []).append(deletion)
             self._unsummarised.drop(entry.life)
@@ -246,7 +207,6 @@ class Catalogue:
         summary = Summary(event.model, seq, event.at, 0, 0, 0, 0, 0)
         entry = Entry(seq, event.model, event.at, settings, blob, summary, seq)
         self._by_name[event.model] = self._by_life[seq] = entry
-        self._sums.add(entry.summary)
         self._unsummarised.add(seq, seq, event.at)
         self._unstored.add(seq, seq, event.at)
         self._names = None
@@ -296,8 +256,6 @@ class Catalogue:
             self._set_summary(entry, Summary(entry.model, life, **figures), stored.through)
 
     def _set_summary(self, entry: Entry, summary: Summary, through: int) -> None:
-        self._sums.remove(entry.summary)
-        self._sums.add(summary)
         entry.summary, entry.through = summary, through
         self._unsummarised.cover(entry.life, through, entry.last_seq)
 
@@ -337,20 +295,31 @@ class Catalogue:
         return [self._listed(name, name if is_by_name else -key) for key, name in first]
 
     def _names_after(self, page: Page) -> list[str]:
+        names = self._names_with(page.prefix)
+        at = 0 if page.after is None else bisect_right(names, page.after[1])
+        return names[at : at + page.limit]
+
+    def _names_with(self, prefix: str) -> list[str]:
+        """The names that begin so, in their order."""
         if self._names is None:
             self._names = sorted(self._by_name)
-        at = bisect_left(self._names, page.prefix)
-        if page.after is not None:
-            at = max(at, bisect_right(self._names, page.after[1]))
-        found = self._names[at : at + page.limit]
-        return [name for name in found if name.startswith(page.prefix)]
+        names = self._names
+        return names[bisect_left(names, prefix) : bisect_left(names, prefix + AFTER_ALL)] if prefix else names
 
     def _listed(self, name: str, key: Any) -> Listed:
         entry = self._by_name[name]
         return Listed(name, entry.created_at, entry.settings, key)
 
-    def totals(self, prefix: str) -> Totals:
-        return self._sums.of(prefix)
+    async def totals(self, prefix: str) -> Totals:
+        """Others have their turns meanwhile: with 100,000 models it takes some 50 ms."""
+        sums, turns = [0] * 6, Turns()
+        for name in self._names_with(prefix):
+            await turns.give()
+            if (entry := self._by_name.get(name)) is not None:
+                s = entry.summary
+                figures = (1, s.revealed, s.mistakes, s.updates, s.pending, s.expired)
+                sums = [total + figure for total, figure in zip(sums, figures, strict=True)]
+        return Totals(*sums)
 
 
 def _after_expiry(summary: Summary, event: PredictionsExpired) -> Summary:

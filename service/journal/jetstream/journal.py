@@ -313,7 +313,7 @@ class JetStreamJournal:
         return self._catalogue.page(page)
 
     async def totals(self, prefix: str) -> Totals:
-        return self._catalogue.totals(prefix)
+        return await self._catalogue.totals(prefix)
 
     # Figures
 
