@@ -4,8 +4,9 @@ import asyncio
 import os
 from asyncio import Future
 from collections.abc import Awaitable, Callable
-from heapq import heappop, heappush, nsmallest
-from itertools import chain
+from heapq import merge
+from itertools import islice, repeat, takewhile
+from operator import itemgetter
 
 from service.errors import InvalidRequest, PredictionIdTaken
 from service.events import (
@@ -41,7 +42,6 @@ ID_CHARS_MAX = 512
 REMEMBERED_MAX = 10_000
 READ_AT_ONCE = 64
 LISTED_AT_ONCE = 5_000
-CLEANED_MIN = 10_000
 
 Read = Callable[[str, str], Awaitable[Message | None]]
 """Reads the last message of a stream with a subject."""
@@ -177,11 +177,7 @@ class Waiting:
         self._outstanding = outstanding
         self._catalogue = catalogue
         self._served: dict[int, dict[str, int]] = {}
-        """For each life, the ids and when each was served."""
-        self._by_age: list[tuple[int, int, str]] = []
-        """A heap of (when served, life, id), with some that wait no longer: these are removed now and then. Of models
-        without `pending_ttl_seconds` of their own."""
-        self._cleaned_to = 0
+        """For each life, the ids and when each was served, the oldest first."""
         self._unsent: set[str] = set()
 
     def keep(self, life: int, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
@@ -193,7 +189,7 @@ class Waiting:
             raise InvalidRequest.at("features", f"the journal accepts predictions of at most {most} bytes")
         name = prediction.prediction_id
         self._unsent.add(name)
-        self._add(life, name, prediction.at)
+        self._served.setdefault(life, {})[name] = prediction.at
         if wait:
             future: Future[Appended] = asyncio.get_running_loop().create_future()
             self._outstanding.spawn(self._keep(life, name, record), self._outstanding.add(future))
@@ -222,18 +218,6 @@ class Waiting:
 
         await in_batches(look, [name for name in self._served.get(life, ()) if name not in self._unsent])
 
-    def _add(self, life: int, prediction_id: str, at: int) -> None:
-        self._served.setdefault(life, {})[prediction_id] = at
-        if self._has_own_time(life):
-            return
-        heappush(self._by_age, (at, life, prediction_id))
-        if len(self._by_age) > 2 * self._cleaned_to + CLEANED_MIN:
-            self._by_age = sorted(one for one in self._by_age if self._waits(one))
-            self._cleaned_to = len(self._by_age)
-
-    def _waits(self, one: tuple[int, int, str]) -> bool:
-        return one[2] in self._served.get(one[1], ())
-
     def _has_own_time(self, life: int) -> bool:
         entry = self._catalogue.get_life(life)
         return entry is not None and own_ttl_us(entry.settings) is not None
@@ -260,20 +244,13 @@ class Waiting:
 
         `own`: also of models with `pending_ttl_seconds` of their own.
         """
-        by_age = self._by_age
-        oldest: list[tuple[int, int, str]] = []
-        while by_age and by_age[0][0] <= through and len(oldest) < limit:
-            one = heappop(by_age)
-            if self._waits(one):
-                oldest.append(one)
-        for one in oldest:
-            heappush(by_age, one)  # it counts as waiting until its expiry is recorded
-        if own:
-            lives = [life for life in self._served if self._has_own_time(life)]
-            others = ((at, life, "") for life in lives for at in self._served[life].values())
-            oldest = nsmallest(limit, chain(oldest, (one for one in others if one[0] <= through)))
+        due = [
+            zip(served.values(), repeat(life))
+            for life, served in self._served.items()
+            if next(iter(served.values()), through + 1) <= through and (own or not self._has_own_time(life))
+        ]
         found: dict[int, list[int]] = {}
-        for at, life, _ in oldest:
+        for at, life in islice(takewhile(lambda one: one[0] <= through, merge(*due)), limit):
             found.setdefault(life, []).append(at)
         for life in [life for life in found if self._catalogue.get_life(life) is None]:
             self.forget(life)
@@ -332,8 +309,8 @@ class Waiting:
             if not await self._api.overwrite(s.state, message.seq):  # its ids may be forgotten later
                 continue  # another one was first
             life = s.life_in(message.subject)
-            for prediction_id, at in decode_ids(message.data).items():
-                self._add(life, prediction_id, at)
+            taken = self._served.get(life, {}) | decode_ids(message.data)
+            self._served[life] = dict(sorted(taken.items(), key=itemgetter(1)))
 
     async def hand_over(self) -> None:
         """Store lists of all waiting predictions for other replicas to take over. Called when this one stops."""
@@ -346,4 +323,3 @@ class Waiting:
                 stored.append(self._publisher.publish(subject, listed, expected=0))
         await asyncio.gather(*stored)
         self._served.clear()
-        self._by_age.clear()
