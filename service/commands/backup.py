@@ -14,10 +14,11 @@ from typing import Annotated
 
 import typer
 
-from service.commands.console import CommandFailed, counted, err, out, report_failures
+from service.commands.console import CommandFailed, cluster_settings, counted, err, out, report_failures
 from service.commands.doctor.checks import Severity
 from service.commands.doctor.command import examine
 from service.commands.doctor.history import examine_model
+from service.commands.doctor.repairing import remove
 from service.errors import StartError
 from service.journal.sqlite.directory import (
     DirectoryLock,
@@ -29,7 +30,7 @@ from service.journal.sqlite.directory import (
 from service.journal.sqlite.schema import open_reader, open_writer
 from service.journal.sqlite.soundness import why_misshapen, why_numbering_damaged
 from service.journals import access_of
-from service.settings import Settings, load_settings
+from service.settings import Settings
 
 SAMPLE_MODELS = 20
 """So many models of a new backup are replayed. `restore` replays all."""
@@ -95,7 +96,7 @@ def restore(
         else:
             from service.journal.jetstream.copies import restore_streams
 
-            settings = load_settings(journal=journal)
+            settings = cluster_settings(journal, "--journal")
             events = asyncio.run(restore_streams(access_of(settings), settings.nats_prefix, file))
             out.print(f"restored {counted(events, 'event')}; start the replicas", soft_wrap=True)
 
@@ -104,7 +105,7 @@ def _back_up(file: Path, data: Path, journal: str | None) -> None:
     if file.exists():
         raise CommandFailed(f"{file} already exists: choose another name")
     partial = file.with_name(f"{file.name}.partial")
-    _remove(partial)
+    remove(partial)
     try:
         done = _copy_directory(data, partial) if journal is None else _copy_cluster(journal, partial)
         with partial.open("rb+") as opened:
@@ -112,7 +113,7 @@ def _back_up(file: Path, data: Path, journal: str | None) -> None:
         partial.rename(file)
         sync_directory(file.parent)
     finally:
-        _remove(partial)
+        remove(partial)
     out.print(f"{file}: {done}, {file.stat().st_size:,} bytes", soft_wrap=True)
 
 
@@ -161,7 +162,7 @@ def _checked(copy: sqlite3.Connection) -> str:
 def _copy_cluster(journal: str, partial: Path) -> str:
     from service.journal.jetstream.copies import copy_streams
 
-    settings = load_settings(journal=journal)
+    settings = cluster_settings(journal, "--journal")
     with err.status("copying"):
         events = asyncio.run(copy_streams(access_of(settings), settings.nats_prefix, partial))
     return counted(events, "event")
@@ -210,12 +211,12 @@ def _restore_directory(file: Path, data: Path) -> None:
     new = path.with_name(f"{path.name}.restoring")
     try:
         lock.acquire()
-        _remove(new)
+        remove(new)
         with err.status("copying"):
             _copy(file.absolute(), new)
         open_writer(new, "power").close()  # brings the file of an older version up to date
     except (sqlite3.Error, StartError) as error:
-        _remove(new)
+        remove(new)
         raise CommandFailed(f"{file} is not a backup that can be restored: {error}") from None
     try:
         problems = [one for one in examine(new, path) if one.severity is Severity.problem]
@@ -226,11 +227,6 @@ def _restore_directory(file: Path, data: Path) -> None:
             )
         take_over(new, path)
     finally:
-        _remove(new)
+        remove(new)
         lock.release()
     out.print(f"restored to {data}", soft_wrap=True)
-
-
-def _remove(file: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        file.with_name(file.name + suffix).unlink(missing_ok=True)

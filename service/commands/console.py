@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 from rich.console import Console
@@ -13,6 +14,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from novikoff import DEFAULT_URL
 from service.errors import NovikoffError, StartError
 from service.runtime import environment
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 # Names and labels are text, never markup.
 out = Console(markup=False, highlight=False)
@@ -70,6 +74,17 @@ def service_key(key: str | None, file: Path | None) -> str | None:
     if not found:
         raise CommandFailed(f"{file} is empty: it must contain a key")
     return found
+
+
+def cluster_settings(journal: str, option: str) -> "Settings":
+    """The settings of a service on a cluster whose servers an option names."""
+    from service.settings import load_settings  # which takes long, and not every command needs it
+
+    if not journal.startswith(("nats://", "tls://")):
+        raise CommandFailed(f"{option} must be nats:// or tls:// with the cluster's servers")
+    if find_spec("nats") is None:
+        raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
+    return load_settings(journal=journal)
 
 
 def percent(ratio: float | None, digits: int = 2) -> str:

@@ -8,14 +8,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from service.commands.console import CommandFailed, err, out, report_failures
+from service.commands.console import CommandFailed, cluster_settings, err, out, report_failures
 from service.engine.fleet.live import Live
 from service.engine.fleet.loading import DAMAGE, restored_at_once
 from service.engine.models.outcomes import OutcomeLog
@@ -34,7 +33,7 @@ from service.journal.sqlite.directory import DirectoryLock, open_directory
 from service.journal.sqlite.schema import open_reader
 from service.journal.sqlite.sealing import unseal_outcomes
 from service.journals import make_journal
-from service.settings import Settings, load_settings
+from service.settings import Settings
 
 if TYPE_CHECKING:  # needs an extra
     from service.journal.jetstream.journal import JetStreamJournal
@@ -80,11 +79,7 @@ def migrate(
         kind, _, directory = source.partition(":")
         if kind != "sqlite" or not directory:
             raise CommandFailed("--from must be sqlite: with a data directory")
-        if not target.startswith(("nats://", "tls://")):
-            raise CommandFailed("--to must be nats:// or tls:// with the cluster's servers")
-        if find_spec("nats") is None:
-            raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
-        settings = load_settings(journal=target)
+        settings = cluster_settings(target, "--to")
         with opened(Path(directory)) as connection:
             for name in models_in(connection):
                 check_forgotten(connection, name)

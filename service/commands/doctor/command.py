@@ -4,14 +4,13 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from service.commands.console import CommandFailed, err, out, report_failures
+from service.commands.console import CommandFailed, cluster_settings, err, out, report_failures
 from service.commands.doctor.checks import (
     COPY,
     Finding,
@@ -27,7 +26,7 @@ from service.commands.doctor.repairing import remove, salvage, swap
 from service.errors import StartError
 from service.journal.sqlite.directory import DirectoryLock, check_not_lost, check_writable, end_replacing
 from service.journal.sqlite.schema import legible_errors, open_reader, open_writer
-from service.settings import Settings, load_settings
+from service.settings import Settings
 
 REPAIRS_MAX = 5
 """A repair may leave something to be mended: a line of a model that was made anew needs its counts."""
@@ -80,13 +79,10 @@ def doctor(
 def _examine_cluster(journal: str, *, repair: bool) -> list[Finding]:
     if repair:
         raise CommandFailed("--repair is for a data directory: the servers of a cluster repair their copies")
-    if not journal.startswith(("nats://", "tls://")):
-        raise CommandFailed("--journal must be nats:// or tls:// with the cluster's servers")
-    if find_spec("nats") is None:
-        raise CommandFailed("a journal on NATS needs the extra `nats`: pip install nats-py nkeys")
+    settings = cluster_settings(journal, "--journal")
     from service.commands.doctor.streams import examine_streams
 
-    findings = asyncio.run(examine_streams(load_settings(journal=journal)))
+    findings = asyncio.run(examine_streams(settings))
     _print_findings(findings)
     return findings
 
