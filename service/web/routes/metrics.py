@@ -179,7 +179,7 @@ _SINGLE: tuple[tuple[type[Any], str, str, Callable[[Collector, Figures], float]]
 )  # fmt: skip
 
 _LABELLED: tuple[tuple[type[Any], str, str, str, Callable[[Collector, Figures], Mapping[str, float]]], ...] = (
-    (CounterMetricFamily, "jobs_ended", "Jobs that have ended.", "state", lambda c, _: c.jobs.ended),
+    (CounterMetricFamily, "jobs_ended", "Finished jobs.", "state", lambda c, _: c.jobs.ended),
     (GaugeMetricFamily, "journal_bytes", "How large the journal is on disk, and its write-ahead log.", "of",
      lambda _, journal: journal.file_bytes),
     (GaugeMetricFamily, "budget_bytes", "Bytes in use of what is limited in bytes.", "of",
