@@ -74,7 +74,7 @@ def _of_python(path: Path, source: str) -> Iterator[Text]:
                 yield Text(path, node.lineno, kind, " ".join(node.value.split()))
         elif isinstance(node, ast.JoinedStr) and id(node) not in parts:
             words = "".join(
-                part.value if isinstance(part, ast.Constant) else "{" + ast.unparse(part.value) + "}"
+                str(part.value) if isinstance(part, ast.Constant) else "{" + ast.unparse(part.value) + "}"
                 for part in node.values
                 if isinstance(part, ast.Constant | ast.FormattedValue)
             )

@@ -37,7 +37,7 @@ RETRY_SECONDS = 0.1
 ALL_SECONDS = 0.3
 """How long the answers to a question to all are waited for: nobody knows how many will come."""
 
-EVERYONE = "everybody"
+EVERYONE = "everyone"
 """Stands for all replicas; the name of one is made of hexadecimal digits."""
 
 FROM = "Novikoff-From"
