@@ -9,14 +9,14 @@ import pytest
 from service.errors import NovikoffError
 from service.web.http.responses import document_of
 from service.web.stream import lines
-from service.web.stream.array_lines import NamedLines
+from service.web.stream.array_lines import AlikeLines
 from service.web.stream.line import WholeRounds
 from service.web.stream.lines import Lines
 
 LINE_BYTES_MAX = 2_000
 
 
-def read(body: bytes, *, as_arrays: bool, sizes: list[int]) -> list[Any]:
+def read(body: bytes, *, as_arrays: bool, sizes: list[int], with_simd: bool = True) -> list[Any]:
     """All lines of a body that comes in pieces of these sizes, or what is wrong with them."""
     pieces = []
     at = 0
@@ -40,9 +40,10 @@ def read(body: bytes, *, as_arrays: bool, sizes: list[int]) -> list[Any]:
         return taken
 
     with pytest.MonkeyPatch.context() as patch:
-        if not as_arrays:
+        if not as_arrays or not with_simd:
             patch.setattr(lines, "dense_lines", lambda data: None)
-            patch.setattr(NamedLines, "read", lambda self, data: None)
+        if not as_arrays:
+            patch.setattr(AlikeLines, "read", lambda self, data: None)
         return [told(line) for line in asyncio.run(take_all())]
 
 

@@ -1,8 +1,9 @@
 """Decodes lines that are whole rounds into one array, without a Python object for each number.
 
-Of dense lines, simdjson parses the numbers, and the decoder in `line.py` what stands around them. For lines whose
-features have the same names in the same order, a msgspec struct with a field for each name is made, which takes half
-the time. If any line does not fit, the decoder in `line.py` reads all of them, so the result is the same.
+Of dense lines, simdjson parses the numbers, and the decoder in `line.py` what stands around them. Other lines that look
+like those before are decoded by a msgspec struct that fits no others: with a list of numbers, or with a field for each
+name, which takes half the time. If any line does not fit, the decoder in `line.py` reads all of them, so the result is
+the same.
 """
 
 from collections.abc import Callable
@@ -131,33 +132,44 @@ def _numbers(texts: list[bytes]) -> Array | None:
 
 NAMES_MAX = 1_024
 TRIES_MAX = 8
-"""How many decoders are made for one stream: making one takes as long as decoding twenty lines."""
+"""How often a decoder is chosen for one stream: to make one for names takes as long as decoding twenty lines."""
 
 
-class NamedLines:
-    """The decoder for the names of one stream. Show it decoded lines with `expect`, then try `read` first."""
+class _DenseLine(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    features: list[float]
+    label: LabelSent
+    model: str | None = None
+
+
+_dense_decoder = msgspec.json.Decoder(_DenseLine)
+
+
+class AlikeLines:
+    """The decoder for the features of one stream. Show it decoded lines with `expect`, then try `read` first."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []
+        self._names: list[str] | None = None
         self._decode: Callable[[bytes], list[Any]] | None = None
         self._tries = TRIES_MAX
 
     def expect(self, lines: list[Line]) -> None:
-        """Make a decoder for the names of these lines if the first and the last have the same ones, all numbers."""
+        """Choose the decoder for lines like the first and the last of these, if their features are numbers alone."""
         first, last = lines[0].features, lines[-1].features
-        if self._decode is not None or not self._tries or not isinstance(first, dict):
+        if self._decode is not None or not self._tries or not first or type(first) is not type(last):
             return
-        names = list(first)
-        if not isinstance(last, dict) or list(last) != names or not 0 < len(names) <= NAMES_MAX:
-            return
-        if not all(type(value) in (int, float) for value in first.values()):
-            return
+        if isinstance(first, list):
+            self._names, self._decode = None, _dense_decoder.decode_lines
+        else:
+            names = list(first)
+            if list(last or ()) != names or len(names) > NAMES_MAX:
+                return
+            if not all(type(value) in (int, float) for value in first.values()):
+                return
+            self._names, self._decode = names, _decoder_of(names)
         self._tries -= 1
-        self._names = names
-        self._decode = _decoder_of(names)
 
     def read(self, data: bytes) -> WholeRounds | None:
-        """The lines if all are whole rounds of one model with these names; None leaves them to the other decoder."""
+        """The lines if all are whole rounds of one model with such features; None leaves them to the other decoder."""
         if self._decode is None:
             return None
         try:
@@ -168,7 +180,11 @@ class NamedLines:
         models = {line.model for line in lines}
         if len(models) != 1 or lines_in(data) != len(lines):
             return None
-        read = rows_of_lists([astuple(line.features) for line in lines], len(self._names))
+        features = [line.features for line in lines]
+        if self._names is None:
+            read = rows_of_lists(features, len(features[0]))
+        else:
+            read = rows_of_lists(list(map(astuple, features)), len(self._names))
         if read is None:
             return None
         return WholeRounds(models.pop(), Rows(read.values, self._names), [line.label for line in lines])

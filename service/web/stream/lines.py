@@ -14,7 +14,7 @@ from service.runtime.cooperative import Turns
 from service.web.http.compression import Inflating, inflated
 from service.web.http.requests import Receive
 from service.web.problems import HttpError
-from service.web.stream.array_lines import NamedLines, dense_lines
+from service.web.stream.array_lines import AlikeLines, dense_lines
 from service.web.stream.line import Line, WholeRounds, decoder, lines_in, together
 
 AHEAD_LINES_MAX = 1_000
@@ -53,7 +53,7 @@ class Lines:
         self._parts = _body(receive, inflating)
         self._line_bytes_max = line_bytes_max
         self._errors_left = errors_max
-        self._named = NamedLines()
+        self._alike = AlikeLines()
         self._turns = Turns()
         self._is_skipping = False  # the rest of a line that was too long
         self._waiting: list[Part] = []
@@ -150,7 +150,7 @@ class Lines:
             start = end + 1
 
     async def _decode(self, data: bytes) -> None:
-        rounds = dense_lines(data) or self._named.read(data) if len(data) <= self._line_bytes_max else None
+        rounds = dense_lines(data) or self._alike.read(data) if len(data) <= self._line_bytes_max else None
         if rounds is not None:
             await self._put(rounds, len(data))
         elif not data.isspace():
@@ -163,7 +163,7 @@ class Lines:
         if len(data) <= self._line_bytes_max:
             lines = _decoded_at_once(data)
             if lines:
-                self._named.expect(lines)
+                self._alike.expect(lines)
                 return [*lines]
         one_by_one: list[Line | NovikoffError] = []
         for line in data.split(b"\n"):

@@ -86,9 +86,12 @@ def a_body(draw: st.DrawFn) -> bytes:
 @example(b'{"model":"[","features":{"a":"]"},"label":1}', [])
 @example(b'{"features":[1]\n,"label":1}', [])
 @example(b'{"features":[1],"label":1} {"features":[1],"label":1}', [])
+@example(b'{"features":[1],"label":1}\n{"features":[2],"label":1} {"features":[3],"label":1}', [27])
 @pytest.mark.slow
 def test_lines_read_as_arrays_are_what_the_decoder_reads(body: bytes, sizes: list[int]) -> None:
-    assert read(body, as_arrays=True, sizes=sizes) == read(body, as_arrays=False, sizes=sizes)
+    expected = read(body, as_arrays=False, sizes=sizes)
+    assert read(body, as_arrays=True, sizes=sizes) == expected
+    assert read(body, as_arrays=True, sizes=sizes, with_simd=False) == expected
 
 
 @given(st.lists(st.lists(GOOD_NUMBERS, min_size=3, max_size=3), min_size=1, max_size=5))

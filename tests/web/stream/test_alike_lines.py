@@ -1,4 +1,4 @@
-"""A decoder made for a stream's names reads what the decoder of all lines reads."""
+"""A decoder chosen for a stream's lines reads what the decoder of all lines reads."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.web.stream.array_lines import TRIES_MAX, NamedLines
+from service.web.stream.array_lines import TRIES_MAX, AlikeLines
 from service.web.stream.line import Line, decoder
 from tests.support.stream_lines import read
 
@@ -61,27 +61,48 @@ def line_of(features: Any, label: Any = 1) -> Line:
 
 
 def test_what_was_seen_once_is_expected_again() -> None:
-    named = NamedLines()
+    alike = AlikeLines()
     body = b'{"features":{"b":2.5,"a":1},"label":"x"}\n{"features":{"a":3,"b":4},"label":true,"model":null}'
-    assert named.read(body) is None
-    named.expect([line_of({"a": 1, "b": 2})])
-    found = named.read(body)
+    assert alike.read(body) is None
+    alike.expect([line_of({"a": 1, "b": 2})])
+    found = alike.read(body)
     assert found is not None and found.labels == ["x", True] and found.model is None
     assert found.rows.names == ["a", "b"] and found.rows.values.tolist() == [[1.0, 2.5], [3.0, 4.0]]
 
 
-@pytest.mark.parametrize("features", [[1.0], {}, {"a": "word"}, {"a": True}, {"a": ["b"]}, {"\ud800": 1.0}])
+def test_lists_of_numbers_become_an_array_without_simd_too() -> None:
+    alike = AlikeLines()
+    body = b'{"features":[2.5,1],"label":"x"}\n{"model":null,"label":true,"features":[3,4]}'
+    assert alike.read(body) is None
+    alike.expect([line_of([1, 2])])
+    found = alike.read(body)
+    assert found is not None and found.labels == ["x", True] and found.model is None
+    assert found.rows.names is None and found.rows.values.tolist() == [[2.5, 1.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    "second", ['{"features":[1],"label":1}', '{"features":[1,2]}', '{"features":[1,1e101],"label":1}', "{}"]
+)
+def test_lists_that_are_no_rows_of_one_table_are_left_to_the_decoder(second: str) -> None:
+    alike = AlikeLines()
+    alike.expect([line_of([1, 2])])
+    assert alike.read(f'{{"features":[1,2],"label":1}}\n{second}'.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "features", [[1.0], [], {}, {"a": "word"}, {"a": True}, {"a": ["b"]}, {"\ud800": 1.0}]
+)
 def test_other_features_are_left_to_the_decoder(features: Any) -> None:
-    named = NamedLines()
-    named.expect([Line(None, features, None, 1)])
-    assert named.read(b'{"features":{"a":1},"label":1}') is None
+    alike = AlikeLines()
+    alike.expect([Line(None, features, None, 1)])
+    assert alike.read(b'{"features":{"a":1},"label":1}') is None
 
 
 def test_a_stream_that_changes_its_names_again_and_again_is_left_to_the_decoder() -> None:
-    named = NamedLines()
+    alike = AlikeLines()
     for number in range(TRIES_MAX):
-        named.expect([line_of({f"a{number}": 1})])
-        assert named.read(b'{"features":{"a%d":1},"label":1}' % number) is not None
-        assert named.read(b'{"features":{"other":1},"label":1}') is None
-    named.expect([line_of({"b": 1})])
-    assert named.read(b'{"features":{"b":1},"label":1}') is None
+        alike.expect([line_of({f"a{number}": 1})])
+        assert alike.read(b'{"features":{"a%d":1},"label":1}' % number) is not None
+        assert alike.read(b'{"features":{"other":1},"label":1}') is None
+    alike.expect([line_of({"b": 1})])
+    assert alike.read(b'{"features":{"b":1},"label":1}') is None
