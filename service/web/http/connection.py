@@ -44,6 +44,10 @@ OUTBOX_MAX = 8
 PORTIONS_MAX = 64
 """So many are parsed in a turn of the loop. A chunk may hold an empty line every four bytes, each of which ends one."""
 
+RETURNS_MAX = 16
+"""After so many carriage returns that begin no empty line, both line ends are looked for together: for one byte `find`
+is thirty times as fast, but each one found costs a step."""
+
 UNKNOWN_LENGTH = -1
 """The length of a body that is sent in pieces without a `content-length`."""
 
@@ -682,13 +686,24 @@ def header_line(name: bytes, value: bytes) -> bytes:
 
 
 def _empty_line_end(data: bytes, at: int) -> int:
-    """Where the next empty line behind `at` ends, else the data: it is the end of a head, a last chunk or a trailer.
+    r"""Where the next empty line behind `at` ends, else the data: it is the end of a head, a last chunk or a trailer.
 
     It may have begun before `at`, or before the data.
+
+    >>> [_empty_line_end(data, 0) for data in (b"a\rb", b"a\r\n\r\nb", b"\r" * 20 + b"\n\r\nb", b"\r" * 20)]
+    [3, 5, 23, 20]
     """
     if at == 0 and (begun := _BEGUN_LINE.match(data)) is not None:
         return begun.end()
-    end = data.find(b"\r\n\r\n", max(at - 2, 0))
+    at = max(at - 2, 0)
+    for _ in range(RETURNS_MAX):
+        at = data.find(b"\r", at)
+        if at < 0:
+            return len(data)
+        if data.startswith(b"\r\n\r\n", at):
+            return at + 4
+        at += 1
+    end = data.find(b"\r\n\r\n", at)
     return len(data) if end < 0 else end + 4
 
 
