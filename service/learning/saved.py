@@ -9,13 +9,17 @@ which few may ever be used; its snapshots and exports shall not be of that size.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, ParamSpec, Self, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from service.learning.vectors import Array
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
 _SMALL = 1024
 """An array below this many entries is kept as it is."""
@@ -90,30 +94,20 @@ class BadState(ValueError):
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
-class Within:
-    """A part of a state: what is refused in it is named as a place in the whole.
+def within(place: str, function: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
+    """What a function returns; what it refuses is named as a place within this one.
 
-    >>> with Within("statistics"), Within("delay"):
-    ...     whole(-1, "[0]")
+    >>> within("statistics", within, "delay", whole, -1, "[0]")
     Traceback (most recent call last):
         ...
     service.learning.saved.BadState: statistics.delay[0]: must be a whole number from 0 to 9007199254740992
     """
-
-    __slots__ = (
-        "_place",
-    )  # a class, since `contextmanager` takes twice the time, at every model that is loaded
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: object, __: object) -> None:
-        if isinstance(error, BadState):
-            dot = "." if error.field and not error.field.startswith("[") else ""
-            error.field = f"{self._place}{dot}{error.field}"
+    try:
+        return function(*args, **kwargs)
+    except BadState as error:
+        dot = "." if error.field and not error.field.startswith("[") else ""
+        error.field = f"{place}{dot}{error.field}"
+        raise
 
 
 def check(holds: bool, field: str, message: str) -> None:
@@ -243,7 +237,7 @@ def array(
     """
     said: Any = kept.shape if isinstance(kept, np.ndarray) else None
     if isinstance(kept, dict):
-        said = _shape_of_packed(kept, field)
+        said = within(field, _shape_of_packed, kept)
     if said is None or tuple(said) != shape:
         raise BadState(field, f"must be an array of {' × '.join(map(str, shape))} numbers")
     values = kept["values"] if isinstance(kept, dict) and "values" in kept else kept
@@ -255,25 +249,24 @@ def array(
     return unpacked(kept, fill)
 
 
-def _shape_of_packed(kept: dict[str, Any], field: str) -> list[int]:
+def _shape_of_packed(kept: dict[str, Any]) -> list[int]:
     """The shape of an array that is kept by its entries, if these have places within it."""
-    with Within(field):
-        if kept.keys() == {"shape"}:
-            return wholes(kept["shape"], "shape", COUNT_MAX, 2)
-        shape, places, values = fields(kept, "shape", "places", "values")
-        size = 1
-        for length in wholes(shape, "shape", COUNT_MAX, 2):
-            size *= length
-        for name, part, kind in (("places", places, "i"), ("values", values, "f")):
-            check(
-                isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind == kind,
-                name,
-                "must be an array of numbers",
-            )
-        check(len(places) == len(values) > 0, "places", "must be as many as values")
+    if kept.keys() == {"shape"}:
+        return wholes(kept["shape"], "shape", COUNT_MAX, 2)
+    shape, places, values = fields(kept, "shape", "places", "values")
+    size = 1
+    for length in wholes(shape, "shape", COUNT_MAX, 2):
+        size *= length
+    for name, part, kind in (("places", places, "i"), ("values", values, "f")):
         check(
-            bool(places[0] >= 0 and places[-1] < size and (places[1:] > places[:-1]).all()),
-            "places",
-            "must ascend within the shape",
+            isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind == kind,
+            name,
+            "must be an array of numbers",
         )
-        return shape  # type: ignore[no-any-return]
+    check(len(places) == len(values) > 0, "places", "must be as many as values")
+    check(
+        bool(places[0] >= 0 and places[-1] < size and (places[1:] > places[:-1]).all()),
+        "places",
+        "must ascend within the shape",
+    )
+    return shape  # type: ignore[no-any-return]

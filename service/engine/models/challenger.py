@@ -208,36 +208,29 @@ class Challenger:
             state, *names, *(["warm"] if is_warm else [])
         )
         self.number = saved.whole(number, "number")
-        with saved.Within("features"):
-            self.features.restore(features)
-        with saved.Within("classifier"):
-            self.classifier.restore(classifier, classes, self.features.size())
-        with saved.Within("calibration"):
-            self.calibration = Calibration.restore(calibration, forgets=self.calibration.forgets)
-        with saved.Within("record"):
-            self.record = Record.restore(record)
-        with saved.Within("duel"):
-            self.duel = Duel.restore(duel)
-        with saved.Within("comparison"):
-            compared, since = saved.items(comparison, 2)
-            self.comparison, self.compared_since = saved.whole(compared, "[0]"), saved.whole(since, "[1]")
+        saved.within("features", self.features.restore, features)
+        saved.within("classifier", self.classifier.restore, classifier, classes, self.features.size())
+        forgets = self.calibration.forgets
+        self.calibration = saved.within("calibration", Calibration.restore, calibration, forgets=forgets)
+        self.record = saved.within("record", Record.restore, record)
+        self.duel = saved.within("duel", Duel.restore, duel)
+        compared, since = saved.within("comparison", saved.items, comparison, 2)
+        self.comparison = saved.whole(compared, "comparison[0]")
+        self.compared_since = saved.whole(since, "comparison[1]")
         for kept in warm:
-            with saved.Within("warm"):
-                self.warm = Warm.restore(kept)
+            self.warm = saved.within("warm", Warm.restore, kept)
 
     def check(self, revealed: int, classes: int) -> None:
         """`saved.BadState` unless it can be of a model with so many reveals and classes."""
         rounds = self.record.rounds
         saved.check(rounds <= revealed, "record[0]", f"must be at most {revealed}")
-        with saved.Within("record"):
-            self.record.check()
+        saved.within("record", self.record.check)
         saved.check(self.duel.rounds <= rounds, "duel[0]", f"must be at most {rounds}")
         saved.check(self.duel.lost <= self.record.mistakes, "duel[2]", "must be at most the mistakes")
-        with saved.Within("calibration"):  # which knows more rounds than the record, if it began warm
-            self.calibration.check(Asked(0, classes, revealed, revealed))
+        # It knows more rounds than the record, if it began warm.
+        saved.within("calibration", self.calibration.check, Asked(0, classes, revealed, revealed))
         if self.panel is not None:
-            with saved.Within("classifier"):
-                self.panel.check(revealed, revealed)
+            saved.within("classifier", self.panel.check, revealed, revealed)
 
 
 def learn_own(

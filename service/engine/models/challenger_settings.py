@@ -139,8 +139,7 @@ def check_completed(settings: Any, limits: ModelLimits) -> None:
     saved.check(is_name(champion), "champion", f"must be {NAME_RULE}")
     saved.check(type(challengers) is dict, "challengers", "must be an object")
     for name, own in challengers.items():
-        with saved.Within(f"challengers.{name}"):
-            _check_own(own, limits)
+        saved.within(f"challengers.{name}", _check_own, own, limits)
     completed = complete_all(settings, limits)
     saved.check(
         is_equal(settings["promote"], completed["promote"]),

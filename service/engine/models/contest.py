@@ -6,7 +6,8 @@ what compares them. All of it is part of the fold over the model's events.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from service.engine.models.challenger import Challenger, Learned, WarmLearner, learn_own, observe_calibration
 from service.engine.models.serving import Seen, Served, served_by, words_of
@@ -16,6 +17,7 @@ from service.events import Certainty, ChallengerAdded, Lineup, Word
 from service.learning import saved
 from service.learning.certainty.duel import Duel, Record
 from service.learning.features.crosses import CROSSED_MAX
+from service.learning.saved import Count, Part
 from service.learning.vectors import Vector
 
 if TYPE_CHECKING:
@@ -26,13 +28,17 @@ PROMOTIONS_KEPT = 16
 """So many are remembered; the audit trail has them all."""
 
 
-class Promotion(NamedTuple):
+@dataclass(slots=True)
+class Promotion(Part):
     """That a challenger and a champion changed places, after so many reveals."""
 
-    round: int
+    round: Count
     challenger: str
     former: str
     by_evidence: bool
+
+    def __post_init__(self) -> None:
+        saved.check(is_name(self.challenger) and is_name(self.former), "", "must be of names")
 
 
 def restored(kept: Any, promotions: int) -> list[Promotion]:
@@ -40,15 +46,7 @@ def restored(kept: Any, promotions: int) -> list[Promotion]:
     most = min(promotions, PROMOTIONS_KEPT)
     is_short = type(kept) is list and len(kept) <= most
     saved.check(is_short, "last_promotions", f"must be a list of at most {most}")
-    found = []
-    for at, each in enumerate(kept):
-        with saved.Within(f"last_promotions[{at}]"):
-            number, challenger, former, by_evidence = saved.items(each, 4)
-            saved.check(is_name(challenger) and is_name(former), "", "must be of names")
-            found.append(
-                Promotion(saved.whole(number, "[0]"), challenger, former, saved.truth(by_evidence, "[3]"))
-            )
-    return found
+    return [saved.within(f"last_promotions[{at}]", Promotion.restore, each) for at, each in enumerate(kept)]
 
 
 FIRST_CHAMPION = "original"
@@ -302,7 +300,7 @@ class Contest:
             if rule
             else None,
             "promotions": self.promotions,
-            "last_promotions": [done._asdict() for done in self.last_promotions],
+            "last_promotions": [asdict(done) for done in self.last_promotions],
         }
 
     def curves(self, model: ModelState) -> list[dict[str, Any]]:
@@ -323,7 +321,7 @@ class Contest:
             "entered": self.entered,
             "comparisons": self.comparisons,
             "promotions": self.promotions,
-            "last_promotions": [list(done) for done in self.last_promotions],
+            "last_promotions": [done.state() for done in self.last_promotions],
             "challengers": {name: challenger.state() for name, challenger in self.challengers.items()},
         }
 
@@ -335,8 +333,7 @@ class Contest:
         )  # fmt: skip
         self.numbers = saved.whole(numbers, "numbers")
         self.number = saved.whole(number, "number", self.numbers)
-        with saved.Within("record"):
-            self.record = Record.restore(record)
+        self.record = saved.within("record", Record.restore, record)
         self.since_round = saved.whole(since_round, "since_round")
         self.promotions = saved.whole(promotions, "promotions")
         self.entered = saved.whole(entered, "entered", least=len(self.challengers))
@@ -344,11 +341,9 @@ class Contest:
         self.comparisons = (
             None if comparisons is None else saved.whole(comparisons, "comparisons", saved.ROUNDS_MAX)
         )
-        with saved.Within("challengers"):
-            states = saved.fields(challengers, *self.challengers)
-            for (name, challenger), kept in zip(self.challengers.items(), states, strict=True):
-                with saved.Within(name):
-                    challenger.restore(kept, len(model.labels.values))
+        states = saved.within("challengers", saved.fields, challengers, *self.challengers)
+        for (name, challenger), kept in zip(self.challengers.items(), states, strict=True):
+            saved.within(f"challengers.{name}", challenger.restore, kept, len(model.labels.values))
         given = [self.number, *(challenger.number for challenger in self.challengers.values())]
         is_right = len(set(given)) == len(given) and max(given) <= self.numbers
         saved.check(is_right, "numbers", "must be those of different learners")
@@ -369,9 +364,7 @@ class Contest:
         """`saved.BadState` unless it can be of a model with these statistics."""
         revealed = model.revealed
         saved.check(self.record.rounds <= revealed, "record[0]", f"must be at most {revealed}")
-        with saved.Within("record"):
-            self.record.check()
+        saved.within("record", self.record.check)
         saved.check(self.since_round <= revealed, "since_round", f"must be at most {revealed}")
         for name, challenger in self.challengers.items():
-            with saved.Within("challengers"), saved.Within(name):
-                challenger.check(revealed, len(model.labels.values))
+            saved.within(f"challengers.{name}", challenger.check, revealed, len(model.labels.values))

@@ -333,26 +333,22 @@ class ModelState:
         kept = dict(zip(names, saved.fields(state, *names), strict=True))
         model = cls(ModelCreated(model=kept["name"], at=kept["created_at"], settings=kept["settings"]))
         model.restore_parts(kept["labels"], kept["features"], kept["classifier"])
-        with saved.Within("statistics"):
-            forgets = model.settings["rules"] >= 2
-            model.statistics = Statistics.restore(kept["statistics"], forgets=forgets)
-        with saved.Within("bound"):
-            bound = kept["bound"]
-            model.bound = None if bound is None else Bound.restore(bound, model.classifier.weights_for(1))
+        forgets = model.settings["rules"] >= 2
+        model.statistics = saved.within("statistics", Statistics.restore, kept["statistics"], forgets=forgets)
+        model.bound = None
+        if (bound := kept["bound"]) is not None:
+            model.bound = saved.within("bound", Bound.restore, bound, model.classifier.weights_for(1))
         for name in ("sets", "asking"):
-            with saved.Within(name):
-                part, is_set = getattr(model, name), kept[name] is not None
-                saved.check(is_set == (part is not None), "", "does not fit the settings")
-                if part is not None:
-                    setattr(model, name, part.restored(kept[name]))
+            part, is_set = getattr(model, name), kept[name] is not None
+            saved.check(is_set == (part is not None), name, "does not fit the settings")
+            if part is not None:
+                setattr(model, name, saved.within(name, part.restored, kept[name]))
         if model.contest is not None:
-            with saved.Within("contest"):
-                model.contest.restore(kept["contest"], model)
+            saved.within("contest", model.contest.restore, kept["contest"], model)
         if "amended" in kept:
             model.amended = Amendments.restore(kept["amended"])
         if "evicted" in kept:
-            with saved.Within("evicted"):
-                model.evicted = Evictions.restore(kept["evicted"])
+            model.evicted = saved.within("evicted", Evictions.restore, kept["evicted"])
         for name in PLAIN:
             setattr(model, name, kept[name])
         model._check_plain()
@@ -361,10 +357,9 @@ class ModelState:
     def restore_parts(self, labels: Any, features: Any, classifier: Any) -> None:
         """Restore labels, features and classifier, which have to fit each other."""
         self.labels = Labels.restore(labels, self.settings["labels"])
-        with saved.Within("features"):
-            self.features.restore(features)
-        with saved.Within("classifier"):
-            self.classifier.restore(classifier, len(self.labels.values), self.features.size())
+        saved.within("features", self.features.restore, features)
+        classes, size = len(self.labels.values), self.features.size()
+        saved.within("classifier", self.classifier.restore, classifier, classes, size)
 
     def _check_plain(self) -> None:
         for name in ("created_at", "updated_at", "began_at", "drifts_recorded", "expired"):

@@ -85,27 +85,20 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
             saved.check(part not in state, part, "is not known here")
         name = state.get("name")
         saved.check(is_name(name), "name", f"must be {NAME_RULE}")
-        with saved.Within("settings"):
-            check_completed(state.get("settings"), limits)
+        saved.within("settings", check_completed, state.get("settings"), limits)
         model = Model.from_state(state)
-        with saved.Within("statistics"):
-            model.statistics.check(len(model.labels.values))
+        saved.within("statistics", model.statistics.check, len(model.labels.values))
         if model.panel is not None:
-            with saved.Within("classifier"):
-                # A champion that was a challenger has erred by what it said, not by what was served.
-                mistakes = model.mistakes if model.contest is None else model.revealed
-                model.panel.check(model.revealed, mistakes)
+            # A champion that was a challenger has erred by what it said, not by what was served.
+            mistakes = model.mistakes if model.contest is None else model.revealed
+            saved.within("classifier", model.panel.check, model.revealed, mistakes)
         if model.sets is not None:
-            with saved.Within("sets"):
-                model.sets.check(model.revealed, len(model.labels.values))
+            saved.within("sets", model.sets.check, model.revealed, len(model.labels.values))
         if model.asking is not None:
-            with saved.Within("asking"):
-                model.asking.check(model.revealed)
-        with saved.Within("classifier"):
-            _check_covariances(state["classifier"])
+            saved.within("asking", model.asking.check, model.revealed)
+        saved.within("classifier", _check_covariances, state["classifier"])
         if model.contest is not None:
-            with saved.Within("contest"):
-                _check_contest(model, model.contest, state["contest"])
+            saved.within("contest", _check_contest, model, model.contest, state["contest"])
         _check_times(model, now)
         _check_limits(model)
         _check_as_written(model.state(), state)
@@ -127,20 +120,17 @@ def _check_covariances(state: dict[str, Any]) -> None:
     """BadState for a full covariance of the classifier, or of one of its learners, that is none."""
     matrix = state.get("covariance")
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
-        with saved.Within("covariance"):
-            check_positive(matrix)
+        saved.within("covariance", check_positive, matrix)
     for name in ("learners", "experts"):
         for at, part in enumerate(state.get(name, ())):
-            with saved.Within(f"{name}[{at}]"):
-                _check_covariances(part)
+            saved.within(f"{name}[{at}]", _check_covariances, part)
 
 
 def _check_contest(model: Model, contest: Contest, state: dict[str, Any]) -> None:
     """BadState for challengers that no model with these statistics can have."""
     contest.check(model)
     for name, part in state["challengers"].items():
-        with saved.Within("challengers"), saved.Within(name), saved.Within("classifier"):
-            _check_covariances(part["classifier"])
+        saved.within(f"challengers.{name}.classifier", _check_covariances, part["classifier"])
 
 
 def _check_times(model: Model, now: int) -> None:
@@ -264,8 +254,7 @@ def _restored(value: Any, depth: int = 0) -> Any:
             return _bytes(*saved.fields(value, "$bytes"))
         restored = {}
         for key, part in value.items():
-            with saved.Within(key):
-                restored[key] = _restored(part, depth + 1)
+            restored[key] = saved.within(key, _restored, part, depth + 1)
         return restored
     if isinstance(value, list):
         return [_restored(part, depth + 1) for part in value]

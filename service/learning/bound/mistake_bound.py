@@ -321,8 +321,8 @@ class Bound:
         saved.whole(bound.classes, "classes", BOTH_CLASSES | OUT_OF_RANGE)
         for name in ("norm_sq_max", "sum_norm_sq", "weight", "growth", "weight_max"):
             saved.check(type(getattr(bound, name)) is float, name, "must be a number")
-        with saved.Within("observed"):
-            bound.observed = Observed.restore(state["observed"]) if state["observed"] else None
+        observed = state["observed"]
+        bound.observed = saved.within("observed", Observed.restore, observed) if observed else None
         if "sum_norm_sq" not in state and bound.updates:
             bound.sum_norm_sq = (norm(weights) / bound.eta) ** 2
             if bound.knows_both:

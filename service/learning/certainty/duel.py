@@ -50,14 +50,12 @@ class RecordCurve(Steps):
             saved.whole(before, "[0]", rounds),
             saved.whole(mistakes_before, "[1]", min(before, mistakes)),
         )
-        with saved.Within("[2]"):
-            curve.take(saved.items(points, 4))
+        saved.within("[2]", curve.take, points)
         return curve
 
     def check(self, rounds: int, mistakes: int) -> None:
         """`saved.BadState` unless it can be of a record of so many rounds and mistakes."""
-        with saved.Within("[2]"):
-            self.check_counts(rounds - self.rounds_before, mistakes - self.mistakes_before)
+        saved.within("[2]", self.check_counts, rounds - self.rounds_before, mistakes - self.mistakes_before)
 
 
 def with_curve_begun(record: Any) -> Any:
@@ -118,14 +116,12 @@ class Record:
         rounds, mistakes, curve = saved.items(state, 3)
         record.rounds = saved.whole(rounds, "[0]", saved.ROUNDS_MAX)
         record.mistakes = saved.whole(mistakes, "[1]", record.rounds)
-        with saved.Within("[2]"):
-            record.curve = RecordCurve.restore(curve, record.rounds, record.mistakes)
+        record.curve = saved.within("[2]", RecordCurve.restore, curve, record.rounds, record.mistakes)
         return record
 
     def check(self) -> None:
         """`saved.BadState` unless its parts can be of the same rounds. For one that was restored."""
-        with saved.Within("[2]"):
-            self.curve.check(self.rounds, self.mistakes)
+        saved.within("[2]", self.curve.check, self.rounds, self.mistakes)
 
 
 @dataclass(slots=True, eq=False)

@@ -140,5 +140,4 @@ def restore_rows(learner: Learner, known: Any, rows: Any, count: int, size: int)
     saved.check(type(rows) is list and len(rows) == count, "learners", f"must be a list of {count}")
     learner.clear(count, size)
     for row, state in enumerate(rows):
-        with saved.Within(f"learners[{row}]"):
-            learner.restore(row, state)
+        saved.within(f"learners[{row}]", learner.restore, row, state)

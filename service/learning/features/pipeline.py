@@ -127,15 +127,12 @@ class Pipeline:
 
     def restore(self, state: Any) -> None:
         kind, transforms = saved.fields(state, "kind", "transforms")
-        with saved.Within("kind"):
-            self.kind.restore(kind)
+        saved.within("kind", self.kind.restore, kind)
         size = self.kind.size()
-        with saved.Within("transforms"):
-            kept = saved.fields(transforms, *self.transforms)
-            for (name, transform), its_state in zip(self.transforms.items(), kept, strict=True):
-                with saved.Within(name):
-                    transform.restore(its_state, size)
-                size = transform.size(size)
+        kept = saved.within("transforms", saved.fields, transforms, *self.transforms)
+        for (name, transform), its_state in zip(self.transforms.items(), kept, strict=True):
+            saved.within(f"transforms.{name}", transform.restore, its_state, size)
+            size = transform.size(size)
 
 
 def _with_bias(x: Vector, bias_value: float) -> Vector:

@@ -284,15 +284,13 @@ class Hedge:
         self.erred_weight = saved.real(erred_weight, "erred_weight", 0.0, erring * (1.0 + ROUNDED))
         saved.check(self.vote_mistakes <= erring, "vote_mistakes", f"must be at most {erring}")
         for name, values in (("weights", weights), ("mistakes", mistakes)):
-            with saved.Within(name):
-                saved.items(values, len(self.weights))
+            saved.within(name, saved.items, values, len(self.weights))
         self.weights = [saved.real(w, f"weights[{at}]", self._least, 1.0) for at, w in enumerate(weights)]
         saved.check(abs(sum(self.weights) - 1.0) <= ROUNDED, "weights", "must add up to 1")
         self.mistakes = [
             saved.whole(m, f"mistakes[{at}]", erring, self.all_erred) for at, m in enumerate(mistakes)
         ]
-        with saved.Within("leaders"):
-            self.leaders.restore(leaders, self.rounds, self.mistakes)
+        saved.within("leaders", self.leaders.restore, leaders, self.rounds, self.mistakes)
 
     @property
     def _least(self) -> float:

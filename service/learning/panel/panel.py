@@ -294,19 +294,16 @@ class Panel:
         count = len(self.experts)
         saved.check(type(experts) is list and len(experts) == count, "experts", f"must be a list of {count}")
         for at, (expert, classifier) in enumerate(zip(self.experts, self.classifiers, strict=True)):
-            with saved.Within(f"experts[{at}]"):
-                classifier.restore(experts[at], classes, self._forms.size(expert.form, size))
-        with saved.Within("forms"):
-            self._forms.restore(forms, size)
-        with saved.Within("hedge"):
-            self.hedge.restore(hedge)
+            own_size = self._forms.size(expert.form, size)
+            saved.within(f"experts[{at}]", classifier.restore, experts[at], classes, own_size)
+        saved.within("forms", self._forms.restore, forms, size)
+        saved.within("hedge", self.hedge.restore, hedge)
         self.updates = saved.whole(updates, "updates")
 
     def check(self, revealed: int, mistakes: int) -> None:
         """`saved.BadState` unless it can be of a model with so many reveals and mistakes."""
-        with saved.Within("hedge"):
-            for name, most in (("rounds", revealed), ("vote_mistakes", mistakes)):
-                saved.check(getattr(self.hedge, name) <= most, name, f"must be at most {most}")
+        for name, most in (("rounds", revealed), ("vote_mistakes", mistakes)):
+            saved.check(getattr(self.hedge, name) <= most, f"hedge.{name}", f"must be at most {most}")
 
 
 def behind_in(vote: Vote) -> Array:

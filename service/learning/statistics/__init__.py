@@ -187,8 +187,7 @@ class Statistics:
         statistics.mistakes = saved.whole(mistakes, "mistakes", statistics.revealed)
         statistics.updates = saved.whole(updates, "updates", statistics.revealed)
         for (name, statistic), part in zip(STATISTICS.items(), parts, strict=True):
-            with saved.Within(name):
-                setattr(statistics, name, statistic.restore(part))
+            setattr(statistics, name, saved.within(name, statistic.restore, part))
         statistics.calibration.forgets = forgets
         return statistics
 
@@ -199,5 +198,4 @@ class Statistics:
         """
         counted = Asked(0, classes, self.revealed, self.mistakes)
         for name in STATISTICS:
-            with saved.Within(name):
-                getattr(self, name).check(counted)
+            saved.within(name, getattr(self, name).check, counted)

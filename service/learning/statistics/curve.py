@@ -66,9 +66,9 @@ class Steps:
     def state(self) -> list[Any]:
         return [self.stride, self.due, self.marked, list(self.steps)]
 
-    def take(self, state: list[Any]) -> None:
+    def take(self, state: Any) -> None:
         """Become what the four values of `state` were taken from; `saved.BadState` if they cannot be of one."""
-        stride, due, marked, kept = state
+        stride, due, marked, kept = saved.items(state, 4)
         self.stride = saved.whole(stride, "[0]", saved.ROUNDS_MAX, 1)
         saved.check(self.stride & (self.stride - 1) == 0, "[0]", "must be a power of two")
         steps = saved.wholes(kept, "[3]", min(self.stride, STEP_MAX), STEPS_MAX - 1)
@@ -199,10 +199,10 @@ class Curve(Steps):
         curve = cls()
         *points, times = saved.items(with_unknown_times(state), 5)
         curve.take(points)
-        with saved.Within("[4]"):
-            steps = curve.steps
-            saved.check((times is None) == (not steps), "", "must be there if there are points")
-            curve.times = PointTimes.restore(times, len(steps) + 1) if steps else None
+        steps = curve.steps
+        saved.check((times is None) == (not steps), "[4]", "must be there if there are points")
+        if steps:
+            curve.times = saved.within("[4]", PointTimes.restore, times, len(steps) + 1)
         return curve
 
     def check(self, counted: Asked) -> None:
