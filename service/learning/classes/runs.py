@@ -100,7 +100,8 @@ def _learn_in_runs(learner: Learner, vectors: Vectors, labels: Array) -> tuple[A
         scored = np.add.reduce(
             products, axis=2, out=scores[start:end]
         )  # those after an update are scored again
-        places = learner.may_change(scored, labels[start:end]).ravel().nonzero()[0]
+        may_change = learner.may_change(scored, labels[start:end])
+        places = may_change.ravel().nonzero()[0]
         if not len(places):
             start, ahead = end, min(2 * ahead, ahead_max)
             continue
@@ -109,7 +110,7 @@ def _learn_in_runs(learner: Learner, vectors: Vectors, labels: Array) -> tuple[A
         if rows == 1:
             updated[at] = learner.change(planes, z, 0, scores.item(at), labels.item(at))
         else:
-            taught = places[: places.searchsorted((run + 1) * rows)] - run * rows
+            taught = may_change[run].nonzero()[0]
             updated[at] = learner.change(planes, z, *some(taught, ALL, scores[at], labels[at]))
         start, ahead = at + 1, min(max(ahead_min, run), ahead_max)
     if vectors.indices is not None:

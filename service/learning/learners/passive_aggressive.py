@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from service.learning.learners.linear import MOVE_MAX, Linear, each, some
+from service.learning.learners.linear import MOVE_MAX, Linear, some
 from service.learning.vectors import NEGLIGIBLE, Array, Numbers, RowIndex, Vector
 
 
-def pa_step(loss: float, norm_sq: float, weight: float = 1.0) -> float:
+def pa_step(loss: Numbers, norm_sq: float, weight: float = 1.0) -> Numbers:
     """The step that removes the whole loss, `weight` times.
 
     >>> pa_step(1.0, 4.0)
@@ -23,23 +23,26 @@ def pa_step(loss: float, norm_sq: float, weight: float = 1.0) -> float:
     return weight * (loss / norm_sq)
 
 
-def pa1_step(loss: float, norm_sq: float, weight: float = 1.0, *, C: float) -> float:
+def pa1_step(loss: Numbers, norm_sq: float, weight: float = 1.0, *, C: float) -> Numbers:
     """The step that removes the loss, at most C for a weight of 1.
 
     >>> pa1_step(1.0, 4.0, C=0.1), pa1_step(1.0, 4.0, 2.0, C=0.1)
     (0.1, 0.2)
     """
-    return min(weight * C, loss / norm_sq)
+    step = loss / norm_sq
+    return min(weight * C, step) if isinstance(step, float) else np.minimum(weight * C, step)
 
 
-def pa2_step(loss: float, norm_sq: float, weight: float = 1.0, *, C: float) -> float:
+def pa2_step(loss: Numbers, norm_sq: float, weight: float = 1.0, *, C: float) -> Numbers:
     """The step that removes the loss in part, the less the smaller C and the weight are.
 
     >>> pa2_step(1.0, 4.0, C=0.125)
     0.125
     """
     softness = weight * C
-    return loss / (norm_sq + 0.5 / softness) if softness else 0.0  # which the smallest weights make of it
+    return (
+        loss / (norm_sq + 0.5 / softness) if softness else 0.0 * loss
+    )  # which the smallest weights make of it
 
 
 class PassiveAggressive(Linear):
@@ -52,7 +55,7 @@ class PassiveAggressive(Linear):
 
     __slots__ = ("_step",)
 
-    def __init__(self, step: Callable[[float, float, float], float]) -> None:
+    def __init__(self, step: Callable[[Numbers, float, float], Numbers]) -> None:
         super().__init__()
         self._step = step
 
@@ -65,7 +68,7 @@ class PassiveAggressive(Linear):
         norm_sq = z.norm_sq()
         if norm_sq < NEGLIGIBLE:
             return False
-        steps = each(lambda margin: self._step(1.0 - margin, norm_sq, weight), labels * scores)
+        steps = self._step(1.0 - labels * scores, norm_sq, weight)
         if weight > 1.0:
             moves = np.flatnonzero(steps * sqrt(norm_sq) <= MOVE_MAX)
             if not len(moves):
