@@ -10,6 +10,7 @@ import httpx
 import msgspec
 
 from novikoff import schemas, tables
+from novikoff.async_connections import AsyncConnections
 from novikoff.calls import (
     DEFAULT_URL,
     RETRY_SECONDS,
@@ -28,6 +29,7 @@ from novikoff.calls import (
     words,
 )
 from novikoff.errors import CutOff, Ended, Refused, Unreachable
+from novikoff.http1 import is_direct
 from novikoff.lines import (
     CHUNK_LINES,
     FEED_SILENCE_SECONDS_MAX,
@@ -60,7 +62,11 @@ class AsyncClient:
         retry_seconds: float = RETRY_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._http = httpx.AsyncClient(**options(url, key, timeout_seconds), transport=transport)
+        given = options(url, key, timeout_seconds)
+        self._http = httpx.AsyncClient(**given, transport=transport)
+        self._requests: httpx.AsyncClient | AsyncConnections = self._http
+        if transport is None and is_direct(given["base_url"]):
+            self._requests = AsyncConnections(**given)
         self._retry_seconds = retry_seconds
 
     async def __aenter__(self) -> Self:
@@ -70,6 +76,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        await self._requests.aclose()
         await self._http.aclose()
 
     # Rounds
@@ -479,7 +486,7 @@ class AsyncClient:
         attempts = Attempts(call, self._retry_seconds)
         while True:
             try:
-                return call.read(await self._http.request(**call.request))
+                return call.read(await self._requests.request(**call.request))
             except (httpx.RequestError, msgspec.MsgspecError, CutOff, Refused) as error:
                 pause_seconds = attempts.pause_after(error)
             await asyncio.sleep(pause_seconds)

@@ -26,7 +26,9 @@ from novikoff.calls import (
     refusal,
     words,
 )
+from novikoff.connections import Connections
 from novikoff.errors import CutOff, Ended, Refused, Unreachable
+from novikoff.http1 import is_direct
 from novikoff.lines import (
     CHUNK_LINES,
     FEED_SILENCE_SECONDS_MAX,
@@ -59,7 +61,11 @@ class Client:
         retry_seconds: float = RETRY_SECONDS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._http = httpx.Client(**options(url, key, timeout_seconds), transport=transport)
+        given = options(url, key, timeout_seconds)
+        self._http = httpx.Client(**given, transport=transport)
+        self._requests: httpx.Client | Connections = self._http
+        if transport is None and is_direct(given["base_url"]):
+            self._requests = Connections(**given)
         self._retry_seconds = retry_seconds
 
     def __enter__(self) -> Self:
@@ -69,6 +75,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        self._requests.close()
         self._http.close()
 
     # Rounds
@@ -470,7 +477,7 @@ class Client:
         attempts = Attempts(call, self._retry_seconds)
         while True:
             try:
-                return call.read(self._http.request(**call.request))
+                return call.read(self._requests.request(**call.request))
             except (httpx.RequestError, msgspec.MsgspecError, CutOff, Refused) as error:
                 pause_seconds = attempts.pause_after(error)
             time.sleep(pause_seconds)

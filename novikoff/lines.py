@@ -10,6 +10,7 @@ import msgspec
 
 from novikoff.calls import Call, Features, encode, make_id
 from novikoff.errors import CutOff, Ended, Problem, Refused
+from novikoff.http1 import Response
 from novikoff.schemas import Frame, Label, Learned, Outcome, Prediction
 
 Line = Mapping[str, Any]
@@ -32,7 +33,7 @@ class Stream(Call[list[Streamed]]):
     lines: int = 0
     """How many are sent, and have to be answered."""
 
-    def _read(self, response: httpx.Response) -> list[Streamed]:
+    def _read(self, response: httpx.Response | Response) -> list[Streamed]:
         """An answer for each line, up to the one that has ended the stream; CutOff if there are fewer."""
         *whole, rest = response.content.split(b"\n")
         answers = [answer for line in whole if line for answer in _streamed(line)]

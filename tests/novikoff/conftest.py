@@ -5,11 +5,10 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from novikoff import AsyncClient, Client
-from tests.support.service_process import KEPT_OPEN_SECONDS, NO_TLS, Service
+from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS
 
 Connect = Callable[..., Any]
@@ -44,18 +43,12 @@ async def _all(items: Any) -> list[Any]:
 
 @pytest.fixture(params=["waiting", "awaited"])
 def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Makes clients of either kind, which have much time unless the test says otherwise.
-
-    `kept_open_seconds`: how long they use a connection again that had no request.
-    """
+    """Makes clients of either kind, which have much time unless the test says otherwise."""
     clients: list[Any] = []
-    kind, transport = (
-        (Client, httpx.HTTPTransport) if request.param == "waiting" else (Awaited, httpx.AsyncHTTPTransport)
-    )
+    kind = Client if request.param == "waiting" else Awaited
 
-    def connect_one(*args: Any, kept_open_seconds: float | None = KEPT_OPEN_SECONDS, **options: Any) -> Any:
-        through = transport(verify=NO_TLS, limits=httpx.Limits(keepalive_expiry=kept_open_seconds))
-        clients.append(kind(*args, transport=through, **PATIENT | options))
+    def connect_one(*args: Any, **options: Any) -> Any:
+        clients.append(kind(*args, **PATIENT | options))
         return clients[-1]
 
     yield connect_one

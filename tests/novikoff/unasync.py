@@ -16,7 +16,8 @@ REPLACEMENTS = (
     (r"Many calls may be\n    under way at once\.", "Threads may share\n    a client."),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\b(async|await) ", ""),
-    (r"\bAsync(?=Iterator|Client|BaseTransport)", ""),
+    (r"\bAsync(?=Iterator|Client|Connections|BaseTransport)", ""),
+    (r"\basync_(?=connections\b)", ""),
     (r"\b__a(?=enter__|exit__)", "__"),
     (r"\.a(?=close\(|read\(|iter_bytes\()", "."),
 )

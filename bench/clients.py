@@ -1,0 +1,91 @@
+"""python -m bench.clients [--seconds 5] [TREE ...]: rounds a second of the Python clients, on a service beside them.
+
+A round is a prediction and its feedback, of 64 features. `Client` has one round at a time, `AsyncClient` one and then
+a hundred. Each tree's clients are run in a process of their own, in turn, against one and the same service.
+"""
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import cycle
+from pathlib import Path
+
+from bench.examples import examples
+from bench.processes import novikoff
+from novikoff import AsyncClient, Client
+
+SECONDS = 5.0
+TOGETHER = 100
+THIS = Path(__file__).parent.parent
+
+
+def waiting(url: str, seconds: float) -> int:
+    rounds = 0
+    with Client(url) as client:
+        end = time.perf_counter() + seconds
+        for example in cycle(examples()):
+            prediction = client.predict("waiting", example.features)
+            client.feedback(prediction.prediction_id, example.label)
+            rounds += 1
+            if time.perf_counter() > end:
+                return rounds
+    raise AssertionError
+
+
+async def awaited(url: str, seconds: float, together: int) -> int:
+    rounds = 0
+    supply = cycle(examples())
+    async with AsyncClient(url) as client:
+        end = time.perf_counter() + seconds
+
+        async def play(number: int) -> None:
+            nonlocal rounds
+            while time.perf_counter() < end:
+                example = next(supply)
+                prediction = await client.predict(f"awaited-{number % 10}", example.features)
+                await client.feedback(prediction.prediction_id, example.label)
+                rounds += 1
+
+        await asyncio.gather(*map(play, range(together)))
+    return rounds
+
+
+def measure(url: str, seconds: float) -> None:
+    """Rounds a second and milliseconds of CPU of a round, for each way."""
+    for run in (
+        lambda: waiting(url, seconds),
+        lambda: asyncio.run(awaited(url, seconds, 1)),
+        lambda: asyncio.run(awaited(url, seconds, TOGETHER)),
+    ):
+        began, cpu = time.perf_counter(), time.process_time()
+        rounds = run()
+        took, used = time.perf_counter() - began, time.process_time() - cpu
+        print(f"{rounds / took:,.0f} ({1000 * used / rounds:.2f} ms)", end=" | ", flush=True)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Measure the Python clients.")
+    arguments.add_argument("trees", nargs="*", type=Path, default=[THIS], help="checkouts to compare")
+    arguments.add_argument("--seconds", type=float, default=SECONDS)
+    arguments.add_argument("--url", help=argparse.SUPPRESS)
+    asked = arguments.parse_args()
+    if asked.url:
+        measure(asked.url, asked.seconds)
+        return
+    print(
+        f"| rounds a second (CPU of one) | Client | AsyncClient | {TOGETHER} at once |\n|---|---:|---:|---:|"
+    )
+    with tempfile.TemporaryDirectory(prefix="novikoff-bench-") as data, novikoff(Path(data)) as service:
+        for tree in asked.trees:
+            print(f"| {tree.absolute().name} | ", end="", flush=True)
+            url = f"http://127.0.0.1:{service.port}"
+            command = [sys.executable, "-P", __file__, "--url", url, "--seconds", str(asked.seconds)]
+            subprocess.run(command, env={"PYTHONPATH": f"{tree.absolute()}:{THIS}"}, check=True)
+            print()
+
+
+if __name__ == "__main__":
+    main()
