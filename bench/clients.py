@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -23,45 +24,43 @@ THIS = Path(__file__).parent.parent
 
 
 def waiting(url: str, seconds: float) -> int:
-    rounds = 0
+    """The rounds that one `Client` plays in so long."""
     with Client(url) as client:
         end = time.perf_counter() + seconds
-        for example in cycle(examples()):
-            prediction = client.predict("waiting", example.features)
-            client.feedback(prediction.prediction_id, example.label)
-            rounds += 1
+        for rounds, example in enumerate(cycle(examples())):
             if time.perf_counter() > end:
                 return rounds
+            prediction = client.predict("waiting", example.features)
+            client.feedback(prediction.prediction_id, example.label)
     raise AssertionError
 
 
-async def awaited(url: str, seconds: float, together: int) -> int:
-    rounds = 0
+def awaited(url: str, seconds: float, together: int) -> int:
+    """The rounds of one `AsyncClient` that has so many under way."""
     supply = cycle(examples())
-    async with AsyncClient(url) as client:
+
+    async def play(client: AsyncClient, end: float, number: int) -> int:
+        rounds = 0
+        while time.perf_counter() < end:
+            example = next(supply)
+            prediction = await client.predict(f"awaited-{number % 10}", example.features)
+            await client.feedback(prediction.prediction_id, example.label)
+            rounds += 1
+        return rounds
+
+    async def play_all() -> int:
         end = time.perf_counter() + seconds
+        async with AsyncClient(url) as client:
+            return sum(await asyncio.gather(*(play(client, end, number) for number in range(together))))
 
-        async def play(number: int) -> None:
-            nonlocal rounds
-            while time.perf_counter() < end:
-                example = next(supply)
-                prediction = await client.predict(f"awaited-{number % 10}", example.features)
-                await client.feedback(prediction.prediction_id, example.label)
-                rounds += 1
-
-        await asyncio.gather(*map(play, range(together)))
-    return rounds
+    return asyncio.run(play_all())
 
 
 def measure(url: str, seconds: float) -> None:
     """Rounds a second and milliseconds of CPU of a round, for each way."""
-    for run in (
-        lambda: waiting(url, seconds),
-        lambda: asyncio.run(awaited(url, seconds, 1)),
-        lambda: asyncio.run(awaited(url, seconds, TOGETHER)),
-    ):
+    for run in (waiting, partial(awaited, together=1), partial(awaited, together=TOGETHER)):
         began, cpu = time.perf_counter(), time.process_time()
-        rounds = run()
+        rounds = run(url, seconds)
         took, used = time.perf_counter() - began, time.process_time() - cpu
         print(f"{rounds / took:,.0f} ({1000 * used / rounds:.2f} ms)", end=" | ", flush=True)
 

@@ -1,10 +1,8 @@
 """A text filter, like one for spam: two kinds of messages come mixed, and the model learns as it sorts.
 
-The messages are paragraphs of documentation: those about learning are wanted (scikit-learn's linear models),
-those about data types are not (pydantic's). The service splits the text into words itself, and nothing is
-trained beforehand.
+The messages are paragraphs of documentation: those about linear algebra are wanted (numpy's), those about data
+types are not (pydantic's). The service splits the text into words itself, and nothing is trained beforehand.
 
-    pip install scikit-learn
     novikoff serve &
     python examples/text_filter.py
 """
@@ -20,7 +18,7 @@ from pathlib import Path
 from novikoff import DEFAULT_URL, Client, Refused
 
 MODEL = "example-text-filter"
-SOURCES = {"wanted": ("sklearn", "linear_model"), "unwanted": ("pydantic", ".")}
+SOURCES = {"wanted": ("numpy", "linalg"), "unwanted": ("pydantic", ".")}
 MESSAGES = 300
 WORDS_MIN = 12
 

@@ -79,6 +79,9 @@ class AsyncClient:
         await self._requests.aclose()
         await self._http.aclose()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{repr(self._http.base_url)[3:]}"  # URL('…'), which hides a password
+
     # Rounds
 
     async def predict(
@@ -389,6 +392,10 @@ class AsyncClient:
             for line in lines.complete(part):
                 yield msgspec.json.decode(line, type=schemas.PastRound)
         lines.check_end(f"GET {path_of('models', model, 'history')}")
+
+    async def history_table(self, model: str, **which: Any) -> Table:
+        """The same as a DataFrame of pandas, with a column for each feature; `which` as in `history`."""
+        return tables.frame_of([one async for one in self.history(model, **which)])
 
     def history_bytes(
         self,

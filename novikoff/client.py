@@ -78,6 +78,9 @@ class Client:
         self._requests.close()
         self._http.close()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{repr(self._http.base_url)[3:]}"  # URL('…'), which hides a password
+
     # Rounds
 
     def predict(
@@ -382,6 +385,10 @@ class Client:
             for line in lines.complete(part):
                 yield msgspec.json.decode(line, type=schemas.PastRound)
         lines.check_end(f"GET {path_of('models', model, 'history')}")
+
+    def history_table(self, model: str, **which: Any) -> Table:
+        """The same as a DataFrame of pandas, with a column for each feature; `which` as in `history`."""
+        return tables.frame_of(list(self.history(model, **which)))
 
     def history_bytes(
         self,

@@ -48,6 +48,9 @@ class RemoteModel:
         self._waiting_count = 0
         _register_with_river()
 
+    def __repr__(self) -> str:
+        return f"RemoteModel({self.client!r}, {self.model!r})"
+
     def predict_one(self, x: Mapping[Any, Any]) -> Label | None:
         prediction = self._predict(x)
         return None if prediction is None else prediction.label

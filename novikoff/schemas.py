@@ -6,9 +6,10 @@ service may send more. Of what clients leave out in requests, the default is tak
 """
 
 from datetime import datetime
+from html import escape
 from typing import Annotated, Any, Self
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 from msgspec.structs import fields
 
 NAME_PATTERN = r"^\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*$"
@@ -602,6 +603,18 @@ class Stats(StatsLine, frozen=True, kw_only=True):
         list[LearnerCurve] | UnsetType | None,
         Meta(description="of one model, and only if `fields` asks for them"),
     ] = UNSET
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the figures that are single numbers or words."""
+        figures = to_builtins(self)
+        for part in ("rounds", "drift", "bound"):
+            figures |= {f"{part}.{name}": figure for name, figure in figures[part].items()}
+        rows = (
+            f"<tr><th>{name}</th><td>{escape(str(figure))}</td></tr>"
+            for name, figure in figures.items()
+            if not isinstance(figure, dict | list | None)
+        )
+        return f"<table>{''.join(rows)}</table>"
 
 
 class Totals(Struct, frozen=True):

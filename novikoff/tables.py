@@ -4,10 +4,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from msgspec.structs import asdict
+
 from novikoff.calls import Features, encode, make_id
 from novikoff.errors import Ended, Refused, Unreachable
 from novikoff.lines import Line, Streamed
-from novikoff.schemas import Label, Learned, Outcome, Prediction
+from novikoff.schemas import Label, Learned, Outcome, PastRound, Prediction
 
 Answered = TypeVar("Answered", bound=Prediction | Outcome)
 
@@ -52,6 +54,20 @@ def _named_rows(table: Table) -> Iterator[Features]:
     present = table.notna().to_numpy().tolist()
     for values, known in zip(table.itertuples(index=False, name=None), present, strict=True):
         yield {name: value for name, value, is_there in zip(names, values, known, strict=True) if is_there}
+
+
+def frame_of(rounds: Iterable[PastRound]) -> Table:
+    """A DataFrame with a row for each round; a feature `words` is in the column `features.words`."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("history_table needs pandas: pip install pandas") from None
+    rows = []
+    for row in map(asdict, rounds):
+        features = row.pop("features")
+        cells = features.items() if isinstance(features, Mapping) else enumerate(features)
+        rows.append(row | {f"features.{name}": value for name, value in cells})
+    return pandas.DataFrame(rows, columns=None if rows else PastRound.__struct_fields__)
 
 
 def lines_of(

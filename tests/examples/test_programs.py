@@ -1,5 +1,6 @@
 """The programs in examples/ run as they are, against a real service, and show what they promise to show."""
 
+import ast
 import io
 import os
 import re
@@ -7,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,21 @@ def number(pattern: str, text: str) -> float:
 def test_every_program_is_run() -> None:
     own = Path(__file__).read_text()
     assert all(f'"{path.name}"' in own for path in PROGRAMS.glob("*.py"))
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS.glob("*.py")), ids=lambda program: program.name)
+def test_a_program_says_what_it_needs_beside_the_service(program: Path) -> None:
+    tree = ast.parse(program.read_text())
+    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules += [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+    needed = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"novikoff"}
+    told = re.search(r"pip install (.*)", ast.get_docstring(tree) or "")
+    installed = {
+        re.split(r"[<>=]", requirement)[0]
+        for requirement in requires("novikoff") or ()
+        if "extra ==" not in requirement
+    }
+    assert needed <= installed | {name.removesuffix("-py") for name in (told[1] if told else "").split()}
 
 
 def test_the_text_filter_learns_to_sort(service: Service) -> None:

@@ -1,5 +1,6 @@
 """A proxy before a real service that fails as networks do: on purpose, and in a stated order."""
 
+import ssl
 import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,7 @@ from tests.support.service_process import ANSWER_SECONDS, NO_TLS, Service
 
 
 class FaultyProxy:
-    """Passes requests on. Each fault of `faults` befalls one request, in turn:
+    """Passes requests on, also such as are sent to a forward proxy. Each fault of `faults` befalls one, in turn:
 
     - `none`: it is passed on, and so are all requests after the last fault
     - `lost`: the service gets the request, the client never gets the answer
@@ -25,7 +26,7 @@ class FaultyProxy:
     - `bad gateway`: 502 with a page of HTML, as from a proxy whose service restarts
     """
 
-    def __init__(self, service: Service, *faults: str) -> None:
+    def __init__(self, service: Service, *faults: str, tls: ssl.SSLContext | None = None) -> None:
         self.faults = deque(faults)
         self.seen: list[tuple[str, dict[str, str]]] = []
         self.connections: set[object] = set()
@@ -57,11 +58,12 @@ class FaultyProxy:
                     # A busy machine may take longer than httpx waits by itself, which would be a fault of its own.
                     passed = httpx.request(
                         self.command,
-                        service.url + self.path,
+                        httpx.URL(service.url).join(httpx.URL(self.path).raw_path.decode()),
                         content=body,
                         headers=headers,
                         timeout=ANSWER_SECONDS,
                         verify=NO_TLS,
+                        trust_env=False,
                     )
                     if fault == "lost":
                         self.close_connection = True
@@ -80,8 +82,10 @@ class FaultyProxy:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
         self._thread.start()

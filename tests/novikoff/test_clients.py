@@ -91,6 +91,29 @@ def test_the_history_comes_round_by_round(client: Any, name: str) -> None:
     assert refused.value.code == "unknown-model"
 
 
+def test_the_history_comes_as_a_table(client: Any, name: str) -> None:
+    for model, features in ((f"{name}.named", {"a": 3.0, "from": "ann"}), (f"{name}.dense", [3.0, 1.0])):
+        client.learn(model, features, -1)
+        client.learn(model, features, 1, tag="x")
+        table = client.history_table(model)
+        parts = [column for column in table.columns if column.startswith("features.")]
+        named = isinstance(features, dict)
+        assert parts == (["features.a", "features.from=ann"] if named else ["features.0", "features.1"])
+        assert table[parts].to_numpy().tolist() == [[3.0, 1.0]] * 2
+        assert table["label"].tolist() == [-1, 1] and table["version"].tolist() == [1, 2]
+        assert table["mistake"].sum() == 2 and table["at"].is_monotonic_increasing
+        empty = client.history_table(model, from_version=3)
+        assert len(empty) == 0 and {"label", "features"} <= {*empty.columns}
+
+
+def test_statistics_are_a_table_in_a_notebook(client: Any, name: str) -> None:
+    client.create_model(name, labels=["<b>", "b"])
+    client.learn(name, [1.0], "<b>")
+    shown = client.stats(name)._repr_html_()
+    assert f"<th>model</th><td>{name}</td>" in shown and "<th>rounds.revealed</th><td>1</td>" in shown
+    assert "<th>error_rate</th><td>1.0</td>" in shown and "<th>bound.verdict</th><td>unknown</td>" in shown
+
+
 def test_models_are_listed_over_all_pages(client: Any, service: Service, name: str) -> None:
     names = [f"{name}.{i}" for i in range(7)]
     for each in names:

@@ -177,3 +177,9 @@ def test_a_name_that_is_wrong_leaves_no_model_behind(client: Client, service: Se
     with pytest.raises(ValueError, match="'c' is not one of them"):
         RemoteModel(client, name, names=["a"]).learn_one({"c": 1.0}, True)
     assert service.client.get(f"/models/{name}").status_code == 404
+
+
+def test_a_model_shows_its_name_and_its_service_and_no_password() -> None:
+    with Client("http://ann:s3cret@example.org:8000/ml") as client:
+        shown = repr(RemoteModel(client, "spam"))
+    assert shown == "RemoteModel(Client('http://ann:[secure]@example.org:8000/ml/'), 'spam')"
