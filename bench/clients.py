@@ -1,7 +1,8 @@
 """python -m bench.clients [--seconds 5] [TREE ...]: rounds a second of the Python clients, on a service beside them.
 
 A round is a prediction and its feedback, of 64 features. `Client` has one round at a time, `AsyncClient` one and then
-a hundred. Each tree's clients are run in a process of their own, in turn, against one and the same service.
+a hundred. Each tree's clients are run in a process of their own, in turn, against one and the same service. Plain
+sockets, which do nothing with a response but find its id, show what the service and the machine have to give.
 """
 
 import argparse
@@ -14,7 +15,9 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 
-from bench.examples import examples
+from bench.examples import examples, predict_bodies
+from bench.load import sockets
+from bench.load.work import Work
 from bench.processes import novikoff
 from novikoff import AsyncClient, Client
 
@@ -78,6 +81,11 @@ def main() -> None:
         f"| rounds a second (CPU of one) | Client | AsyncClient | {TOGETHER} at once |\n|---|---:|---:|---:|"
     )
     with tempfile.TemporaryDirectory(prefix="novikoff-bench-") as data, novikoff(Path(data)) as service:
+        work = Work("/predict", predict_bodies(["plain"]), reveals=True)
+        one, many = (
+            sockets.run(service.port, work, asked.seconds, count).rate / 2 for count in (1, TOGETHER)
+        )
+        print(f"| plain sockets | {one:,.0f} | {one:,.0f} | {many:,.0f} |")
         for tree in asked.trees:
             print(f"| {tree.absolute().name} | ", end="", flush=True)
             url = f"http://127.0.0.1:{service.port}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http.client import responses as phrases
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -178,7 +179,7 @@ def refusal(response: httpx.Response | Response) -> Refused:
         problem = msgspec.json.decode(response.content, type=Problem)
         refused = Refused(problem.code, status, problem.detail, problem.errors)
     except msgspec.MsgspecError:
-        refused = Refused(f"http-{status}", status, response.reason_phrase or "an unknown status")
+        refused = Refused(f"http-{status}", status, phrases.get(status, "an unknown status"))
     refused.retry_after_seconds = retry_after_seconds(response.headers.get("retry-after"))
     return refused
 

@@ -7,7 +7,6 @@ import zlib
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from http.client import responses
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 from urllib.request import getproxies, proxy_bypass
@@ -41,10 +40,6 @@ class Response:
     @property
     def is_success(self) -> bool:
         return 200 <= self.status_code < 300
-
-    @property
-    def reason_phrase(self) -> str:
-        return responses.get(self.status_code, "")
 
     @property
     def content(self) -> bytes:

@@ -20,7 +20,7 @@ Streamed = Prediction | Outcome | Refused
 """The answer to a line."""
 
 CHUNK_LINES = 250
-"""Lines in one request: few enough that the first answers come soon, since httpx reads none before all is sent."""
+"""Lines in one request: few enough that the first answers come soon, since `Client` reads none before all is sent."""
 
 FEED_SILENCE_SECONDS_MAX = 60.0
 """A feed in which nothing changes says every 15 seconds that it is still there."""
