@@ -39,7 +39,7 @@ LOG_SECONDS = 60.0
 """How long the log may take for an answer. A consumer that gives up earlier dies of a busy machine."""
 
 SETTINGS = ConsumerConfig(
-    ack_wait=1.0,  # seconds until a message that nobody has acknowledged is delivered again
+    ack_wait=1.0,  # seconds until an unacknowledged message is delivered again
     max_ack_pending=BATCH,  # nothing more until then: so the order is kept
 )
 

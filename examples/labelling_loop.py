@@ -1,7 +1,7 @@
 """A labelling loop: people label only what the model asks for.
 
-Web pages come a hundred a day, and somebody has to look at a page to know whether it is phishing. One model is told
-the label of every page. The other one says of each which labels it wants, and is told only those in the evening. It
+Web pages come a hundred a day, and somebody has to look at a page to know whether it is phishing. One model gets
+the label of every page. The other one says of each which labels it wants, and gets only those in the evening. It
 errs about as often, and the service estimates how often from the labels that were asked for.
 
     pip install river

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
 
 import httpx
 import msgspec
@@ -215,7 +215,7 @@ class AsyncClient:
     ) -> list[schemas.Learned]:
         """Whole rounds out of a table and its labels, in their order; `safe` and errors as in `learn_many`.
 
-        A model that nobody has made is made with labels that suit these: -1 and 1, False and True, else such as
+        An unknown model is created with labels that suit these: -1 and 1, False and True, else such as
         appear when they are revealed. Refused tells the row, from 0 on, and how many were learned.
         """
         info = await self._find(model)
@@ -255,8 +255,8 @@ class AsyncClient:
 
     # Models. What makes, changes or deletes one is not repeated: another client may do the same between two tries.
 
-    async def create_model(self, model: str, **settings: Any) -> schemas.ModelInfo:
-        """Make a model, with settings as in docs/models.md: `labels`, `features`, `learner`, `bias`, …"""
+    async def create_model(self, model: str, **settings: Unpack[schemas.ModelSettings]) -> schemas.ModelInfo:
+        """Create a model, with settings as in docs/models.md: `labels`, `features`, `learner`, `bias`, …"""
         return await self._post(schemas.ModelInfo, {"model": model, **settings}, "models")
 
     async def get_model(self, model: str) -> schemas.ModelInfo:
@@ -324,7 +324,7 @@ class AsyncClient:
         body = encode({"promote": promote})
         return await self._send(Call("PUT", path_of("models", model, "promote"), schemas.ModelInfo, body))
 
-    # Statistics, and what waits or has happened
+    # Statistics, pending predictions and events
 
     async def stats(self, model: str, *, at: int | None = None) -> schemas.Stats:
         """All statistics as they are, or were at a version."""

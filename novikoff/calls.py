@@ -127,7 +127,7 @@ class Attempts:
         self._tries = 0
 
     def pause_after(self, error: Exception) -> float:
-        """How many seconds to wait before the request is sent again; raises what the caller is told if it is not."""
+        """How many seconds to wait before the request is sent again; raises the caller's error if it is not."""
         call, request = self._call, f"{self._call.method} {self._call.path}"
         is_safe, at_least_seconds = call.repeatable or isinstance(error, NEVER_SENT), 0.0
         if isinstance(error, httpx.DecodingError | msgspec.MsgspecError):

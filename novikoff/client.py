@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
 
 import httpx
 import msgspec
@@ -212,7 +212,7 @@ class Client:
     ) -> list[schemas.Learned]:
         """Whole rounds out of a table and its labels, in their order; `safe` and errors as in `learn_many`.
 
-        A model that nobody has made is made with labels that suit these: -1 and 1, False and True, else such as
+        An unknown model is created with labels that suit these: -1 and 1, False and True, else such as
         appear when they are revealed. Refused tells the row, from 0 on, and how many were learned.
         """
         info = self._find(model)
@@ -252,8 +252,8 @@ class Client:
 
     # Models. What makes, changes or deletes one is not repeated: another client may do the same between two tries.
 
-    def create_model(self, model: str, **settings: Any) -> schemas.ModelInfo:
-        """Make a model, with settings as in docs/models.md: `labels`, `features`, `learner`, `bias`, …"""
+    def create_model(self, model: str, **settings: Unpack[schemas.ModelSettings]) -> schemas.ModelInfo:
+        """Create a model, with settings as in docs/models.md: `labels`, `features`, `learner`, `bias`, …"""
         return self._post(schemas.ModelInfo, {"model": model, **settings}, "models")
 
     def get_model(self, model: str) -> schemas.ModelInfo:
@@ -318,7 +318,7 @@ class Client:
         body = encode({"promote": promote})
         return self._send(Call("PUT", path_of("models", model, "promote"), schemas.ModelInfo, body))
 
-    # Statistics, and what waits or has happened
+    # Statistics, pending predictions and events
 
     def stats(self, model: str, *, at: int | None = None) -> schemas.Stats:
         """All statistics as they are, or were at a version."""

@@ -14,7 +14,7 @@ WAITING_MAX = 10_000
 NOT_GIVEN = frozenset(
     {"classes_max", "size_max", "weights_max", "rules", "champion", "challengers", "promote"}
 )
-"""What a model is told to have beside the settings that it was made with: limits of its service, and who contends."""
+"""What a model reports beside the settings that it was created with: limits of its service, and challengers."""
 LOST_CODES = frozenset({"unknown-prediction", "prediction-expired"})
 """Problems of a prediction that the service has no more: then the example is learned as a whole round."""
 
@@ -25,7 +25,7 @@ class RemoteModel:
         model = RemoteModel(client, "phishing")
         evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
 
-    A model that nobody has made is made by the first example that is learned, with labels that suit its own: False
+    An unknown model is created by the first example that is learned, with labels that suit its own: False
     and True, or -1 and 1 if it is -1, else such as appear when they are revealed. Until then nothing is predicted:
     None, as River's own untrained classifiers say. `client.create_model` chooses other settings.
 

@@ -5,9 +5,10 @@ read responses into them, and tests compare docs/statistics.md with them. Unknow
 service may send more. Of what clients leave out in requests, the default is taken.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypedDict
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 from msgspec.structs import fields
@@ -38,6 +39,31 @@ ReasonKind = Annotated[
     str,
     _one_of("drift", "error_risen", "labels_stopped", "evicted", "bound_exceeded", "rebuilding", "damaged"),
 ]
+
+# Settings of models
+
+
+class ModelSettings(TypedDict, total=False):
+    """What `create_model` takes beside the name, as in docs/models.md; what is left out has its default."""
+
+    learner: Mapping[str, Any]
+    labels: Sequence[Label] | None
+    tie: Label | None
+    bias: bool
+    bias_value: float
+    multiclass: str | None
+    features: Mapping[str, Any] | str
+    protocol: str
+    declared_margin: float | None
+    confidence: float
+    coverage: float | None
+    ask: Mapping[str, Any] | str | None
+    class_weights: Mapping[str, float] | None
+    challengers: Mapping[str, Mapping[str, Any]]
+    promote: Mapping[str, Any] | None
+    on_expiry: Label | None
+    pending_ttl_seconds: float | None
+
 
 # Rounds
 
@@ -534,7 +560,7 @@ class FeatureFigures(Struct, frozen=True):
 
 
 class Correction(Struct, frozen=True):
-    """A round with its right label, or a prediction that does not count: then `label` is null."""
+    """A round with its right label, or a voided prediction: then `label` is null."""
 
     prediction_id: str
     model: str

@@ -75,7 +75,7 @@ def lines_of(
 ) -> list[Line]:
     """A line for each row: a prediction, or with labels a whole round; `safe` ones have ids.
 
-    All of them, so that what cannot be sent is told before anything is: ValueError or TypeError, with the row.
+    All of them, so that what cannot be sent fails before anything is sent: ValueError or TypeError, with the row.
     """
     rows = list(rows_of(table, is_dense=is_dense))
     told = None if labels is None else _labels_of(labels)

@@ -11,7 +11,7 @@ def _end(number: int, _: object) -> None:
 
 
 # Before anything else is imported, which takes a while: to the first process of a container, a signal without a
-# handler does not count. The server takes over once it runs.
+# handler is ignored. The server takes over once it runs.
 signal.signal(signal.SIGTERM, _end)
 
 # Before numpy is imported. The products here are short; for longer ones BLAS would keep a thread busy on every

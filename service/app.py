@@ -45,6 +45,7 @@ from service.web.routes import (
 )
 from service.web.routes.metrics import SpanCounts, Traffic
 from service.web.routes.model_settings import ModelSettings
+from service.web.routes.openapi import TAGS
 from service.web.stream import endpoint as stream
 from service.web.stream.held_answers import AnswerFiles
 
@@ -57,7 +58,7 @@ log = logging.getLogger(__name__)
 def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     """The whole service; StartError if its data directory or its cluster cannot be had.
 
-    Not `guarded`, it asks nobody for a key: for whoever runs it within a process of their own.
+    Not `guarded`, it needs no API key: for programs that run it within their own process.
     """
     ring = key_ring(settings) if guarded else None
     origins = allowed_origins(settings)
@@ -86,7 +87,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
             background.append(keep_running("watching the key file", ring.follow()))
         try:
             yield
-        finally:  # whoever runs the app within a process of their own may have failed meanwhile
+        finally:  # a program that runs the app within its own process may have failed meanwhile
             for task in background:
                 task.cancel()
             await _close(engine, journal, settings.shutdown_seconds)
@@ -164,6 +165,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
         title="Novikoff",
         version=version("novikoff"),
         description="Online learning over HTTP: predict, reveal, update.",
+        openapi_tags=TAGS,
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
         dependencies=[Depends(check_query), Depends(check_path)],

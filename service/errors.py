@@ -1,16 +1,16 @@
 """Everything that can go wrong, each with a stable code. No HTTP here: `web/problems.py` has the statuses.
 
 NovikoffError
-├── RequestError                 the client can mend it
+├── RequestError                 the client can correct it
 │   ├── MalformedJson            malformed-json: a body that is not JSON
 │   ├── InvalidRequest           invalid-request: fields that are missing, unknown or out of range
-│   ├── Unauthorized             unauthorized: no key, or one that does not count
-│   ├── Forbidden                forbidden: the key is not good for this
+│   ├── Unauthorized             unauthorized: no API key, or an invalid one
+│   ├── Forbidden                forbidden: the key lacks the permission
 │   ├── UnknownLabel             unknown-label
 │   ├── UnknownModel             unknown-model
 │   ├── UnknownPrediction        unknown-prediction
 │   ├── PredictionExpired        prediction-expired
-│   ├── PredictionVoid           prediction-void: somebody said that it does not count
+│   ├── PredictionVoid           prediction-void: it was voided
 │   ├── ForgetUnsupported        forget-unsupported: not with this journal
 │   ├── NotRevealed              not-revealed: there is no label to correct
 │   ├── VersionGone              version-gone: too old, no longer kept
@@ -29,7 +29,7 @@ NovikoffError
 │   │   ├── JournalFull          journal-full
 │   │   ├── OutcomeUnknown       outcome-unknown: it may have been done, or may yet be
 │   │   └── ModelUnreadable      journal-unavailable, of one model: the others may be well
-│   │       └── ModelDamaged     model-damaged: it is set aside until it is deleted
+│   │       └── ModelDamaged     model-damaged: it is not served until it is deleted
 │   ├── PredictionUnderWay       prediction-under-way
 │   ├── VersionNotReached        version-not-reached
 │   └── Overloaded               overloaded
@@ -45,6 +45,8 @@ NovikoffError
     └── NewerSchema              newer-schema
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TypeVar
 
 from novikoff.errors import FieldError as FieldError
@@ -53,11 +55,25 @@ from novikoff.errors import NovikoffError as NovikoffError
 E = TypeVar("E", bound=BaseException)
 
 
+def unknown(name: str, known: Iterable[str], what: str = "field") -> str:
+    """What is said of a name that is not known, with the nearest one that is, or the same one of an inner object.
+
+    >>> unknown("labl", ["label", "model"]), unknown("x", ["label"])
+    ('unknown field; did you mean `label`?', 'unknown field')
+    >>> unknown("algorithm", ["model", "learner", "learner.algorithm"])
+    'unknown field; did you mean `learner.algorithm`?'
+    """
+    names = sorted(known)
+    within = [each for each in names if each.rpartition(".")[2] == name]
+    near = within or get_close_matches(name, names, 1)
+    return f"unknown {what}" + (f"; did you mean `{near[0]}`?" if near else "")
+
+
 def kept(error: E) -> E:
     """An error of ours to be kept until it is answered, without the frames that it came through.
 
     These hold on to all that was in them, the place where the error is kept too: only a garbage collection would free
-    them, and one of thousands of bad lines holds everybody up. Errors that nobody foresaw keep them for the log.
+    them, and one of thousands of bad lines delays all others. Unexpected errors keep them for the log.
     """
     if isinstance(error, NovikoffError):
         error.__traceback__ = error.__context__ = None
@@ -182,7 +198,7 @@ class JournalFull(JournalUnavailable):
 
 
 class OutcomeUnknown(JournalUnavailable):
-    """What was asked for may be in the journal or come there yet; asking again with the same id tells."""
+    """The write may be in the journal, or reach it yet; a retry with the same id tells."""
 
     code = "outcome-unknown"
 

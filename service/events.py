@@ -23,7 +23,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, tag_field="kind"):
 class ModelCreated(Event, frozen=True, tag="created"):
     settings: dict[str, Any]
     ask_key: str | None = None
-    """What only the service knows, so that nobody can tell in advance which labels a model with `ask` will ask for."""
+    """What only the service knows, so that no client can predict which labels a model with `ask` will ask for."""
 
 
 class ModelImported(Event, frozen=True, tag="imported"):
@@ -46,7 +46,8 @@ class ModelFitted(Event, frozen=True, tag="fitted"):
     learner: int = 0
     """The number of the champion that it was made for: that of a model without challengers is 0."""
     rises: int | None = None
-    """By how much it has raised the version; None if that is told by what came before it. It is so no longer once some
+    """By how much it has raised the version; None if that follows from what came before it. It is so no longer
+    once some
     of that is erased."""
     round: int | None = None
     """How many rounds had been revealed when it was written: for people. None if an older program has written it."""
@@ -270,7 +271,7 @@ class RoundCorrected(Event, frozen=True, tag="corrected"):
     corrects: str
     """The id of the round."""
     label: Label | None
-    """The right one; None if the round does not count at all."""
+    """The right one; None if the round is voided."""
     former: Label | None
     """What had counted until then."""
     version: int
@@ -279,7 +280,7 @@ class RoundCorrected(Event, frozen=True, tag="corrected"):
 
 
 class PredictionVoided(Event, frozen=True, tag="voided"):
-    """A waiting prediction was never shown to anybody: it will not be revealed, and does not count."""
+    """A pending prediction was never shown to anybody: it is voided and will not be revealed."""
 
     prediction_id: str
     tag: str | None = None

@@ -16,7 +16,7 @@ EVENTS_KEPT_SECONDS_MIN = 600.0
 """A replica that has lost touch for less than half of this finds all that it missed."""
 
 EXPIRED_REMEMBERED_MAX = 10_000
-"""So many predictions of a model that cannot be revealed any more are told from unknown ones."""
+"""So many predictions of a model that cannot be revealed any more are distinguished from unknown ones."""
 
 
 def make_journal(settings: Settings) -> Journal:

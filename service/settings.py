@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 from pydantic.config import JsonDict
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service import errors
 from service.errors import FieldError, InvalidSettings
 from service.learning.statistics.confusion import CLASSES_MAX
 from service.runtime.environment import OF_CLIENTS, PREFIX
@@ -369,7 +370,9 @@ def load_settings(**given: object) -> Settings:
         and name.upper()[len(PREFIX) :].lower() not in Settings.model_fields
     )
     if unknown:
-        raise InvalidSettings(f"there is no setting {', '.join(unknown)}; docs/settings.md has all there are")
+        known = [PREFIX + name.upper() for name in Settings.model_fields]
+        wrong = "; ".join(f"{name}: {errors.unknown(name.upper(), known, 'setting')}" for name in unknown)
+        raise InvalidSettings(f"{wrong}; docs/settings.md lists all")
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from socket import socket
 from time import monotonic
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import uvicorn
@@ -20,7 +20,7 @@ from service.runtime import logs
 from service.runtime.cooperative import favour_the_loop
 from service.runtime.listening import is_for_this_machine, listen
 from service.runtime.memory import FreeMemory, do_without_unused, manage_memory
-from service.settings import Settings, load_settings
+from service.settings import PREFIX, Settings, load_settings
 from service.web.access.gate import trusted_proxies
 from service.web.http.connection import protocol_for
 from service.web.http.connection_limits import (
@@ -40,13 +40,16 @@ OTHER_FILES = 100 + PROBE_CONNECTIONS
 log = logging.getLogger(__name__)
 
 
+def _option(setting: str) -> Any:
+    field = Settings.model_fields[setting]
+    return typer.Option(help=field.description, show_default=f"{PREFIX}{setting.upper()} or {field.default}")
+
+
 def serve(
-    host: Annotated[str | None, typer.Option(help=Settings.model_fields["host"].description)] = None,
-    port: Annotated[int | None, typer.Option(help=Settings.model_fields["port"].description)] = None,
-    data: Annotated[Path | None, typer.Option(help=Settings.model_fields["data"].description)] = None,
-    allow_anonymous: Annotated[
-        bool | None, typer.Option(help=Settings.model_fields["allow_anonymous"].description)
-    ] = None,
+    host: Annotated[str | None, _option("host")] = None,
+    port: Annotated[int | None, _option("port")] = None,
+    data: Annotated[Path | None, _option("data")] = None,
+    allow_anonymous: Annotated[bool | None, _option("allow_anonymous")] = None,
 ) -> None:
     """Run the service. Other settings are environment variables: docs/settings.md."""
     manage_memory()

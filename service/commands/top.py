@@ -37,12 +37,12 @@ COLUMNS = (
     "per s",
     "mistakes",
     "error",
-    "lately",
+    "recent",
     "waiting",
     "drift",
     "changed",
 )
-SPARE = ("algorithm", "changed", "waiting", "drift", "lately", "mistakes", "per s", "error")
+SPARE = ("algorithm", "changed", "waiting", "drift", "recent", "mistakes", "per s", "error")
 """Columns that a narrow terminal does without, in this order."""
 NAME_CHARS_MIN = 12
 CELL_FRAME_CHARS = 3
@@ -180,7 +180,7 @@ def _cells(line: StatsLine, pace: float | None, now: datetime) -> dict[str, str 
         "per s": "" if pace is None else f"{pace:,.0f}",
         "mistakes": f"{line.mistakes:,}",
         "error": percent(line.error_rate),
-        "lately": percent(line.ewma_error_rate),
+        "recent": percent(line.ewma_error_rate),
         "waiting": f"{line.rounds.pending:,}",
         "drift": Text(line.drift.state, DRIFT_STYLE.get(line.drift.state, "")),
         "changed": age((now - line.updated_at).total_seconds()),

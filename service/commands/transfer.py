@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from novikoff import Client
+from novikoff.errors import Refused
 from service.commands.console import (
     CommandFailed,
     Key,
@@ -70,7 +71,14 @@ def import_model(
         export = _read(file)
         name = model or _name(file, export)
         check_name("model", name)
-        info = client.import_model(name, export)
+        try:
+            info = client.import_model(name, export)
+        except Refused as refused:
+            if refused.code != "model-exists":
+                raise
+            raise CommandFailed(
+                f"the model {name!r} already exists; choose another name with --model"
+            ) from None
         err.print(f"{info.model}: version {info.version}, created from {file}", soft_wrap=True)
 
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import msgspec
 
-from service.errors import FieldError, InvalidRequest, MalformedJson
+from service.errors import FieldError, InvalidRequest, MalformedJson, unknown
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What the decoder raises; UnicodeDecodeError for a key of an object that is not UTF-8, RecursionError for lists or
@@ -51,8 +51,11 @@ def _check_names_of(pairs: list[tuple[str, object]]) -> None:
         seen.add(name)
 
 
-def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError | RecursionError) -> NoReturn:
-    """Raise MalformedJson or InvalidRequest for what the decoder raised."""
+def raise_problem(
+    error: msgspec.MsgspecError | UnicodeDecodeError | RecursionError,
+    shape: type[object] | None = None,
+) -> NoReturn:
+    """Raise MalformedJson or InvalidRequest for what the decoder of a `shape` raised."""
     if isinstance(error, RecursionError):
         raise MalformedJson("the body is nested too deeply") from None
     if not isinstance(error, msgspec.ValidationError):
@@ -63,7 +66,8 @@ def raise_problem(error: msgspec.MsgspecError | UnicodeDecodeError | RecursionEr
     named = _FIELD.fullmatch(message)
     if named is not None:
         field = f"{path}.{named['field']}".lstrip(".")[:200]
-        message = "is missing" if "missing" in message else "is not known here"
+        known = () if shape is None or path else getattr(shape, "__struct_encode_fields__", ())
+        message = "is missing" if "missing" in message else unknown(named["field"][:200], known)
     else:
         field = path or "body"
         message = message[:1].lower() + message[1:].replace("`", "")

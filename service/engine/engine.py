@@ -26,7 +26,7 @@ from service.runtime.byte_budget import ByteBudget, Tenants
 
 
 class Engine:
-    """`rounds`: predict, reveal, learn. `waiting_list`: what waits for a label. `blocks`: many rounds at once.
+    """`rounds`: predict, reveal, learn. `waiting_list`: pending predictions. `blocks`: many rounds at once.
     `models`: create, list, reset, delete. `past`: older versions. `going_back`: rollback and fork. `record`: rounds as
     data. `fits`, `what_ifs` and `warm_challengers`: what takes long, as `jobs`. `corrections`: of what was wrong.
     `fleet`: the models in memory. `copies`: those that answers are made from."""

@@ -22,7 +22,7 @@ Apply = Callable[[int, AnyEvent], Any]
 """Called with the sequence number of each durable event and the event, in the journal's order, on the event loop.
 
 It is called once for each event; between two of them the loop may turn to others. What it returns becomes
-`Appended.applied`. If it raises ModelDamaged, that is told to whoever waits for the event, and the next one is to be
+`Appended.applied`. If it raises ModelDamaged, every waiter of the event gets that, and the next one is to be
 applied; it must not raise anything else.
 """
 
@@ -32,7 +32,8 @@ be waited for first, if anything."""
 
 
 Distrust = Callable[[str], None]
-"""Called with the name of a model of which events turn out to be missing: it is to be loaded anew, or not at all."""
+"""Called with the name of a model of which events turn out to be missing: it is to be reloaded, or not loaded at
+all."""
 
 
 Answer = Callable[[bytes], Awaitable[bytes]]
@@ -285,7 +286,7 @@ class Eraser(Protocol):
         ...
 
     async def erase(self, erasure: Erasure) -> None:
-        """Replace and remove; JournalUnavailable if that cannot be done just now. It may be done again."""
+        """Replace and remove; JournalUnavailable if that cannot be done at the moment. It may be done again."""
         ...
 
 
@@ -382,7 +383,7 @@ class Journal(Protocol):
         - UnknownModel: the life has ended, and nothing was recorded;
         - PredictionIdTaken: another model, or a waiting prediction, has the id (shared journals only).
 
-        Whoever stops waiting for the future does not withdraw the event.
+        A caller that stops waiting for the future does not withdraw the event.
         """
         ...
 
@@ -437,7 +438,7 @@ class Journal(Protocol):
         """What an id stands for: a waiting prediction, the event that revealed it, or None. Called by each reveal
         whose prediction no loaded model has, and for ids that clients choose.
 
-        An event that is returned was applied here. `expected`: a client knows the id, so it is waited for a moment
+        An event that is returned was applied here. `expected`: a client knows the id, so the call waits for a moment
         if it may be on its way into the journal.
         """
         ...
@@ -580,7 +581,7 @@ class Journal(Protocol):
 
     @property
     def why_out_of_touch(self) -> str | None:
-        """Why this replica does not know what others append just now, in words for people; None if it does."""
+        """Why this replica does not know what others append at the moment, in words for people; None if it does."""
         ...
 
     @property

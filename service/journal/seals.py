@@ -1,7 +1,8 @@
 """Seals: what is stored carries a digest of itself and of its place, so that damage is seen and never served.
 
 SQLite notices a torn page, but not a bit that has turned over in the middle of one. The digest is MurmurHash3, seven
-times as fast as a hash that is safe against people: it tells of accidents, and whoever can write the file can seal it.
+times as fast as a hash that is safe against people: it tells of accidents, and anyone who can write the file can
+seal it.
 """
 
 from collections.abc import Iterable

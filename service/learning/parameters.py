@@ -158,7 +158,8 @@ def check_fields(
     """
     unknown = sorted(given.keys() - parameters.keys())
     if unknown:
-        raise BadParameter(prefix + unknown[0], f"is not a parameter of {owner}")
+        known = ", ".join(parameters)
+        raise BadParameter(prefix + unknown[0], f"is not a parameter of {owner}, which has {known}")
     return {
         name: parameter.check(prefix + name, given.get(name, parameter.default))
         for name, parameter in parameters.items()

@@ -124,7 +124,7 @@ def fields(state: Any, *names: str) -> tuple[Any, ...]:
         if name not in state:
             raise BadState(name, "is missing")
     if len(state) > len(names):
-        raise BadState(str(next(name for name in state if name not in names))[:100], "is not known here")
+        raise BadState(str(next(name for name in state if name not in names))[:100], "unknown field")
     return tuple([state[name] for name in names])
 
 

@@ -12,7 +12,7 @@ from service.errors import Overloaded
 
 
 class Tenants:
-    """Which tenant a model belongs to, by its name; "" for a model of no tenant."""
+    """Which tenant a model belongs to, according to its name; "" for a model of no tenant."""
 
     def __init__(self, prefixes: Callable[[], Sequence[str]] = lambda: ()) -> None:
         """`prefixes`: with which the names of tenants' models begin, a prefix of another one before it."""

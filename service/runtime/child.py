@@ -54,7 +54,7 @@ def run_child(run: Callable[[], None]) -> None:
     """
     log_format, level, features = sys.argv[1:4]  # `processes.command_of`
     logs.configure("json" if log_format == "json" else "console", level, features=bool(features))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service is told, and ends this process in good time
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service gets the signal too, and ends this process
     try:
         run()
     except (EOFError, BrokenPipeError):

@@ -121,7 +121,7 @@ async def end(tasks: Iterable[Task[Any]]) -> None:
     """Cancel tasks and wait until they have ended.
 
     A cancellation that comes at the very moment an answer does is lost in `asyncio.wait_for` of Python 3.11,
-    by which the NATS client waits, and the task goes on. So it is cancelled again until it has ended.
+    by which the NATS client waits, and the task goes on. It is therefore cancelled again until it has ended.
     """
     running = set(tasks)
     while running:

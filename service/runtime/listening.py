@@ -1,5 +1,6 @@
 """Where the service listens, and whether others than this machine can reach it there."""
 
+import errno
 import ipaddress
 import os
 import socket
@@ -42,7 +43,8 @@ def listen(host: str, port: int) -> list[socket.socket]:
         for bound in sockets:
             bound.close()
         why = os.strerror(error.errno) if error.errno else str(error)
-        raise AddressUnusable(f"cannot listen on {host}, port {port}: {why.lower()}") from None
+        remedy = "; choose another port with --port" if error.errno == errno.EADDRINUSE else ""
+        raise AddressUnusable(f"cannot listen on {host}, port {port}: {why.lower()}{remedy}") from None
     return sockets
 
 

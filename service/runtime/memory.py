@@ -136,10 +136,10 @@ class FreeMemory:
 
 
 def _resident_bytes() -> int:
-    """What the system counts as this process's; 0 if it cannot be told, or nothing could be done about it."""
+    """What the system counts as this process's; 0 if it is unknown, or nothing could be done about it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:  # there is no /proc, or no file can be opened just now
+    except OSError:  # there is no /proc, or no file can be opened at the moment
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE") if hasattr(_library, "malloc_trim") else 0
 
@@ -150,7 +150,7 @@ def environment_of_child() -> dict[str, str]:
 
 
 class _Without(MetaPathFinder):
-    """Finds that they are not installed, which whoever can do without them takes for an answer."""
+    """Finds that they are not installed, which callers that work without them handle."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         if name in UNUSED:

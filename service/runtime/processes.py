@@ -54,7 +54,7 @@ async def start(*command: str, **options: Any) -> Process:
 
 async def kill(process: Process) -> None:
     """End a process, if it has not ended, and wait for that, however often the caller is cancelled meanwhile: it ends
-    soon, and nobody else would see to it."""
+    soon, and no other code does it."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):

@@ -35,7 +35,7 @@ LATELY_SECONDS = 30.0
 """A pause counts for `longest_seconds` for this long at least, and for twice as long at most."""
 
 UNREADY_SECONDS = 10.0
-"""For how long a service whose loop was held for too long is not ready."""
+"""For how long a service whose loop stalled for too long is not ready."""
 
 
 class Timings:
@@ -121,7 +121,7 @@ class LoopPauses:
         return max(self._longest, self._longest_before, self._clock() - self._due)
 
     def why_unready(self) -> str | None:
-        """In words for people: that the loop was held for too long a moment ago."""
+        """In words for people: that the loop stalled for too long a moment ago."""
         now = self._clock()
         if now - self._due > self._seconds_max:  # a request may come to its turn before the measurement does
             return _unready(now - self._due)

@@ -33,7 +33,7 @@ Fast = Endpoint[Any] | stream.StreamEndpoint
 class Application(FastAPI):
     """A FastAPI app whose busiest routes are reached without its router and middleware.
 
-    `on_stop` is called as soon as the server is told to stop, before it waits for requests under way.
+    `on_stop` is called as soon as the server gets a stop signal, before it waits for requests under way.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Application(FastAPI):
         return self._of_models[path], path
 
     def _without_traceback(self, send: Send) -> Send:
-        """Leave a StartError to whoever has started the app: it is one line."""
+        """Leave a StartError to the caller that started the app: it is one line."""
 
         async def told(message: Message) -> None:
             if message["type"] == "lifespan.startup.failed" and self.start_error is not None:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from novikoff.schemas import NAME_PATTERN, NAME_RULE
-from service.errors import FieldError, NovikoffError
+from service.errors import FieldError, NovikoffError, unknown
 from service.runtime import logs
 
 log = logging.getLogger(__name__)
@@ -148,10 +148,11 @@ def install(app: FastAPI) -> None:
         return answer
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         if any(e["type"] == "json_invalid" for e in error.errors()):
             return respond("malformed-json", "the body is not valid JSON")
-        fields = tuple(FieldError(_field(e), _message(e)) for e in error.errors())
+        known = _names(app, request)
+        fields = tuple(FieldError(_field(e), _message(e, known)) for e in error.errors())
         return respond("invalid-request", "; ".join(f"{f.field}: {f.message}" for f in fields), fields)
 
     @app.exception_handler(HTTPException)
@@ -181,9 +182,31 @@ def _field(error: dict[str, Any]) -> str:
     return path.lstrip(".")[:200] or str(error["loc"][0])
 
 
-def _message(error: dict[str, Any]) -> str:
+def _names(app: FastAPI, request: Request) -> list[str]:
+    """The fields of the body of this route, those of objects in it too: `learner`, `learner.algorithm`."""
+    document = app.openapi()
+    schemas = document["components"]["schemas"]
+    found: list[str] = []
+
+    def enter(schema: dict[str, Any], prefix: str, depth: int) -> None:
+        schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+        for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+            enter(choice, prefix, depth)
+        for name, part in schema.get("properties", {}).items() if depth else ():
+            found.append(prefix + name)
+            enter(part, f"{prefix}{name}.", depth - 1)
+
+    operation = document["paths"].get(request.scope["route"].path, {}).get(request.method.lower(), {})
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        enter(content["schema"], "", 2)
+    return found
+
+
+def _message(error: dict[str, Any], known: list[str]) -> str:
     if error["type"] == "extra_forbidden":
-        return "is not known here"
+        *inside, name = map(str, error["loc"][1:])
+        prefix = ".".join([*inside, ""])
+        return unknown(prefix + name[:200], [each for each in known if each.startswith(prefix)])
     if error["type"] == "missing":
         return "is missing"
     if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == NAME_PATTERN:

@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(
         "what failed commits leave in the log is cut off",
         f"{SQLITE}/writer_process.py",
-        "        self._cut_off_leavings()\n",
+        "        self._truncate_log()\n",
         "",
         ("--scenario", "faults", "--call", "sync"),
     ),

@@ -85,7 +85,7 @@ class Truth:
         self._acknowledged.append((at, seq))
 
     def acknowledged(self, at: int) -> int:
-        """The number of the last event that was held for durable before this place of the log."""
+        """The number of the last event that stalled for durable before this place of the log."""
         before = bisect_right(self._acknowledged, at, key=lambda one: one[0])
         return max((seq for _, seq in self._acknowledged[:before]), default=0)
 

@@ -29,7 +29,7 @@ from service.journal.sqlite.schema import legible_errors, open_reader, open_writ
 from service.settings import Settings
 
 REPAIRS_MAX = 5
-"""A repair may leave something to be mended: a line of a model that was made anew needs its counts."""
+"""A repair may leave something to repair: a rebuilt line of a model needs its counts."""
 
 STYLE = {Severity.problem: "bold red", Severity.note: "yellow"}
 
@@ -124,7 +124,7 @@ def _repair(path: Path, lost: list[str], *, give_up: bool) -> list[Finding]:
 
 
 def _models_gone(new: Path, missing: set[int]) -> list[str]:
-    """Of the models whose lines could not be read, those that could not be made anew either."""
+    """Of the models whose lines could not be read, those that could not be rebuilt either."""
     with closing(open_reader(new)) as connection:
         gone = missing - {number for (number,) in connection.execute("SELECT id FROM model")}
     return [f"models that cannot be read: {named(gone)}"] if gone else []

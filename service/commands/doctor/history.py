@@ -72,7 +72,7 @@ class Replay:
 
 
 def examine_unlisted(connection: sqlite3.Connection) -> tuple[list[Finding], list[int]]:
-    """Models that have events or snapshots and no line: those whose line can be made anew, and the others."""
+    """Models that have events or snapshots and no line: those whose line can be rebuilt, and the others."""
     rows = f"SELECT model FROM event WHERE {UNLISTED} UNION SELECT model FROM snapshot WHERE {UNLISTED}"
     listed = "SELECT name FROM model WHERE id IN (SELECT model FROM event UNION SELECT model FROM snapshot)"
     taken = {name for (name,) in connection.execute(listed)}
@@ -286,7 +286,7 @@ def _examine_snapshots(history: History, replay: Replay) -> Iterator[Finding]:
     for seq, state in replay.states.items():
         if state != history.snapshots[seq].to_bytes():
             message = f"the snapshot after event {seq} is not what the events up to it make"
-            # Both are sealed, so one was wrong before that. Which one cannot be told; clients have seen the snapshot.
+            # Both are sealed, so one was wrong before that. Which one is unknown; clients have seen the snapshot.
             yield Finding(history.name, f"{message}; the service uses the snapshot", BACKUP)
 
 

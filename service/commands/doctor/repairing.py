@@ -1,4 +1,4 @@
-"""--repair: a copy of all that can be read takes the place of the journal, and what is derived is made anew in it.
+"""--repair: a copy of all that can be read takes the place of the journal, and derived data is rebuilt in it.
 
 The file may have torn pages. Rows that are not as they were written are left out and listed by their keys. The old file
 stays beside the journal as `.damaged`. Killed at any moment, the next to open the directory has the old journal or the
@@ -25,7 +25,7 @@ from service.journal.sqlite.soundness import why_log_damaged
 from service.journal.sqlite.tables import TABLES, Row, Table
 
 WORDS = {"event": "events", "pending": "pending predictions"}
-"""Whether models, snapshots and outcomes can be made anew is told by looking at the copy."""
+"""Whether models, snapshots and outcomes can be rebuilt shows only in the copy."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Salvaged:
     lost: list[str] = field(default_factory=list)
     """In words."""
     models: set[int] = field(default_factory=set)
-    """Models whose lines are missing: they may be made anew."""
+    """Models whose lines are missing: they may be rebuilt."""
     refusal: str | None = None
     """Why the copy must not take the place of the journal, unless somebody wants just that."""
 
@@ -226,7 +226,7 @@ def _number(copy: sqlite3.Connection, path: Path, salvaged: Salvaged) -> None:
 def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
     """Put a new journal in the place of one, whose file and log stay beside it with the suffix `.damaged`; its path.
 
-    What was given up is written beside that, for whoever comes later. A file of an earlier repair is never touched: it
+    What was given up is written beside that, for a later reader. A file of an earlier repair is never touched: it
     may be the only one that has what that repair could not read.
     """
     with closing(sqlite3.connect(new)) as connection:  # only the file itself is renamed
@@ -242,7 +242,7 @@ def swap(new: Path, path: Path, given_up: Sequence[str] = ()) -> Path:
         _keep(log, aside.with_name(f"{aside.name}-wal"))
     status = (
         path.stat()
-    )  # also if root has made the new file, whoever runs the service may use it as the old one
+    )  # also if root has made the new file, the user of the service may use it as the old one
     shutil.copymode(path, new)
     if (status.st_uid, status.st_gid) != (new.stat().st_uid, new.stat().st_gid):
         os.chown(new, status.st_uid, status.st_gid)

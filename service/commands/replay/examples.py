@@ -137,7 +137,7 @@ class Source:
 
 
 def label_column(record: Record) -> str:
-    """The column that is probably the label: by its name, else the last one.
+    """The column that is probably the label: one with a usual name, else the last one.
 
     >>> label_column({"y": 1, "a": 2}), label_column({"a": 1, "b": 2})
     ('y', 'b')

@@ -124,7 +124,7 @@ class Rounds:
     async def skip(self, examples: Iterator[Example], count: int) -> None:
         """Pass over the first examples, of which the last must be the model's last round.
 
-        Rounds without ids cannot be told apart, so only their number is checked.
+        Rounds without ids look the same, so only their number is checked.
         """
         example = None
         for _ in range(count):

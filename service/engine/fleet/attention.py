@@ -1,5 +1,5 @@
 """Which models need a look: the error has risen, labels stopped coming, predictions were evicted, the bound is
-exceeded, one is made anew after corrections, or damaged.
+exceeded, one is rebuilt after corrections, or damaged.
 
 Of the models in memory, and of those that are set aside: what is neither has not been used for long.
 """
@@ -23,7 +23,7 @@ LATE_SECONDS_MIN = 3600.0
 not exceed, while predictions wait."""
 
 EVICTED_US = 86_400_000_000
-"""For so long after predictions were evicted it is told."""
+"""How long after an eviction of predictions it is reported."""
 
 
 class Reason(msgspec.Struct, frozen=True):

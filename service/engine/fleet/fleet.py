@@ -93,8 +93,8 @@ class Fleet:
         """Models with `pending_ttl_seconds` of their own that were unloaded while predictions waited. `Expiry` takes
         them out."""
         self.unfinished: set[str] = set()
-        """Loaded models with corrections that are not in force, or forgotten content that is not erased yet. Whoever
-        sees to them takes them out."""
+        """Loaded models with corrections that are not in force, or forgotten content that is not erased yet,
+        until they are handled."""
         self.unfinished_came = asyncio.Event()
         self.set_aside = SetAside()
         self.loaded: dict[str, Live] = {}
@@ -325,7 +325,7 @@ class Fleet:
             if self.loaded.get(live.model.name) is live:
                 self.distrust(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
-        # A rollback or a rebuild may bring back statistics that have found more: these drifts are told already.
+        # A rollback or a rebuild may bring back statistics that have found more: these drifts were reported already.
         if live.model.statistics.drift_count > known and not isinstance(event, BRINGING_BACK):
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
@@ -335,7 +335,7 @@ class Fleet:
         return outcome
 
     def distrust(self, name: str) -> None:
-        """Let go of a model that lacks events, or may have applied one in part: reloading it, if it can be."""
+        """Let go of a model that lacks events, or may have applied one in part; it is loaded again at its next use."""
         live = self.loaded.get(name)
         if live is not None:
             self.waiting.count_unloaded(name, live.waiting)
@@ -399,7 +399,7 @@ class Fleet:
             self._newest_at_start = None
 
     async def _load_stale(self) -> None:
-        """A model that is loaded counts as changed, so it is summarised like any other."""
+        """A model that is loaded counts as changed, and is summarised like any other."""
         await self._find_stale()
         for name in tuple(self.stale_summaries):
             with suppress(UnknownModel, ModelUnreadable):  # its summary stays as it is
@@ -437,7 +437,7 @@ class Fleet:
         self._unload_excess(live)
 
     def _unload_excess(self, wanted: Live) -> None:
-        """Unload those that have to give way, but not what is in use, until those that are left fit."""
+        """Unload models in eviction order, but not those in use, until those that are left fit."""
         while self._has_too_much:
             finished = self._journal.finished
             if finished == self._none_idle_at:  # they are many, and all are still waiting for the disk

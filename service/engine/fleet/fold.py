@@ -158,7 +158,7 @@ async def model_of_bytes(state: StateBytes) -> Model:
 
 
 async def model_of(journal: Journal, milestone: Milestone) -> Model | None:
-    """The same, also where the next event makes it; None if that is no longer there."""
+    """The same, also where the next event makes it; None if that no longer exists."""
     fold = Fold(await model_at(milestone), lambda model, recorded: True)
     if fold.model is None and (first := await journal.history(milestone, after=0, limit=1)):
         await fold.run_in_slices(once(first))
@@ -178,7 +178,7 @@ async def oldest_version(journal: Journal, model: Model) -> int:
 
 
 async def outcome_of(journal: Journal, name: str, seq: int) -> Outcome | None:
-    """What came of a round, by a replay from the oldest milestone; None if it is not after that, or cannot be told."""
+    """What came of a round, by a replay from the oldest milestone; None if it is not after that, or unknown."""
     milestone = await journal.milestone(name, None)
     if milestone is None or milestone.seq >= seq:
         return None

@@ -69,7 +69,7 @@ class CopyReservation(Reservation):
         self._size_of = size_of
 
     def take_for(self, model: Model) -> None:
-        """Overloaded if there is too little. What was held for another model is released."""
+        """Overloaded if there is too little. What stalled for another model is released."""
         self.release()
         if size := self._size_of(model):
             self.take(size, self._shares.tenants.of(model.name))

@@ -175,7 +175,7 @@ class SetAside:
             self._reasons.popitem(last=False)
 
     def add_failed(self, seq: int, event: AnyEvent, error: Exception) -> ModelDamaged:
-        """Set the model of an event aside that cannot be applied; what its client is told."""
+        """Set the model of an event aside that cannot be applied; the error for its client."""
         name = event.model
         why = f"event {seq} ({type(event).__name__}) cannot be applied: {type(error).__name__}: {error}"[:500]
         log.error(

@@ -77,7 +77,7 @@ class Models:
         self._models_max = settings.models_max
         self._turn = asyncio.Semaphore(MADE_AT_ONCE) if journal.is_shared else nullcontext()
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Of models whose challengers are being changed: whoever asks next sees what has come of that."""
+        """Of models whose challengers are being changed: the next caller sees the result."""
         self.totals = SharedTotals(journal, fleet)
 
     async def get(self, name: str) -> Live:

@@ -94,7 +94,7 @@ class Waiting:
             self.forget_resting(live)
 
     def forget_resting(self, live: Live, count: int = 1) -> None:
-        """So many of those that wait in the journal only wait no longer."""
+        """So many predictions that are in the journal only are no longer pending."""
         self.budget.remove(live.tenant, count * RESTING_BYTES, count)
 
     def count_unloaded(self, model: str, more: int) -> None:

@@ -40,7 +40,7 @@ def report_promotions(journal: Journal, live: Live, at: int, known: int) -> None
         if count <= known or not done.by_evidence:
             continue
         key = f"promotion:{model.name}:{model.created_at}:{count}"
-        if model.amended is not None:  # a rebuild may count anew
+        if model.amended is not None:  # a rebuild may recount
             key += f":{model.version - model.revealed}"
         fields = {"model": model.name, "round": done.round, "challenger": done.challenger}
         log.warning(

@@ -39,13 +39,13 @@ class Saving:
             self._hand_over(live, live.snapshot())
             return None
         live.is_being_saved = True
-        live.pins += 1  # so that it is not loaded anew from the snapshot before
+        live.pins += 1  # so that it is not reloaded from the snapshot before
         task = run_once("saving a large model", self._save_large(live))
         self._keep(task)
         return task
 
     def save_outcomes(self) -> None:
-        """Save models until half of the room for outcomes is free, in the order in which they give way.
+        """Save models until half of the room for outcomes is free, in eviction order.
 
         In slices: they may be thousands.
         """

@@ -130,7 +130,7 @@ class Fits:
         return self._jobs.start(live, "fit", task.options, lambda running: self._run(running, task, begun))
 
     async def _history(self, name: str) -> EncodedExamples:
-        """The rounds since the last reset that the journal still has; the newest, if they are more than may be."""
+        """The rounds since the last reset that the journal still has; the newest, if there are more than the limit."""
         stored: deque[Example] = deque()
         labels: Labels = {}
         size, after = 0, 0
@@ -200,7 +200,7 @@ def _rounds_of(event: RoundRevealed | RoundLearned | RoundsLearned) -> list[Exam
 
 
 def _corrected(examples: Iterable[Example], labels: Labels) -> Iterator[tuple[Any, Label | None]]:
-    """Examples with their right labels; None for a round that does not count."""
+    """Examples with their right labels; None for a voided round."""
     for features, label, name in examples:
         yield features, labels.get(name, label) if name is not None else label
 

@@ -82,10 +82,10 @@ class Running:
     work: asyncio.Task[None] = field(init=False)
     """May be cancelled at any time."""
     end: asyncio.Task[None] = field(init=False)
-    """Waits for the work and tidies up after it; nobody cancels it."""
+    """Waits for the work and tidies up after it; it is never cancelled."""
 
     def is_of(self, live: Live) -> bool:
-        """Whether what it has learned may be kept: not if the model was made anew, or some of that was forgotten."""
+        """Whether what it has learned may be kept: not if the model was reset, or some of that was forgotten."""
         return live.life == self.life and live.model.forgettings == self.forgettings
 
 
@@ -199,7 +199,7 @@ class Jobs:
             await work(running)
 
     async def _finish(self, running: Running) -> None:
-        """Wait for the end of a job's work. What came of it is told only when its place is free again: who sees a job
+        """Wait for the end of a job's work. Its result is published only when its place is free again: who sees a job
         done may start the next one."""
         job, accepted = running.job, running.accepted
         await asyncio.wait([running.work])

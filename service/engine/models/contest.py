@@ -152,7 +152,7 @@ class Contest:
             model.settings = {**model.settings, "challengers": left}
 
     def fix_dimension(self, model: ModelState) -> None:
-        """Take the dimension of the first example; whoever was added meanwhile and is too small for it goes."""
+        """Take the dimension of the first example; a challenger added meanwhile that is too small for it is removed."""
         joined, self.challengers = self.challengers, {}
         model.settings = {**model.settings, "challengers": {}}
         for name, challenger in joined.items():

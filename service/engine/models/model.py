@@ -334,9 +334,9 @@ def model_from(event: AnyEvent) -> Model:
     model.name = event.model
     model.created_at = model.updated_at = event.at
     model.amended = model.evicted = None
-    if model.asking is not None:  # what waits for labels elsewhere is not here
+    if model.asking is not None:  # pending predictions stay with the other model
         model.asking.count_anew()
-    if event.forked_from is None:  # else nobody can have doctored it
+    if event.forked_from is None:  # else it cannot have been manipulated
         model.origin = "imported"
         model.bound = None
     return model

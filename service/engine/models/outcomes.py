@@ -131,7 +131,7 @@ OUTCOME_BYTES = 8 * COLUMNS
 OLD_COLUMNS = 8
 """How many numbers a row had when there were no probabilities, and no mark in front of the rows."""
 MARK = -2.0
-"""Stands before the rows. No sequence number is negative, so that older rows can be told from these."""
+"""Stands before the rows. No sequence number is negative, so that older rows are recognised."""
 SETS_MARK = -3.0
 """Stands before the sets of these rows, if there are any, and before how many numbers these take."""
 

@@ -63,7 +63,7 @@ def numbers_to_come(settings: Mapping[str, Any], dimension: int | None, classes:
 
 
 def classes_max(settings: Mapping[str, Any]) -> int:
-    """How many classes all learners of a model can tell apart.
+    """How many classes all learners of a model can separate.
 
     >>> classes_max({"classes_max": 1000, "challengers": {"pairs": {"classes_max": 100}}})
     100

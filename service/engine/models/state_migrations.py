@@ -46,7 +46,7 @@ def _from_3(state: State) -> State:
 
 def _from_4(state: State) -> State:
     """Up to version 4 the learners of a model with challengers had no curves. What is no such model's state stays as it
-    is: whoever restores it refuses it by its place."""
+    is: restoring it fails with its place."""
     contest = state.get("contest")
     if type(contest) is not dict or type(contest.get("challengers")) is not dict:
         return state

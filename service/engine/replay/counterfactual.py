@@ -54,7 +54,7 @@ from service.events import (
 from service.journal.codec import StateBytes, encode_state
 
 Labels = dict[str, Label | None]
-"""The labels that rounds should have had, by their ids; None for one that does not count."""
+"""The labels that rounds should have had, by their ids; None for a voided one."""
 
 LEFT_OUT = (RoundCorrected, ModelRebuilt, DriftDetected, RoundErased, TagForgotten, TagErased)
 """Events that tell of corrections and of what the fold finds by itself: none of them happens here."""
@@ -70,7 +70,7 @@ def labels_in(events: Iterable[AnyEvent]) -> Labels:
 
 
 def corrected(event: AnyEvent, labels: Labels) -> AnyEvent:
-    """An event with the right label; in the place of a round that does not count, one that says so."""
+    """An event with the right label; in the place of a voided round, one that says so."""
     if not isinstance(event, RoundRevealed | RoundLearned) or event.prediction_id not in labels:
         return event
     label = labels[event.prediction_id]

@@ -47,7 +47,7 @@ class Moved(Exception):
 
 
 class Past:
-    """Models as they were. Whoever gets one must not change it."""
+    """Models as they were. Callers must not change them."""
 
     def __init__(self, journal: Journal, fleet: Fleet, limits: JobLimits) -> None:
         """`limits`: of the processes that make versions which corrections have changed since."""
@@ -178,7 +178,7 @@ class Past:
         return fold.model, fold.is_enough
 
     async def gone(self, name: str, version: int) -> VersionGone:
-        """What a client is told: which is the oldest version that can be had."""
+        """The error for a client: which version is the oldest available."""
         present = (await self._fleet.get(name)).model
         oldest = await oldest_version(self._journal, present)
         if present.amended is not None and await milestone_before(self._journal, present, oldest) is None:

@@ -1,7 +1,7 @@
 """The rounds of a model as data, read from its history: what was predicted, with what score, and what was true.
 
 The events do not say all of it: whole rounds have no prediction, and nothing has a version. So the events are applied
-once more to a copy of the model, and what comes of each is told.
+once more to a copy of the model, and the result of each is sent.
 """
 
 from collections.abc import AsyncIterator, Iterator

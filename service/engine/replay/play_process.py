@@ -21,7 +21,7 @@ CURVE_POINTS = 100
 
 
 def compare(own: World, others: list[World], confidence: float) -> list[dict[str, Any]]:
-    """What is to be told of each of the others, in their order."""
+    """What to report of each of the others, in their order."""
     return [
         figures(world, confidence)
         | _duel(world.mistakes, own.mistakes).report(confidence, factor=len(others))

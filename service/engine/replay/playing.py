@@ -88,7 +88,7 @@ class Playing:
         try:
             task = Task(milestone.state_view, until, list(tried), confidence, keep)
             await worker.send(frame(task))
-        except BaseException:  # cancelled, say: nobody else knows of the process yet
+        except BaseException:  # cancelled, say: the process is not registered yet
             await worker.end()
             raise
         return cls(journal, milestone, worker, erasing, on_progress)

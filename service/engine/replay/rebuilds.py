@@ -86,7 +86,7 @@ class Rebuilds:
     async def _rebuild(self, name: str) -> None:
         try:
             async with self._turn:
-                # One that was deleted in the meantime may have been made anew, and be due as well.
+                # One that was deleted in the meantime may have been created again, and be due as well.
                 while not await self._finished(await self._fleet.get(name)):
                     pass
         except UnknownModel:

@@ -109,7 +109,7 @@ class Blocks:
         live = await self._made_by_first_good(name, features, labels, errors)
         if live is None:
             return None, errors
-        with live.pinned():  # it stays loaded, whoever else is loaded meanwhile
+        with live.pinned():  # it stays loaded while others are loaded
             rows, new = await self._read_each(live, features, labels, errors)
             good = [label for at, label in enumerate(labels) if at not in errors]
             appended = await self._submit(live, good, _tables_of(rows), new) if good else None
@@ -191,7 +191,7 @@ class Blocks:
         if live.held is not None:
             await live.released()
             self._fleet.check_loaded(live)
-        # In one go: between this and the event nobody else may add a class.
+        # In one go: no other request may add a class between this and the event.
         good: list[Any] = []
         checks = LabelChecks(live.model, live.new_labels)
         for at, example in read.items():

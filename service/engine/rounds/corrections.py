@@ -27,7 +27,7 @@ class Corrected(msgspec.Struct, frozen=True):
     prediction_id: str
     model: str
     label: Label | None
-    """The right one; None if the round or the prediction does not count."""
+    """The right one; None if the round or the prediction is voided."""
     former: Label | None
     """The one before; None if there was none."""
     reason: str | None

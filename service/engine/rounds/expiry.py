@@ -44,7 +44,7 @@ def learns_expired(model: Model) -> bool:
 
 
 class ExpiryLabels:
-    """Reveals predictions that are too old, as a client would; the journal takes each once, whoever else tries."""
+    """Reveals predictions that are too old, as a client would; the journal takes each once, even if others try."""
 
     def __init__(self, journal: Journal, fleet: Fleet) -> None:
         self._journal = journal
@@ -117,7 +117,8 @@ go to the journal when they take `pending_bytes_max`."""
 
 
 REMEMBERED_US_MIN = 600_000_000
-"""An expired prediction is told from an unknown one until twice `pending_ttl_seconds` after it was made, or so long if
+"""An expired prediction is distinguished from an unknown one until twice `pending_ttl_seconds` after it was made,
+or so long if
 that is more. (On a cluster, too: `service/journals.py`.)"""
 
 LOOKED_FOR_EVERY = 10
@@ -138,8 +139,8 @@ class Expiry:
 
     A model has at most PENDING_LOADED_MAX in memory, and all models together `pending_bytes_max`: beyond that the
     oldest rest in the journal, and of these only ids and times are in memory. They are evicted when even these do not
-    fit, when all models have `pending_total_max` together, or a model has `pending_max`. Then whoever has most gives
-    way: so a tenant that floods the service evicts its own.
+    fit, when all models have `pending_total_max` together, or a model has `pending_max`. Then the tenant or model
+    that has most loses some: a tenant that floods the service evicts its own.
 
     Those of a loaded model are given up at once, and the next sweep records all of them with one event, so that a
     client that never reveals does not cost an event a prediction. After a crash in between, they wait again. Models

@@ -24,7 +24,7 @@ class Term(NamedTuple):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A prediction, and what is told with it."""
+    """A prediction, and what comes with it."""
 
     prediction: Prediction
     explanation: list[Term]

@@ -27,7 +27,7 @@ class Forgotten(msgspec.Struct, frozen=True):
     model: str
     rounds: int
     predictions: int
-    """Those that waited, or that had expired and were remembered still."""
+    """Those that waited, or that had expired and were still remembered."""
 
 
 class Found:
@@ -79,7 +79,9 @@ class Forgetting:
                 "streams created by an older version cannot forget: void the rounds, and see docs/scaling.md"
             )
         async with self._locks.held(name):
-            live = await self._fleet.get(name)  # it may have been unloaded, or made anew, while this waited
+            live = await self._fleet.get(
+                name
+            )  # it may have been unloaded, or created again, while this waited
             with live.pinned():
                 return await self._forget(eraser, live, tag)
 

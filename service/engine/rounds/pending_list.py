@@ -29,7 +29,7 @@ PAGE_BYTES_MAX = 4_194_304
 """What the predictions of a page may take, by estimate: features may be large. One is always on it."""
 
 TOLD_BYTES_MAX = 524_288
-"""The same for what another replica is told: half of what a message may have, where nobody has changed that."""
+"""The same for what another replica is sent: half of what a message may have, by default."""
 
 LOOKED_AT_ONCE = 1_000
 

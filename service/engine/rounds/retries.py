@@ -129,9 +129,14 @@ class Replays:
         if last is not None and last.label is None:
             raise is_void(last.corrects)
         if not same(event.label, label):
-            raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another label before")
+            raise FeedbackConflict(
+                f"{event.prediction_id!r} was already revealed with label {event.label!r};"
+                f" PUT /feedback/{event.prediction_id} corrects it"
+            )
         if event.weight != weight:
-            raise FeedbackConflict(f"{event.prediction_id!r} was revealed with another weight before")
+            raise FeedbackConflict(
+                f"{event.prediction_id!r} was already revealed with weight {event.weight:g}"
+            )
         outcome = await self.outcome(live, found.seq, event)
         predicted, among = label_served(live.model, event, outcome), set_served(live.model, event, outcome)
         return Round(event.prediction_id, event.model, predicted, event.label, outcome, True, among)

@@ -153,7 +153,7 @@ class Rounds:
         )
         others_may_choose_it = prediction_id is not None and self._journal.is_shared
         if not await self._keep(live, prediction, wait=others_may_choose_it):
-            earlier = await self._served_before(prediction.prediction_id)  # by another replica, just now
+            earlier = await self._served_before(prediction.prediction_id)  # by another replica, a moment ago
             if earlier is None or earlier.model != name or earlier.features != features:
                 raise id_taken(prediction.prediction_id)
             prediction = earlier

@@ -82,7 +82,7 @@ def import_model(export: Any, limits: ModelLimits, now: int) -> Imported:
         state["bound"] = None  # an imported model has none, so that of an earlier version is of no use
         state = step_up(version, state)
         for part in OF_HISTORY:
-            saved.check(part not in state, part, "is not known here")
+            saved.check(part not in state, part, "unknown field")
         name = state.get("name")
         saved.check(is_name(name), "name", f"must be {NAME_RULE}")
         saved.within("settings", check_completed, state.get("settings"), limits)

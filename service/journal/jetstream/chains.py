@@ -1,6 +1,6 @@
 """The chain of each model: a digest over all its events, by which one that is missing is noticed.
 
-A server leaves out a message that it cannot read, and nobody can tell that from none. So every event says which event
+A server leaves out a message that it cannot read, which looks as if there were none. So every event says which event
 of its model the replica that appended it had applied last, and the digest of the chain up to there. Replicas append
 many events at once: that is seldom the event right before it. Who comes to an event without having come to the one it
 names, by the same chain, lacks an event. Messages of the time before digests do not change the digest of a chain.

@@ -39,7 +39,7 @@ CACHED_MAX = 16
 
 
 class Replaced(JournalUnavailable):
-    """A list is no longer there, since the model's pointer names another one."""
+    """A list no longer exists, since the model's pointer names another one."""
 
 
 class Forgetting:

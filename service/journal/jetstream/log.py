@@ -1,7 +1,7 @@
 """The log as this replica follows it: each event is taken in its order, and what does not come is noticed.
 
 An event that is missing is read from the other servers' copies. If no server has it, or if it was forgotten before it
-came, the models that lack it are loaded anew.
+came, the models that lack it are reloaded.
 """
 
 import asyncio

@@ -144,7 +144,7 @@ async def _let_longest_lead(api: Api, monitors: tuple[str, ...], subjects: Subje
         longest = await longest_copies(monitors, subjects.streams)
         if not (shorter := [stream for stream in longest if not await is_longest(stream)]):
             return
-        await asyncio.sleep(RETRY_SECONDS)  # what was written or purged just now is not everywhere yet
+        await asyncio.sleep(RETRY_SECONDS)  # recent writes and purges may not be on every server yet
     for stream in shorter:
         api.report_damage(
             f"the leader of {stream} has fewer messages than another server; making that one the leader"

@@ -212,7 +212,7 @@ class Snapshots:
         """Overwrite what this revision of a model's pointer does not name and no later one will.
 
         What is purged stays in the servers' files for long, and cannot be overwritten any more. To delete a message
-        by its number takes a server some milliseconds, so it is done for models with tags only.
+        by its number takes a server some milliseconds, hence for models with tags only.
         """
         if not pointer.snapshots:
             return

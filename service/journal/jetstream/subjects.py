@@ -25,7 +25,7 @@ def token(name: str) -> str:
 
 
 def digest(name: str) -> str:
-    """A part of a subject from which a name can be told from others, but not read.
+    """A part of a subject that differs for each name, but does not show it.
 
     The servers keep a list of all subjects in a file that they write every few minutes only, and if there are many, not
     at all. So what may have to be forgotten must not be in a subject.

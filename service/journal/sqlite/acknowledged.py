@@ -1,6 +1,7 @@
 """Up to where the journal was acknowledged: a small file beside it that tells if the newest part of it has gone.
 
-The writing process notes after each commit how far the log has come, before anybody is told of it. That is not synced,
+The writing process notes after each commit how far the log has come, before any client gets a response. That is
+not synced,
 since that would cost as much as the commit. So the note is exact after the end of the process, and after a power cut it
 may be some seconds old; but it never says more than what was durable. A service that is stopped removes it.
 """

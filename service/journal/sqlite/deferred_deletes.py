@@ -3,7 +3,7 @@
 Each commit removes some of what deleted models, old snapshots and trimmed events have left, so that none has much more
 to do than another; the rest goes while there is nothing to write. The table `ended` has the lives of deleted models,
 from the commit that deletes them until nothing of them is left. So a kill in between leaves nothing behind for good,
-and nothing of them counts meanwhile: whoever reads looks for the model. What is left of old snapshots and events is
+and nothing of them counts meanwhile: readers look for the model first. What is left of old snapshots and events is
 found again with the model's next snapshot.
 """
 

@@ -4,7 +4,7 @@ Identity: a random one is in the journal and in the file `identity` beside it. A
 if its journal is missing, empty or another's, beginning anew would hide all that was learned, so that is refused.
 
 Permissions: SQLite opens a file that may only be read, and refuses no more than the writes. A backup that was restored
-as root is such a file. Nobody else may read the files.
+as root is such a file. No other user may read the files.
 
 Repair: SQLite would fold the log of the old file into the new one, and two files cannot be replaced at once. So the
 copy is first renamed to `journal.sqlite.repaired`, and from then on it is the journal: the next process that opens the

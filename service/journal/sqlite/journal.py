@@ -285,7 +285,7 @@ class SqliteJournal(Unshared):
         self, prediction_id: str, *, expected: bool = False
     ) -> WaitingPrediction | Recorded | None:
         turns = self._lookups
-        # Whoever looks up an id is about to write: if there is no room for that, let it be told before the wait.
+        # A lookup of an id precedes a write: without room for that, refuse before the wait.
         if turns.waiting >= turns.queue_max or self._writer.waiting >= self._writer.queue_max:
             raise Overloaded(f"{turns.waiting} lookups of ids are queued; try again later")
         turns.submitted += 1

@@ -12,7 +12,7 @@ from time import monotonic, time_ns
 from typing import NamedTuple
 
 CLOCK_STEP_NS = 3_000_000_000
-"""File systems have change times in steps of up to 2 s: changes within one step cannot be told apart."""
+"""File systems have change times in steps of up to 2 s: changes within one step look the same."""
 
 LOOK_AGAIN_SECONDS = 1.0
 """A file system that was mounted over a file does not change the directory."""
@@ -48,7 +48,7 @@ class FilesInPlace:
         self._look_again_at = 0.0
 
     def check(self) -> None:
-        """OperationalError, as of a journal that cannot be used just now, if one is no longer the file at its path."""
+        """OperationalError, as of a journal that is unavailable, if one is no longer the file at its path."""
         try:
             found = os.stat(self._directory)  # noqa: PTH116  (with every commit: a Path takes twice as long)
         except OSError as error:

@@ -48,7 +48,7 @@ class Mark(NamedTuple):
 
 
 class AdaptiveQueueLimit:
-    """Lets no more wait in a queue than will be finished within `seconds_max`, as far as can be told.
+    """Lets no more wait in a queue than will be finished within `seconds_max`, by an estimate.
 
     A limit on the number alone is a long wait when the disk is slow. Items are not timed one by one. Every
     `LOOK_SECONDS` the two counts of the queue are noted; the oldest note whose items are not all finished tells how
@@ -88,7 +88,7 @@ class AdaptiveQueueLimit:
         if waited <= self._seconds_max * UNNOTICED:
             return max(LEAST_ROOM, int(before * MORE_ROOM))
         if waited > self._seconds_max:
-            return 1  # and not 0: once nothing waits any more, whoever comes first is welcome
+            return 1  # and not 0: with an empty queue, the next event is accepted
         finished = queue.finished - marks[0].finished
         if finished == 0:
             return before  # a disk that stands still tells nothing about its speed

@@ -173,7 +173,7 @@ def own_times(connection: sqlite3.Connection) -> list[OwnTime]:
 
 
 def _settings(body: bytes) -> dict[str, Any]:
-    """The settings of a model; none of a line that is damaged, which is told by whoever loads the model."""
+    """The settings of a model; none of a line that is damaged, which the next load of the model reports."""
     try:
         return msgspec.msgpack.decode(body, type=dict[str, Any])
     except msgspec.MsgspecError:

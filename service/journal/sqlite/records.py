@@ -1,4 +1,4 @@
-"""What the journal's process is told and what it answers: plain records, the events in them already encoded.
+"""What the journal's process is sent and what it responds: plain records, the events in them already encoded.
 
 A message is its length in four bytes, then MessagePack.
 """

@@ -19,7 +19,7 @@ PAUSE_SECONDS = 600.0
 """Between the end of the journal and its beginning, at least."""
 
 TOLD_MAX = 1_000
-"""Damaged rows that are told, each once; after so many, no more are."""
+"""Damaged rows that are reported, each once; after so many, no more are."""
 
 
 class Slice(NamedTuple):
@@ -77,7 +77,7 @@ def _check_predecessor(
 
 
 class Scrub:
-    """Looks at a certain number of rows a second. `read` asks in a reader thread; `tell` is told of each damage."""
+    """Looks at a certain number of rows a second. `read` asks in a reader thread; `tell` is called with each damage."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Scrub:
         """Look at the next rows; the key of the last of them, None at the end of the table."""
         try:
             found = await self._read(look, table, after, min(SLICE_ROWS, self._rows_per_second))
-        except JournalUnavailable:  # which is told by whoever reads; the table has its turn again later
+        except JournalUnavailable:  # which other readers report; the table has its turn again later
             return None
         for one in found.damage:
             if one not in self._told and len(self._told) < TOLD_MAX:

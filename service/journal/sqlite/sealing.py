@@ -1,7 +1,7 @@
 """The digests of the rows of the SQLite file, each over all columns of its row.
 
 A row whose key has changed is damaged too: it would be taken for another, or not be found. So the keys are part of
-each digest, and whoever reads a row by an index checks that the index has led to the right label.
+each digest, and a reader that finds a row by an index checks that the index has led to the right row.
 
 Each event names the event of its model before it, its `previous`. So one that is missing is noticed with the next.
 """

@@ -189,7 +189,7 @@ def why_numbering_damaged(connection: sqlite3.Connection) -> str | None:
 
 
 def check_soundness(path: Path) -> None:
-    """JournalDamaged if the file is cut off or torn. Nobody else may have it open."""
+    """JournalDamaged if the file is cut off or torn. No other process may have it open."""
     try:
         with closing(open_reader(path)) as connection:
             for why in (

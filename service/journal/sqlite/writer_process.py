@@ -12,7 +12,7 @@ connection sees it, and the next commit overwrites it, but a start after a crash
 - nothing more is written through a connection that has failed: it is closed, and the next commit opens the file anew;
 - what it has left is cut off, and that is synced before anything else is written;
 - the group is written again, at once: if that succeeds, it is there, and once;
-- if that fails, too, the group is in doubt until another commit has succeeded, and its clients are told so.
+- if that fails, too, the group is in doubt until another commit has succeeded, and its clients get that error.
 """
 
 import os
@@ -77,9 +77,9 @@ class Committer:
         )
         self._files = FilesInPlace([*self._opening.files, opened_file(Path(self._log))])
         self._note = Note(Path(self._opening.path), self._opening.durability)
-        self._cut_off_leavings()
+        self._truncate_log()
 
-    def _cut_off_leavings(self) -> None:
+    def _truncate_log(self) -> None:
         """Cut off what is in the log behind the last commit that counts.
 
         Commits whose sync has failed leave it there. The next one overwrites it, but only as far as it is long itself,
@@ -137,7 +137,7 @@ class Committer:
 
     @property
     def has_deferred(self) -> bool:
-        """Whether deleted models have left something in the file that can be written just now."""
+        """Whether deleted models have left something in the file that can be written now."""
         return self._connection is not None and bool(self._writing.deferred)
 
     def delete_deferred(self) -> None:
@@ -238,8 +238,8 @@ def _read(source: FileIO, size: int) -> bytearray | None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the service is told, and ends this process in good time
-    # Without a buffer, so that it can be told whether a message waits.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the service gets the signal too, and ends this process
+    # Without a buffer, so that it is known whether a message is pending.
     source, answers = FileIO(sys.stdin.fileno(), closefd=False), sys.stdout.buffer
     first = read_message(source)
     if first is None:
@@ -251,7 +251,7 @@ def main() -> None:
         if (body := read_message(source)) is None:
             break
         answers.write(message(committer.commit(decode_group(body))))
-        answers.flush()  # BrokenPipeError if the service has not waited for the answer: nobody else would read it
+        answers.flush()  # BrokenPipeError if the service has not waited for the answer: no other reader exists
     committer.stop()
 
 

@@ -39,7 +39,7 @@ class InDoubt(sqlite3.OperationalError):
 
 
 def end_transaction(connection: sqlite3.Connection) -> None:
-    """End a transaction; InDoubt if nobody can tell whether it was kept."""
+    """End a transaction; InDoubt if it is unknown whether it was kept."""
     try:
         connection.execute("COMMIT")
     except sqlite3.Error as error:
@@ -89,7 +89,7 @@ class Writing:
         self._snapshots_kept = SnapshotsKept(connection, self.deferred, bytes_max=history_bytes_max)
 
     def commit(self, group: list[Record]) -> list[Result]:
-        """All of the group, durable, or none of it; InDoubt if that cannot be told.
+        """All of the group, durable, or none of it; InDoubt if that is unknown.
 
         After an error the connection has to be closed, and this object is of no more use.
         """
@@ -270,7 +270,7 @@ class Writing:
     def _void(self, life: int, voids: Voids) -> None:
         """Predictions become void; the newest are remembered, to tell them from unknown ones.
 
-        The summary is kept right, since the model need not be loaded and then nobody else would do it.
+        The summary is kept right, since the model need not be loaded and then no other code does it.
         """
         self._execute(
             "UPDATE model SET voided_through = max(voided_through, ?), updated_at = max(updated_at, ?),"

@@ -1,4 +1,4 @@
-"""Training on a set of examples: passes until there is a reason to stop, which is told.
+"""Training on a set of examples: passes until there is a reason to stop, which is reported.
 
 A pass is one of the batch perceptron, or one of the model's own learner, example by example as in the stream.
 """
@@ -183,7 +183,7 @@ def fit(
 ) -> Fitted:
     """Train the classifier, from the weights it has, on examples of the classes `truths`.
 
-    `options` are completed ones. `report` is told how far it is, often; the fit is given up as soon as it
+    `options` are completed ones. `report` is called with the progress, often; the fit is given up as soon as it
     answers False. The same arguments give the same result, to the bit.
     """
     generator = np.random.Generator(np.random.PCG64(options["seed"]))

@@ -120,7 +120,7 @@ _LAMBDAS = (np.arange(BETS) + 0.5) / BETS
 _GAINS, _LOSSES = np.log1p(_LAMBDAS), np.log1p(-_LAMBDAS)
 
 EVIDENCE_MAX = 1e300
-"""More evidence than this is told as this much: JSON knows no larger numbers."""
+"""More evidence than this is reported as this much: JSON knows no larger numbers."""
 
 EXACT_DIGITS = 60
 """Of decimal fractions, which all machines compute alike, where floating point leaves in doubt who is right."""

@@ -15,7 +15,7 @@ from service.learning.statistics.confusion import CLASSES_MAX
 
 @dataclass(frozen=True, slots=True)
 class MulticlassStrategy:
-    """How several classes are told apart: its name, a sentence about it, and the most classes it is fit for."""
+    """How several classes are separated: its name, a sentence about it, and the most classes it is fit for."""
 
     name: str
     summary: str

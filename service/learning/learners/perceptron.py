@@ -132,7 +132,7 @@ class Averaged(Linear):
         served: int | None = None,
         weight: float = 1.0,
     ) -> bool:
-        """`served` is not asked: this learner corrects its current weights, which nobody was served by."""
+        """`served` is not asked: this learner corrects its current weights, which served no prediction."""
         changed = super().learn(z, labels, rows, None, weight)
         self._seen[rows] += 1
         return changed

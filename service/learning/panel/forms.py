@@ -31,7 +31,7 @@ AT_ONCE = 64
 """Rows of a form that are made at once: what is needed meanwhile shall fit into the processor's cache."""
 
 Forms = dict[str, Vector]
-"""An example in each form that is needed, by its name in `panels.FORMS`; the bias constant, if any, included."""
+"""An example in each form that is needed, named as in `panels.FORMS`; the bias constant, if any, included."""
 
 
 def size_of(form: str, dimension: int) -> int:

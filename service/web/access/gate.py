@@ -146,7 +146,8 @@ class Gate:
     def _count(self, refused: RefusedKeys, key: Key | None, scope: MutableMapping[str, Any]) -> None:
         """Note whether an address has sent a key that counts; HttpError if it has to pause.
 
-        A key that came from there before is let in all the same, so that nobody can lock out others of the address.
+        A key that came from there before is accepted all the same, so that no caller can lock out others of the
+        address.
         """
         address = self._proxies.caller(scope.get("client"), scope["headers"])
         if address is None or (key is not None and address in key.came_from):

@@ -95,7 +95,7 @@ def digest_of(secret: bytes) -> bytes:
 
 
 def parse(text: str) -> dict[bytes, Key]:
-    """Keys by their hashes: one a line, or separated by commas; # begins a comment.
+    """Keys by their hashes: one a line, or comma-separated; # begins a comment.
 
     >>> [key.name for key in parse(f"dash:read:sha256:{'0' * 64} # for the page").values()]
     ['dash']

@@ -1,6 +1,6 @@
 """Tenants: callers whose key is restricted to models with a prefix. Other models, predictions and jobs are absent.
 
-Whether a model is the caller's is decided by its name alone, before anything is looked up, so that no response depends
+Whether a model is the caller's depends on its name only, before anything is looked up, so that no response depends
 on what other tenants have. `check_path` does it for every route with a model in its path; what names a model elsewhere
 calls `check_known` or `check_own`. Prediction ids that such callers choose are stored with their prefix: two tenants
 may both choose `order-17`, and neither can find out that the other did.

@@ -38,7 +38,7 @@ class Inflating:
     """Inflates what comes piece by piece, as long as it does not become too large."""
 
     def __init__(self, *, ratio_max: int, bytes_max: int | None = None) -> None:
-        """`ratio_max`: how many times as large as it came a body may become; `bytes_max`: and how large at most."""
+        """`ratio_max`: the largest expansion factor of a body; `bytes_max`: its largest decompressed size."""
         self._ratio_max = ratio_max
         self._bytes_max = bytes_max
         self._came_bytes = 0
@@ -49,7 +49,7 @@ class Inflating:
     def parts(self, data: bytes) -> Iterator[bytes]:
         """A piece of gzip decompressed, at most `PART_BYTES_MAX` at a time, an empty part after each slice.
 
-        HttpError if it is not gzip; TooInflated as soon as there is more in it than may be.
+        HttpError if it is not gzip; TooInflated as soon as it exceeds a limit.
         """
         self._came_bytes += len(data)
         for at in range(0, len(data), SLICE_BYTES):

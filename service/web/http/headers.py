@@ -96,7 +96,7 @@ DEFAULTS: dict[bytes, bytes] = {
 
 
 def relative(header: Header) -> Header:
-    """A `location` without its host, which whoever has sent the request may have made up.
+    """A `location` without its host, which the sender of the request may have made up.
 
     >>> relative((b"location", b"http://evil.example/stats?limit=3")), relative((b"location", b"http://a//evil.example"))
     ((b'location', b'/stats?limit=3'), (b'location', b'/evil.example'))

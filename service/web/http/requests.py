@@ -1,13 +1,13 @@
 """What a request may have beside its head: a body of a known media type and size, and known query parameters."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, MutableMapping
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from fastapi import Request
 
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, unknown
 from service.web.http.compression import inflated, inflating_of
 from service.web.problems import HttpError
 
@@ -93,7 +93,7 @@ async def _piece(receive: Receive) -> tuple[bytes, bool]:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` for whoever wants to read the body once more."""
+    """A `receive` for reading the body once more."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def again() -> MutableMapping[str, Any]:
@@ -141,19 +141,19 @@ def _too_large(bytes_max: int) -> NoReturn:
 T = TypeVar("T")
 
 
-def parameters(query: bytes, known: Container[str]) -> dict[str, str]:
+def parameters(query: bytes, known: Collection[str]) -> dict[str, str]:
     """The parameters of a query; InvalidRequest for one that is not known or comes more than once.
 
     >>> parameters(b"model=spam&label=", {"model", "label"})
     {'model': 'spam', 'label': ''}
     >>> parameters(b"limit", ())
     Traceback (most recent call last):
-    service.errors.InvalidRequest: limit: is not known here
+    service.errors.InvalidRequest: limit: unknown parameter
     """
     found: dict[str, str] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
-            raise InvalidRequest.at(name[:200], "is not known here")
+            raise InvalidRequest.at(name[:200], unknown(name[:200], known, "parameter"))
         if name in found:
             raise InvalidRequest.at(name[:200], "appears more than once")
         found[name] = value

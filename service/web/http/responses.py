@@ -38,7 +38,7 @@ async def respond_with(send: Send, error: Exception) -> int:
 
 
 def stopped() -> OutcomeUnknown:
-    """What a request is told that was cancelled: uvicorn stops, and has waited for it for `shutdown_seconds`."""
+    """The error of a request that was cancelled: uvicorn stops, and has waited for it for `shutdown_seconds`."""
     return OutcomeUnknown("the service stopped before this finished: the outcome is unknown")
 
 

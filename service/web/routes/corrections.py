@@ -88,7 +88,7 @@ def router(corrections: TenantCorrections, forgetting: Forgetting) -> APIRouter:
     @routes.delete("/predictions/{prediction_id}", responses=either)
     @access(Role.WRITE, tenants=True)
     async def void(prediction_id: PredictionId) -> Response:
-        """Void a prediction that was never shown: it does not count, and cannot be revealed any more.
+        """Void a prediction that was never shown. It cannot be revealed any more.
 
         If its label has come already, the model is rebuilt as if the round had never been: 202 until that is done.
         """

@@ -15,7 +15,7 @@ from service.web.http.responses import etag_of, unless_known
 from service.web.problems import HttpError
 
 ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
-"""What the page loads, all of it from here: whoever changes a script on this origin has the keys that are typed in."""
+"""What the page loads, all from here: who can change a script on this origin can read the keys that are typed in."""
 
 
 def router(title: str) -> APIRouter:

@@ -76,7 +76,7 @@ class Endpoint(Generic[Body]):
                 request = self._decode(body)
             except UNDECODABLE as error:
                 if ITEMS_UNKNOWN not in str(error):
-                    raise_problem(error)
+                    raise_problem(error, self.body)
                 answer, more = await self._many(body), NO_HEADERS
             else:
                 answer, more = await self.handle(request)
@@ -124,7 +124,7 @@ class Endpoint(Generic[Body]):
         try:
             return self._decode(item)
         except UNDECODABLE as error:
-            raise_problem(error)
+            raise_problem(error, self.body)
 
 
 async def _failed(error: Exception, item: msgspec.Raw) -> object:

@@ -30,7 +30,7 @@ Largest = Annotated[
 def read_weights(model: Model, largest: int | None) -> dict[str, Any]:
     """Copies of all that is answered: the model may go on. It takes long of a large one.
 
-    Rows of weights in it are arrays or, if only the largest are told, functions that tell them.
+    Rows of weights in it are arrays or, if only the largest are wanted, functions that compute them.
     """
     names = None
     if largest is None and model.settings["features"]["kind"] == "named":

@@ -204,7 +204,7 @@ class Feed:
 
 
 def line(live: Live) -> dict[str, Any]:
-    """A model in the fleet's frames: its counts, its recent error, whether it drifts, and how sure it was just now."""
+    """A model in the fleet's frames: its counts, its recent error, whether it drifts, and how sure it was last."""
     statistics = live.model.statistics
     return {
         **brief(live),

@@ -52,7 +52,16 @@ def _label(value: object) -> Label:
 
 
 LabelField = Annotated[Any, BeforeValidator(_label), WithJsonSchema(LABEL_SCHEMA)]
-LearnerField = Annotated[dict[str, Any], WithJsonSchema(algorithms.schema())]
+
+
+def _learner(value: object) -> object:
+    if isinstance(value, str):
+        algorithm = value if value in algorithms.ALGORITHMS else "auto"
+        raise ValueError(f'must be an object, such as {{"algorithm": "{algorithm}"}}')
+    return value
+
+
+LearnerField = Annotated[dict[str, Any], BeforeValidator(_learner), WithJsonSchema(algorithms.schema())]
 FeaturesField = Annotated[
     dict[str, Any] | str,
     WithJsonSchema({"anyOf": [{"enum": list(feature_kinds.KINDS)}, feature_kinds.schema()]}),

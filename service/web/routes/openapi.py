@@ -247,6 +247,20 @@ LINES = """{"model": "spam", "features": [1.0, 0.5], "label": -1}
 {"model": "spam", "features": [0.0, 2.0], "label": 1}
 """
 
+TAGS = [
+    {"name": "rounds", "description": "Predict, reveal the label, learn; corrections, voids and forgetting."},
+    {
+        "name": "statistics",
+        "description": "Errors, drift and the mistake bound, of one model or of all, and a live feed.",
+    },
+    {"name": "models", "description": "Create, inspect, export, import, roll back, fork and delete models."},
+    {"name": "challengers", "description": "Learners beside a model's own, compared on the same rounds."},
+    {"name": "jobs", "description": "Fits and what-if replays, which run in processes of their own."},
+    {"name": "service", "description": "The caller and its permissions."},
+    {"name": "health", "description": "Probes and Prometheus metrics."},
+]
+"""The groups of routes, in the order of /docs."""
+
 OPERATIONS = {
     "POST /predict": Operation("predict", {"model": "spam", "features": [1.0, 0.5], "id": "mail-17"}),
     "POST /feedback": Operation("reveal", {"prediction_id": "mail-17", "label": -1}),
@@ -295,7 +309,7 @@ OPERATIONS = {
     "GET /livez": Operation("get_liveness"),
     "GET /readyz": Operation("get_readiness"),
 }
-"""By method and path. A route that is not here keeps the name that FastAPI makes up, until a test finds it."""
+"""By method and path, in the order of /docs. A test fails for a route that is not here."""
 
 PARAMETERS: dict[str, Any] = {
     "model": "spam",
@@ -320,6 +334,12 @@ def _name(made: dict[str, Any]) -> None:
     bodies = {route: known.body for route, known in OPERATIONS.items()}
     bodies["PUT /models/{model}"] = recorded["GET /models/{model}/export"][f"200 {JSON}"]
     parameters = PARAMETERS | {"job_id": recorded["POST /models/{model}/fit"][f"202 {JSON}"]["id"]}
+    order = [route.partition(" ")[2] for route in OPERATIONS]
+    made["paths"] = dict(
+        sorted(
+            made["paths"].items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)
+        )
+    )
     for path, item in made["paths"].items():
         for method, operation in item.items():
             route = f"{method.upper()} {path}"

@@ -185,7 +185,7 @@ class QuickPaths:
 
 
 class ModelEndpoint(Endpoint[Body]):
-    """An endpoint whose path has a model in it, which whoever calls it has put into `path_params`."""
+    """An endpoint whose path has a model in it, which the caller has put into `path_params`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         model = scope["path_params"]["model"]

@@ -92,7 +92,7 @@ ASKED_FOR = frozenset({"learner_curves"})
 """Told only to who asks for them, of one model at a time: of nine learners they take some 60 KB."""
 
 TOLD = FIELDS - ASKED_FOR
-"""What is told if nothing is said of fields."""
+"""The fields of a response if the request names none."""
 
 AS_KNOWN: dict[int | str, dict[str, Any]] = {304: {"description": "As you have it"}}
 

@@ -361,7 +361,7 @@ class StreamAnswers:
         return learn_answer(done)
 
     async def _learn_all(self, runs: dict[str, Run]) -> None:
-        """Learn what waits. Models know nothing of each other: their blocks may share a commit."""
+        """Learn the waiting lines. Models know nothing of each other: their blocks may share a commit."""
         begun: list[tuple[str, Run, Begun]] = []
         slow: list[Coroutine[Any, Any, None]] = []
         for model, run in runs.items():

@@ -169,7 +169,7 @@ class StreamEndpoint:
         return 200
 
     async def _take_arrow(self, scope: Scope, receive: Receive, send: Send, query: Query) -> int:
-        """Whole rounds as columns; what came of them is told as a summary. The first bad batch ends it."""
+        """Whole rounds as columns; the response is a summary. The first bad batch ends it."""
         if query.model is None:
             raise InvalidRequest.at("model", "is missing in the query")
         check_own(query.model)

@@ -47,7 +47,7 @@ class Lines:
         errors_max: int,
         streams_open: Callable[[], int],
     ) -> None:
-        """`errors_max`: of how many lines that cannot be decoded it is told what is wrong with them."""
+        """`errors_max`: how many lines that cannot be decoded get an error of their own."""
         self._streams_open = streams_open
         self._receive = receive
         self._parts = _body(receive, inflating)
@@ -65,7 +65,7 @@ class Lines:
     async def __aenter__(self) -> "Lines":
         self._reading = asyncio.create_task(self._read())
         self._reading.add_done_callback(lambda _: self._came.set())
-        # Whoever sends `Expect: 100-continue` is told to go on when the body is asked for, which it has to be
+        # A client that sends `Expect: 100-continue` is asked to go on when the body is read, which it has to be
         # before the answer begins.
         await asyncio.sleep(0)
         return self
@@ -199,7 +199,7 @@ class Lines:
                 return UNTOLD
             self._errors_left -= 1
             try:
-                raise_problem(error)
+                raise_problem(error, Line)
             except NovikoffError as problem:
                 return kept(problem)
 

@@ -246,7 +246,11 @@ def test_a_busy_port_is_told_in_a_line(tmp_path: Path, service: Service) -> None
     port = str(service.client.base_url.port)
     refused = run("serve", "--data", str(tmp_path / "data"), "--port", port)
     assert refused.returncode == 2
-    assert refused.stderr == f"novikoff: cannot listen on 127.0.0.1, port {port}: address already in use\n"
+    assert (
+        refused.stderr
+        == f"novikoff: cannot listen on 127.0.0.1, port {port}: address already in use; choose another"
+        f" port with --port\n"
+    )
 
 
 # Commands

@@ -57,7 +57,7 @@ def test_models_are_sorted_by_their_recent_error_both_ways_also_when_they_are_no
 ) -> None:
     """Two have erred equally often, one of them lately. One without rounds has no error and comes last."""
     service = start(models_loaded_max=1)
-    errs = {"lately": "r" * 40 + "w" * 10, "once": "w" * 10 + "r" * 40, "seldom": "r" * 50, "never": ""}
+    errs = {"recent": "r" * 40 + "w" * 10, "once": "w" * 10 + "r" * 40, "seldom": "r" * 50, "never": ""}
     for model, course in errs.items():
         service.create(model, bias=False, tie=1)
         # Without features nothing is learned, and the tie is always served.
@@ -71,7 +71,7 @@ def test_models_are_sorted_by_their_recent_error_both_ways_also_when_they_are_no
         assert known == sorted(known, reverse="reverse" not in query)
         return [line["model"] for line in page["models"]]
 
-    expected = ["lately", "once", "seldom", "never"]
+    expected = ["recent", "once", "seldom", "never"]
     assert listed() == expected and listed("&reverse=true") == expected[::-1]
     assert service.stop() == 0
     service.start()

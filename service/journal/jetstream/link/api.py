@@ -25,7 +25,7 @@ T = TypeVar("T")
 NO_MESSAGE = 10037
 STREAM_NOT_FOUND = 10059
 TRY_AGAIN = frozenset({10008, 10009, 10118})
-"""Error codes of a cluster that has no leader just now, or whose servers are still connecting to each other."""
+"""Error codes of a cluster that has no leader at the moment, or whose servers are still connecting to each other."""
 
 ANSWER_SECONDS = 2.0
 """How long to wait for an answer until the request is sent again: it may be lost with its connection."""
@@ -224,7 +224,7 @@ class Api:
         """Let each server that keeps the streams lead them in turn, until one has what is read; None if none has.
 
         Only a leader can be asked for its own copy. The one whose copy has what was sought goes on leading.
-        JournalUnavailable in the end if a server could not lead, or at once if all were asked in vain just now.
+        JournalUnavailable in the end if a server could not lead, or at once if all were asked in vain recently.
         """
         async with self._leading:
             if monotonic() < self._ask_again_at.get(streams, 0.0):
@@ -277,7 +277,7 @@ class Api:
                 except ApiError:
                     return False  # it is away
                 except JournalUnavailable:
-                    pass  # there is no leader just now
+                    pass  # there is no leader at the moment
             await asyncio.sleep(RETRY_SECONDS)
 
     async def unexplained(self, stream: str, after: int, before: int) -> list[int]:

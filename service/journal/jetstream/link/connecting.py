@@ -44,7 +44,7 @@ FROM = "Novikoff-From"
 """The header of a question to all with the name of the replica that asks, which need not answer itself."""
 
 WAITING_MAX = 1_000
-"""Questions that may wait for an answer here; more are dropped, and whoever asked asks again."""
+"""Questions that may wait for an answer here; more are dropped, and the asking replica asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Asking:
             finally:
                 await answers.unsubscribe()
         except NatsTimeoutError:
-            pass  # nobody else has answered in time
+            pass  # no further responses in time
         except NatsError as error:
             raise JournalUnavailable("the other replicas cannot be reached") from error
         return found

@@ -117,7 +117,7 @@ class Follower:
     """Calls `take` with each message of a stream, in order and once, and `passed` with its sequence number after that.
 
     If `take` raises, the process ends: a replica that leaves out a message would differ from the others for ever.
-    `contact` is told of each answer to the question for the end of the stream.
+    `contact` is called with each answer to the question for the end of the stream.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Follower:
         all_of_stream: bool = False,
         missing: Callable[[int, int], Awaitable[list[Message]]] | None = None,
     ) -> None:
-        """`missing`: what is to be taken in the place of messages between two others that are no longer there.
+        """`missing`: what is to be taken in the place of messages between two others that no longer exist.
 
         `all_of_stream`: the stream has no other subjects.
 

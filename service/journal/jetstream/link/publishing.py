@@ -179,7 +179,7 @@ class Publisher:
         outgoing = self._under_way.pop(number, None)
         if outgoing is None:
             return
-        if not message.data:  # nobody leads the stream just now
+        if not message.data:  # the stream has no leader at the moment
             self._retry_later(outgoing, BACKOFF_SECONDS)
             return
         try:

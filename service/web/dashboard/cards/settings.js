@@ -16,7 +16,7 @@ export class SettingsCard {
     this.#name = name;
   }
 
-  /** They change when challengers come, go or are promoted, and when a model is made anew under the same name. */
+  /** They change when challengers come, go or are promoted, and when a model is created again under the same name. */
   async show({ created_at: created, challengers }) {
     const { champion, line = [], evidence_needed: needed } = challengers ?? {};
     const asked = JSON.stringify([created, champion?.name, line.map(({ name }) => name), needed]);

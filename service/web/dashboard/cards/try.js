@@ -193,7 +193,7 @@ export class TryCard {
       const outcome = await postJson("learn", { model: this.#name, features, label });
       const after = await loadWeights(this.#name, most);
       const moved = outcome.updated ? moves(before, after, TERMS) : [];
-      this.#weights.load(); // whoever teaches wants to see it, also of a model that is read seldom
+      this.#weights.load(); // a user who teaches wants to see it, also of a model that is read seldom
       this.#answer.replaceChildren(
         h(
           "p",

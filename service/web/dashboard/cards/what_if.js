@@ -163,7 +163,7 @@ export class WhatIfCard {
       const job = await follow(id, (each) => this.#showProgress(each), this.#aborting.signal);
       if (job) this.#end(job);
     } catch (error) {
-      // Without a status nobody has answered: the service is away, or the page is being left. The job goes on.
+      // Without a status there was no response: the service is away, or the page is being left. The job goes on.
       if (error.status) sessionStorage.removeItem(PLACE + this.#name);
       // A job that is unknown was lost with the process that ran it, or is long over.
       if (!this.#aborting.signal.aborted && error.status !== 404) this.#tell(error);

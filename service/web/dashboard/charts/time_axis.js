@@ -1,4 +1,4 @@
-// A chart's axis of time: milliseconds since 1970, told in the zone of whoever looks.
+// A chart's axis of time: milliseconds since 1970, shown in the viewer's time zone.
 
 import { dateTime } from "../lib/format.js";
 

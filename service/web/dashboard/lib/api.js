@@ -13,7 +13,7 @@ export class Problem extends Error {
   }
 }
 
-/** Nobody has answered: the service, or the way to it, is away. */
+/** No response: the service, or the way to it, is down. */
 export class Away extends Error {
   constructor() {
     super("The service does not respond. Try again in a moment.");

@@ -85,7 +85,7 @@ function entrant({ text, model, challenger }, read) {
   return { text, about: `this learner, beside ${champion.name}`, href, stats: null, contest, curve, settings: own };
 }
 
-/** A model's figures are about what was served, whoever was the champion then. */
+/** A model's figures are about what was served, whichever learner was the champion then. */
 function servedInWords(challengers) {
   if (!challengers) return null;
   const { champion, promotions } = challengers;

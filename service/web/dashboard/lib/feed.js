@@ -1,5 +1,5 @@
 // Server-Sent Events over fetch, since EventSource cannot send a key.
-// A lost stream is taken up again where it ended: soon if nobody answers, after a pause that grows if somebody refuses.
+// A lost stream is taken up again where it ended: soon without a response, after a growing pause if refused.
 
 import { Away, request } from "./api.js";
 import { pause } from "./timing.js";

@@ -251,7 +251,7 @@ class Inbox {
     return [`Corrected: ${labelText(label)} instead of ${labelText(former)}.`, false];
   }
 
-  /** Discard the current one. The service cannot undo that, so it is sent when the time for Undo is over. */
+  /** Discard the current one. The service cannot undo that, hence the delay until the time for Undo is over. */
   #drop() {
     if (this.#busy) return;
     const { prediction_id: id } = this.#queue.current;

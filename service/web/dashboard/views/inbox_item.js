@@ -61,7 +61,7 @@ export class InboxItem {
   }
 
   /** What a button or a key does. Whatever it is, it was meant for the one that is shown: if that is gone, all of them
-   *  only go on to the next, which nobody has read yet. */
+   *  only go on to the next, which is still unread. */
   #do(what, ...values) {
     return (event) => {
       // Where a click has left the focus, Enter would do the same again instead of confirming the next one.

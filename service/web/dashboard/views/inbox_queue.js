@@ -51,7 +51,7 @@ export class InboxQueue {
     return [...this.#passed.keys()].at(-1) ?? null;
   }
 
-  /** Take the first page of what waits. The one that is shown stays, even if it is gone: it is being looked at, and a
+  /** Take the first page of pending predictions. The one that is shown stays, even if it is gone: it is being looked at, and a
    *  key that is pressed in this moment is meant for it. */
   refill({ pending, next }) {
     const ids = new Set(pending.map((each) => each.prediction_id));
