@@ -377,6 +377,8 @@ def load_settings(**given: object) -> Settings:
         return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:
         fields = tuple(
-            FieldError(f"{PREFIX}{e['loc'][0]}".upper(), e["msg"]) for e in error.errors(include_input=False)
+            FieldError(f"{PREFIX}{e['loc'][0]}".upper(), e["msg"])
+            for e in error.errors(include_input=False)
+            if e["type"] != "default_factory_not_called"  # since another setting is wrong, which is named
         )
         raise InvalidSettings("; ".join(f"{f.field}: {f.message}" for f in fields), fields) from None

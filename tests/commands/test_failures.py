@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from service.errors import InvalidSettings
+from service.settings import load_settings
 from tests.commands.running import novikoff
 from tests.e2e.test_damage import turn_over_bits
 from tests.novikoff.faulty import FaultyProxy
@@ -132,3 +134,10 @@ def test_a_damaged_model_is_not_moved(start: Callable[..., Service], nats_server
     *logged, told = ended.stderr.splitlines()
     assert ended.returncode == 1 and all(line.startswith("the snapshot of m ") for line in logged)
     assert told.startswith("novikoff: the history of 'm' is damaged: ")
+
+
+def test_a_setting_that_is_wrong_is_the_only_one_that_is_named() -> None:
+    """Defaults of others are shares of the memory, and are not worked out while anything is wrong."""
+    with pytest.raises(InvalidSettings) as refused:
+        load_settings(port="eighty")
+    assert [each.field for each in refused.value.fields] == ["NOVIKOFF_PORT"]
