@@ -537,8 +537,8 @@ class Counterfactual:
         )
 
     def _warmed(self, event: ChallengerAdded, before: Before) -> ChallengerAdded:
-        """One whose history began before this one: with what it has learned, but for classes and names that are not
-        known here."""
+        """One whose history began before this one: with what it has learned, except for classes and names unknown
+        here."""
         learner = WarmLearner.read(event.state)
         learned = Learned(learner.labels, learner.features, learner.classifier)
         here = Known.of(self.model)
