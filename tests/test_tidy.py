@@ -105,8 +105,8 @@ def declared(*, dev: bool) -> list[Requirement]:
     return [requirement for requirement in found if requirement.name != PROJECT["name"]]
 
 
-def test_the_mathematics_imports_numpy_and_a_hash_only() -> None:
-    assert imported("service/learning") <= {"numpy", "mmh3"}
+def test_the_mathematics_imports_numpy_a_hash_and_msgspec_only() -> None:
+    assert imported("service/learning") <= {"numpy", "mmh3", "msgspec"}
 
 
 @pytest.mark.slow

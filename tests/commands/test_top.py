@@ -35,7 +35,7 @@ def test_a_long_list_says_what_it_leaves_out(service: Service, name: str) -> Non
 
 
 def test_without_a_service_it_says_so() -> None:
-    assert "no answer to GET /stats at http://127.0.0.1:9: " in failed(
+    assert "no response to GET /stats at http://127.0.0.1:9: " in failed(
         "top", "--once", "--url", "http://127.0.0.1:9"
     )
 

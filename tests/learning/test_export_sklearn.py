@@ -17,7 +17,7 @@ EXPORTABLE = ["dense", "dense-no-bias", "named", "named-capped"]
 
 def export_sklearn(features: Any, classifier: Any, classes: list[Any]) -> dict[str, Any]:
     exported = as_sklearn(take_linear(features, classifier, classes).linear())
-    return {**exported, "coef_": [row.part(0, row.size).tolist() for row in exported["coef_"]]}
+    return {**exported, "coef_": [row.tolist() for row in exported["coef_"]]}
 
 
 def loaded(exported: dict[str, Any]) -> SGDClassifier:

@@ -144,7 +144,7 @@ def test_a_response_that_is_cut_or_none_is_asked_for_again_if_that_is_safe(
 ) -> None:
     with running(Scripted(answer, answer, whole(), closes=True)) as server:
         client = connect(server.url)
-        with pytest.raises(Unreachable, match=f"no answer to POST /models at {server.url}: "):
+        with pytest.raises(Unreachable, match=f"no response to POST /models at {server.url}: "):
             client.create_model("m")
         assert client.whoami().role == "admin"
     assert server.requests == 3
@@ -153,7 +153,7 @@ def test_a_response_that_is_cut_or_none_is_asked_for_again_if_that_is_safe(
 def test_a_service_that_does_not_answer_is_unreachable_when_the_time_is_over(connect: Connect) -> None:
     with running(Scripted(None)) as server:
         client = connect(server.url, timeout_seconds=0.05, retry_seconds=0.0)
-        with pytest.raises(Unreachable, match=r"no answer to GET /whoami at .*: timed out"):
+        with pytest.raises(Unreachable, match=r"no response to GET /whoami at .*: timed out"):
             client.whoami()
 
 
