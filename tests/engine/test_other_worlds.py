@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from service.engine.models.model import Model
 from service.engine.replay.counterfactual import Counterfactual, Outdated
@@ -11,10 +12,12 @@ from service.events import (
     ChallengerAdded,
     DimensionFixed,
     ModelCreated,
+    ModelFitted,
     ModelRebuilt,
     ModelReset,
     ModelRolledBack,
     RoundCorrected,
+    RoundLearned,
     WarmStart,
 )
 from service.journal.codec import decode_event, encode, encode_state
@@ -94,6 +97,27 @@ def test_a_late_label_whose_prediction_was_passed_counts_against_what_would_be_s
     (world,) = history.others
     assert history.own.mistakes[-1] == 1 and world.mistakes[-1] == 0
     assert world.model.revealed == stream.model.revealed == len(world.mistakes)
+
+
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_a_world_takes_the_dimension_that_only_a_fit_of_the_other_one_tells(is_corrected: bool) -> None:
+    created = ModelCreated("m", 1, settings_of())
+    stream, fitted = Late(Model(created)), Model(created)
+    stream.events.append(created)
+    fitted.fix_dimension(2)
+    labels = [fitted.labels.values[fitted.class_of(label)] for label in LABELS]
+    features, classifier = (encode_state(part.state()) for part in (fitted.features, fitted.classifier))
+    stream.apply(ModelFitted("m", 2, "job", labels, features, classifier, {}))
+    stream.learn([1.0, 2.0], "a")
+    if is_corrected:
+        event = stream.events[-1]
+        assert isinstance(event, RoundLearned)
+        version = stream.model.version
+        stream.events[-1] = structs.replace(event, prediction_id="p")
+        stream.apply(RoundCorrected("m", stream.at + 1, "p corrected 1", "p", "b", "a", version))
+    (world,) = played(stream.events, AROW).others
+    assert len(world.mistakes) == 1 and world.model.features.dimension == 2
+    assert world.model.labels.values == LABELS
 
 
 def test_a_rollback_to_what_was_passed_is_refused() -> None:

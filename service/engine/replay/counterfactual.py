@@ -120,6 +120,10 @@ def _without(labels: LabelIndex, answered: Answered) -> Answered:
     return structs.replace(answered, served=None) if labels.index(answered.served) >= 0 else answered
 
 
+def _known_after(model: Model) -> tuple[list[Label], int | None]:
+    return list(model.labels.values), model.features.dimension
+
+
 class Outdated(Exception):
     """What comes next concerns what has been played already: all of it has to be played from the start again."""
 
@@ -184,8 +188,11 @@ class World:
         elif outcome is not None:
             self.mistakes.append(outcome.mistake)
 
-    def follow(self, place: int, event: AnyEvent, version: int, labels: list[Label]) -> None:
-        """Take what another world took at a place, which has brought it to this version and these classes."""
+    def follow(
+        self, place: int, event: AnyEvent, version: int, after: tuple[list[Label], int | None]
+    ) -> None:
+        """Take what another world took at a place, which has brought it to this version. `after`: its classes and its
+        dimension after a fit."""
         match event:
             case RoundRevealed() | RoundLearned() | RoundsLearned() | ModelReset() | ModelRolledBack():
                 self.apply(place, event)
@@ -195,9 +202,12 @@ class World:
                 self.apply(place, event)
             case _:  # a fit's weights, a challenger, a mark: of the other world only
                 self.model.updated_at = max(self.model.updated_at, event.at)
-        if isinstance(event, ModelFitted):  # it may bring classes
+        if isinstance(event, ModelFitted):  # it may bring classes, and the dimension
+            labels, dimension = after
             for label in labels:
                 self.model.class_of(label)
+            if dimension is not None:
+                self.model.fix_dimension(dimension)
         self.model.version = version
 
     def learner_bytes(self, of: Model) -> bytes:
@@ -243,14 +253,15 @@ class Newcomer:
 
 
 class Before(NamedTuple):
-    """What the model really was before a fit or a challenger came, and its classes after."""
+    """What the model really was before a fit or a challenger came."""
 
     known: Known
     settings: dict[str, Any]
     version: int
     began_at: int
     revealed: int
-    labels_after: list[Label]
+    after: tuple[list[Label], int | None]
+    """Its classes and its dimension after that."""
 
 
 class Counterfactual:
@@ -386,7 +397,7 @@ class Counterfactual:
                     some = outcome if isinstance(outcome, BlockOutcome) else [outcome] if outcome else []
                     self._answers[len(self.versions)] = [answered_with(labels, one) for one in some]
             if before is not None:
-                self._before[len(self.versions)] = Before(*before, list(was.labels.values))
+                self._before[len(self.versions)] = Before(*before, _known_after(was))
             self.versions.append(was.version)
 
     def _agenda(
@@ -496,16 +507,16 @@ class Counterfactual:
 
     def _take(self, at: int, event: AnyEvent) -> None:
         event = self._here(at, corrected(event, self.labels))
-        version, labels = self.versions[at], self._before[at].labels_after if at in self._before else []
+        version, after = self.versions[at], self._before[at].after if at in self._before else ([], None)
         if not self.is_plain:
             model = self.model
             if isinstance(event, LEFT_OUT):
                 model.updated_at = event.at
             elif not isinstance(event, ModelCreated | ModelImported):
                 self.own.apply(at, event)
-            version, labels = model.version, model.labels.values
+            version, after = model.version, _known_after(model)
         for world in self._followers:
-            world.follow(at, event, version, labels)
+            world.follow(at, event, version, after)
 
     def _here(self, at: int, event: AnyEvent) -> AnyEvent:
         """A fit, a promotion or a warm challenger as it is in this world."""

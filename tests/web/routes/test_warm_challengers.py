@@ -20,7 +20,7 @@ SLOW = {"learner": {"algorithm": "arow", "covariance": "full"}, "features": {"fo
 def entered(service: Service, model: str, challenger: str, **settings: Any) -> dict[str, Any]:
     """The job that let a challenger enter, which has to work."""
     job = ended(service, model, challenger, **settings)
-    assert job["state"] == "done" and job["kind"] == "challenger", job
+    assert job["state"] == "done" and job["kind"] == "challenger", f"{job}"
     return job
 
 
