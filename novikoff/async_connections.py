@@ -16,7 +16,7 @@ SECOND_ADDRESS_SECONDS = 0.25
 
 
 class AsyncConnections:
-    """Sends requests as `httpx.AsyncClient.request` does, at a tenth of its cost: see bench/clients.py."""
+    """Sends requests as `httpx.AsyncClient.request` does, at a seventh of its CPU or less: see bench/clients.py."""
 
     def __init__(
         self, base_url: httpx.URL, headers: dict[str, str], timeout: float, verify: ssl.SSLContext | bool

@@ -12,7 +12,7 @@ READ_BYTES = 65_536
 
 
 class Connections:
-    """Sends requests as `httpx.Client.request` does, at a fifth of its cost: see bench/clients.py."""
+    """Sends requests as `httpx.Client.request` does, at a fifth of its CPU: see bench/clients.py."""
 
     def __init__(
         self, base_url: httpx.URL, headers: dict[str, str], timeout: float, verify: ssl.SSLContext | bool

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from socket import create_connection, socket
+from socket import create_connection, socket, socketpair
 from socketserver import BaseRequestHandler, StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
@@ -19,12 +19,12 @@ import httpx
 import pytest
 
 from novikoff import AsyncClient, Client, Refused, Unreachable
-from novikoff.async_connections import CONNECTIONS_MAX
+from novikoff.async_connections import CONNECTIONS_MAX, _Connection
 from novikoff.http1 import Parser
 from tests.novikoff.conftest import Awaited, Connect
 from tests.novikoff.faulty import FaultyProxy
 from tests.support.service_process import Service
-from tests.support.waiting import PATIENCE_SECONDS, eventually
+from tests.support.waiting import PATIENCE_SECONDS, eventually, eventually_async
 
 CALLER = b'{"role":"admin","prefix":""}'
 
@@ -182,6 +182,27 @@ def test_a_client_that_is_closed_says_so(connect: Connect, service: Service) -> 
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.whoami()
+
+
+async def test_a_time_limit_is_about_silence_not_about_slowness() -> None:
+    ours, theirs = socketpair()
+    with theirs:
+        made = asyncio.get_running_loop().create_connection(lambda: _Connection(PATIENCE_SECONDS), sock=ours)
+        _, connection = await made
+        call = asyncio.create_task(connection.exchange(b"x" * 10_000_000))
+        await asyncio.sleep(0)
+        before = connection._transport.get_write_buffer_size()
+        theirs.recv(1_000_000)
+        await eventually_async(lambda: 0 < connection._transport.get_write_buffer_size() < before)
+        connection._check()  # as when a time limit has passed
+        for part in (whole()[:9], whole()[9:20]):
+            theirs.send(part)
+            await eventually_async(lambda: connection._has_received)
+            connection._check()
+        assert not call.done()
+        connection._check()
+        with pytest.raises(TimeoutError):
+            await call
 
 
 # Many at once
