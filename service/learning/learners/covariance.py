@@ -5,6 +5,7 @@ The covariance Σ of a row of weights is the identity at first. A learner needs 
 [-1, 1]; both are kept where rounding would lose them.
 """
 
+from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
@@ -99,6 +100,10 @@ class Confident(Linear):
         """α and β for an example with the margin y w·z and the variance zᵀΣz, which is not 0; None for no step."""
         raise NotImplementedError
 
+    def candidates(self, margins: Array, variances: Array) -> Iterable[int]:
+        """Of several rows those for which `step` may not be None."""
+        return range(len(margins))
+
     @property
     def forgotten(self) -> float:
         """The share of Σ that goes back to the identity at each step."""
@@ -120,16 +125,20 @@ class Confident(Linear):
                 return False
             alphas, betas = step
         else:
-            margins = (labels * scores).tolist()
-            steps = [self._step(*each, weight) for each in zip(margins, spreads.tolist(), strict=True)]
-            moves = [at for at, step in enumerate(steps) if step is not None]
-            if not moves:
+            margins = labels * scores
+            each = margins.tolist(), spreads.tolist()
+            steps = {
+                at: step
+                for at in self.candidates(margins, spreads)
+                if (step := self._step(each[0][at], each[1][at], weight)) is not None
+            }
+            if not steps:
                 return False
-            if len(moves) < len(steps):
-                at = np.array(moves)
-                variances, directions, terms, labels = variances[at], directions[at], terms[at], labels[at]
-                rows = at if isinstance(rows, slice) else rows[at]
-            alphas, betas = np.array([step for step in steps if step is not None]).T
+            if len(steps) < len(margins):
+                moves = np.array(list(steps))
+                variances, directions, terms = variances[moves], directions[moves], terms[moves]
+                labels, rows = labels[moves], moves if isinstance(rows, slice) else rows[moves]
+            alphas, betas = np.array(list(steps.values())).T
         self.updates[rows] += 1
         places = z.places(rows)
         planes[0][places] += column(alphas * labels) * directions
