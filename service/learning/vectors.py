@@ -27,6 +27,9 @@ PRODUCTS_AT_ONCE = 131_072
 """So many fit into a processor's cache. To get memory for a hundred megabytes of them takes longer than they do."""
 
 
+_sum = np.add.reduce
+
+
 def dot(a: Array, b: Array) -> float:
     """The inner product, to the same bit on every processor.
 
@@ -36,7 +39,7 @@ def dot(a: Array, b: Array) -> float:
     >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     11.0
     """
-    return float(np.add.reduce(a * b))
+    return float(_sum(a * b))
 
 
 def all_within(values: Array, most: float) -> bool:
@@ -124,7 +127,10 @@ class Vector:
     @property
     def is_zero(self) -> bool:
         """Whether adding it to weights would move none."""
-        return not self.values.any()
+        values = self.values
+        return not len(values) or (
+            not values[-1] and not values.any()
+        )  # the last one is mostly the bias constant
 
     def add_to(self, weights: Array, step: float) -> None:
         """weights += step · z, in place."""
@@ -135,7 +141,10 @@ class Vector:
 
     def add_to_rows(self, matrix: Array, rows: RowIndex, steps: Numbers) -> None:
         """The same for rows of a matrix, each with a step of its own."""
-        matrix[self.places(rows)] += column(steps) * self.values
+        if isinstance(rows, int):
+            self.add_to(matrix[rows], steps)
+        else:
+            matrix[self.places(rows)] += column(steps) * self.values
 
 
 @dataclass(frozen=True, slots=True)

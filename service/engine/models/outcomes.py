@@ -128,6 +128,7 @@ class Round(msgspec.Struct, frozen=True):
 COLUMNS = len(Outcome.__struct_fields__)
 """The event's sequence number, and all of an outcome but its set."""
 OUTCOME_BYTES = 8 * COLUMNS
+_pack_row = struct.Struct(f"={COLUMNS}d").pack
 OLD_COLUMNS = 8
 """How many numbers a row had when there were no probabilities, and no mark in front of the rows."""
 MARK = -2.0
@@ -188,8 +189,8 @@ class OutcomeLog:
     def add(self, seq: int, outcome: Outcome) -> None:
         # Every number is an integer below 2**53 or a double already, so doubles hold them all exactly.
         probability = outcome.probability
-        self._rows.extend(
-            (
+        self._rows.frombytes(
+            _pack_row(
                 seq,
                 outcome.served,
                 outcome.score,

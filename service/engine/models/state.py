@@ -170,17 +170,18 @@ class ModelState:
         at: int,
         seen: Seen,
         weight: float,
-        z: Vector | None = None,
+        z_served: Vector | None = None,
     ) -> Outcome:
         """Learn one revealed round and count it. For `apply` only.
 
         `truth` and `served` are classes, `served` -1 where no label could be served; `score` is what was served with
-        it, and `seen` what else was true then. `z` is the example's vector, if it is known already and the example
-        teaches nothing about the features themselves.
+        it, and `seen` what else was true then. `z_served` is the example's vector, if the prediction was made by the
+        weights as they are and the example teaches nothing about the features themselves.
         """
         class_weights = self.settings["class_weights"]
         if class_weights is not None:
             weight *= class_weights.get(text_of(self.labels.values[truth]), 1.0)
+        z = z_served
         if z is None:
             self.features.absorb(example)
             if self.features.dimension == 0:  # names may be new
@@ -194,7 +195,8 @@ class ModelState:
         if certainty is not None and served >= 0:
             standing = certainty.gap, certainty.lead, certainty.probability
         # The weights may have moved since the prediction was served; the bound needs the score by these.
-        score_now = self.classifier.decide(z)[1] if mistake and self.bound is not None else score
+        is_past = z_served is None or self.contest is not None
+        score_now = self.classifier.decide(z)[1] if mistake and is_past and self.bound is not None else score
         if self.contest is not None:
             updated, standing = self.contest.learn(self, example, z, truth, served, at, seen, weight)
         elif self.panel is None:

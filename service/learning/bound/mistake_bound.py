@@ -221,7 +221,7 @@ class Bound:
         weighted = weight * weight * norm_sq
         if weight != 1.0:
             in_range &= SMALLEST <= weighted <= LARGEST and self.eta * weighted >= SMALLEST
-        if not np.all(in_range):
+        if not (in_range if isinstance(in_range, bool) else in_range.all()):  # `np.all` of one takes 3 µs
             self.classes |= OUT_OF_RANGE
         return weight * (2.0 * margin / self.eta) + weighted
 

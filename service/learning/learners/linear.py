@@ -42,7 +42,7 @@ class Linear:
         return self.planes[0]  # type: ignore[no-any-return]
 
     def scores(self, z: Vector, rows: RowIndex = ALL) -> Numbers:
-        return z.dots(self.planes[0], rows)
+        return z.dot(self.planes[0, rows]) if isinstance(rows, int) else z.dots(self.planes[0], rows)
 
     def may_change(self, scores: Numbers, labels: Numbers) -> Any:
         raise NotImplementedError
