@@ -19,7 +19,15 @@ from service.web.access.declarations import Body, RouteTable, access
 from service.web.access.gate import Gate, across_origins
 from service.web.access.keys import Role
 from service.web.http.headers import log_trace_of, request_id_of, secured, with_request_id
-from service.web.http.requests import JSON_ONLY, JSON_OR_LINES, RequestLimits, has_body, read_body, replay
+from service.web.http.requests import (
+    JSON_ONLY,
+    JSON_OR_LINES,
+    WHOLE_BODY,
+    RequestLimits,
+    has_body,
+    read_body,
+    replay,
+)
 from service.web.http.responses import HEAD_ONLY, respond_with, stopped
 from service.web.routes import openapi
 from service.web.routes.endpoint import Endpoint
@@ -98,8 +106,10 @@ class Application(FastAPI):
             endpoint = self._endpoints.get(path)
             if endpoint is None:
                 endpoint, path = self._find_in_model(scope)
-        request_id = request_id_of(scope["headers"])
-        log_trace_of(scope["headers"])
+        request_id = None
+        if WHOLE_BODY not in scope:
+            request_id = request_id_of(scope["headers"])
+            log_trace_of(scope["headers"])
         if endpoint is not None:
             if request_id is not None:
                 send = with_request_id(send, request_id)

@@ -25,7 +25,7 @@ from service.runtime.byte_budget import ByteBudget
 from service.runtime.logs import LogLimiter
 from service.web.http.connection_limits import PROBES, Awaited, ConnectionLimiter, Place, Refusal
 from service.web.http.request_heads import NO_BODY, HeadCache, framing_of, target_of, with_host
-from service.web.http.requests import Header
+from service.web.http.requests import WHOLE_RESPONSE, Header
 from service.web.http.responses import BREAK_OFF
 from service.web.problems import HttpError, internal_error, last_answer
 
@@ -128,6 +128,7 @@ class Exchange:
         finally:
             if not self.response_complete:
                 self._connection.close()
+            self._connection.end_task()
 
     # The request
 
@@ -187,7 +188,7 @@ class Exchange:
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         connection = self._connection
-        if not connection.may_write.is_set():
+        if connection.may_write is not None:
             await connection.may_write.wait()
         if self._transport.is_closing():
             return
@@ -197,6 +198,8 @@ class Exchange:
             connection.close()  # without the end of the body, so that nobody takes what was sent for all of it
         elif kind == "http.response.start" and not self.response_started:
             self._begin(message["status"], message.get("headers", ()))
+            if WHOLE_RESPONSE in message:
+                self._send_body(message[WHOLE_RESPONSE], more=False)
         elif kind == "http.response.body" and self.response_started and not self.response_complete:
             self._send_body(message.get("body", b""), message.get("more_body", False))
         else:
@@ -246,7 +249,8 @@ class Exchange:
         if self.pieces_bytes:
             connection.hold(-self.pieces_bytes)
             self.pieces_bytes = 0
-        self.wake()
+        if self._changed is not None:
+            self._changed.set()
         connection.end_exchange()
 
 
@@ -285,8 +289,8 @@ class Connection(asyncio.Protocol):
         self.held_bytes = 0
         """What is kept for this connection: requests until they are answered, later ones, responses until taken."""
         self.bytes_without_progress = 0
-        self.may_write = asyncio.Event()
-        self.may_write.set()
+        self.may_write: asyncio.Event | None = None
+        """While the client does not take what was written for it."""
         self._app = app
         self._server_state = server_state
         self._limiter = limiter
@@ -336,7 +340,8 @@ class Connection(asyncio.Protocol):
         self._held.add("", -self.held_bytes, count=0)
         self.held_bytes = 0
         self._unread = b""
-        self.may_write.set()
+        if self.may_write is not None:
+            self.may_write.set()
         if self.exchange is not None:
             self.exchange.wake()
             self.exchange = None
@@ -446,13 +451,15 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def pause_writing(self) -> None:
-        self.may_write.clear()
+        self.may_write = asyncio.Event()
         self._untaken_bytes = self.transport.get_write_buffer_size()
         self.hold(self._untaken_bytes)
         self._end_if_too_much_is_held()
 
     def resume_writing(self) -> None:
-        self.may_write.set()
+        if self.may_write is not None:
+            self.may_write.set()
+            self.may_write = None
         self.hold(-self._untaken_bytes)
         self._untaken_bytes = 0
         if not self._is_amid_request:
@@ -533,8 +540,11 @@ class Connection(asyncio.Protocol):
     def _start(self, exchange: Exchange) -> None:
         # With a context of its own, or the id of a request could stay with its connection.
         task = self.loop.create_task(exchange.run(self._app), context=Context())
-        task.add_done_callback(self._server_state.tasks.discard)
         self._server_state.tasks.add(task)
+
+    def end_task(self) -> None:
+        """Called by the task of a request, at its end: a callback when it is done would take a turn of the loop."""
+        self._server_state.tasks.discard(asyncio.current_task())  # type: ignore[arg-type]  # in a task
 
     def end_exchange(self) -> None:
         """The response is complete: go on with what the client has sent behind the request."""
@@ -544,12 +554,14 @@ class Connection(asyncio.Protocol):
             self._head_bytes = 0
         if self.exchange is not None:  # an idle connection keeps nothing that is not counted
             self.exchange.scope, self.exchange.pieces = {}, []
-        self._url, self._headers = b"", []
+        if self._url:
+            self._url, self._headers = b"", []
         if self.transport.is_closing():
             return
-        if not self._is_amid_request:
-            self._parse_unread()
-        elif not self._unread and not self._is_reading:
+        if self._unread:
+            if not self._is_amid_request:
+                self._parse_unread()
+        elif not self._is_reading:
             self._is_reading = True
             self.transport.resume_reading()
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from httptools import parse_url
 
-from service.web.http.requests import Header, Scope
+from service.web.http.requests import WHOLE_BODY, Header, Scope, is_plain_json
 from service.web.problems import HttpError
 
 SHORT_URL_BYTES = 64
@@ -134,8 +134,10 @@ class HeadCache:
                 if end > 0:
                     length, body = data[at:end], data[end + len(behind) :]
                     if length == b"%d" % len(body):
-                        headers = [*scope["headers"], (b"content-length", length)]
-                        return {**scope, "headers": headers}, body
+                        scope = {**scope, "headers": [*scope["headers"], (b"content-length", length)]}
+                        if WHOLE_BODY in scope:
+                            scope[WHOLE_BODY] = body
+                        return scope, body
         return None
 
     def add(self, data: bytes, scope: dict[str, Any]) -> None:
@@ -160,6 +162,7 @@ class HeadCache:
         if len(self._heads) >= HEADS_MAX:
             self._heads.clear()
         others = [field for field in headers if field[0] != b"content-length"]
-        self._heads.append(
-            (data[: found.start(1)], data[found.end(1) : end + 4], {**scope, "headers": others})
-        )
+        cached = {**scope, "headers": others}
+        if is_plain_json(headers):
+            cached[WHOLE_BODY] = b""
+        self._heads.append((data[: found.start(1)], data[found.end(1) : end + 4], cached))

@@ -23,6 +23,25 @@ JSON_ONLY = frozenset({JSON})
 JSON_OR_LINES = frozenset({JSON, NDJSON})
 
 
+WHOLE_BODY = "novikoff.whole_body"
+"""Where a scope has the body of a request that came in one piece and is plain: see `is_plain_json`."""
+
+WHOLE_RESPONSE = "novikoff.whole_response"
+"""Where the message that begins a response has all of its body, if the scope has WHOLE_BODY: then none follows."""
+
+
+def is_plain_json(headers: list[Header]) -> bool:
+    """Whether a head says no more of a body than that it is JSON, and gives the request no id of its own and no trace.
+
+    >>> is_plain_json([(b"content-type", JSON)]), is_plain_json([(b"content-type", JSON), (b"content-encoding", b"gzip")])
+    (True, False)
+    """
+    return [field for field in headers if field[0] in _NOT_PLAIN] == [(b"content-type", JSON)]
+
+
+_NOT_PLAIN = frozenset({b"content-type", b"content-encoding", b"x-request-id", b"traceparent"})
+
+
 class RequestLimits(msgspec.Struct, frozen=True):
     """How large requests may be, and how many streams may be open: the settings of the same names."""
 

@@ -15,7 +15,7 @@ from service.errors import NovikoffError, OutcomeUnknown
 from service.runtime.byte_budget import Reservation
 from service.runtime.cooperative import Turns
 from service.web.http.headers import NOSNIFF
-from service.web.http.requests import Header, Receive, Scope, Send
+from service.web.http.requests import WHOLE_RESPONSE, Header, Receive, Scope, Send
 from service.web.problems import MEDIA_TYPE, HttpError, headers_of, internal_error, problem_document
 
 JSON: Header = (b"content-type", b"application/json")
@@ -23,11 +23,18 @@ PROBLEM: Header = (b"content-type", MEDIA_TYPE.encode())
 NO_HEADERS: tuple[Header, ...] = ()
 
 
-async def respond(send: Send, status: int, headers: tuple[Header, ...], content: bytes) -> None:
+async def respond(
+    send: Send, status: int, headers: tuple[Header, ...], content: bytes, *, at_once: bool = False
+) -> None:
+    """`at_once`: whether the server takes head and body in one message; see `WHOLE_RESPONSE`."""
     length = (b"content-length", b"%d" % len(content))
     headers = (*headers, NOSNIFF, length)
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+    head: dict[str, Any] = {"type": "http.response.start", "status": status, "headers": headers}
+    if at_once:
+        head[WHOLE_RESPONSE] = content
+    await send(head)
+    if not at_once:
+        await send({"type": "http.response.body", "body": content})
 
 
 async def respond_with(send: Send, error: Exception) -> int:

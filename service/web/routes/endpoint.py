@@ -15,7 +15,16 @@ from service.engine.decoding import UNDECODABLE, raise_problem
 from service.errors import InvalidRequest
 from service.web.access.declarations import Access
 from service.web.access.rate_limits import charge
-from service.web.http.requests import Header, Receive, RequestLimits, Scope, Send, parameters, read_body
+from service.web.http.requests import (
+    WHOLE_BODY,
+    Header,
+    Receive,
+    RequestLimits,
+    Scope,
+    Send,
+    parameters,
+    read_body,
+)
 from service.web.http.responses import JSON, NO_HEADERS, as_problem, document_of, respond
 
 Body = TypeVar("Body")
@@ -66,12 +75,14 @@ class Endpoint(Generic[Body]):
         try:
             if scope["query_string"]:
                 parameters(scope["query_string"], known=())
-            body = await read_body(
-                scope,
-                receive,
-                self._limits.body_bytes_max,
-                inflated_ratio_max=self._limits.inflated_ratio_max,
-            )
+            body = scope.get(WHOLE_BODY, b"")
+            if not 0 < len(body) <= self._limits.body_bytes_max:
+                body = await read_body(
+                    scope,
+                    receive,
+                    self._limits.body_bytes_max,
+                    inflated_ratio_max=self._limits.inflated_ratio_max,
+                )
             try:
                 request = self._decode(body)
             except UNDECODABLE as error:
@@ -84,7 +95,7 @@ class Endpoint(Generic[Body]):
             headers = (JSON, *more)
         except Exception as error:
             status, headers, content = as_problem(error, body)
-        await respond(send, status, headers, content)
+        await respond(send, status, headers, content, at_once=WHOLE_BODY in scope)
         return status
 
     async def _many(self, body: bytes) -> dict[str, list[object]]:
