@@ -181,8 +181,11 @@ class Fleet:
         if live.held is not None:
             await self._released(live)
             check_new_labels(live.model, new_labels, live.new_labels)
-        with live.pinned():  # until the caller goes on: others might unload it between its applying and that
+        live.pins += 1  # until the caller goes on: others might unload it between its applying and that
+        try:
             return await self.submit(live, event, new_labels)
+        finally:
+            live.pins -= 1
 
     async def _released(self, live: Live) -> None:
         with live.pinned():
@@ -314,7 +317,7 @@ class Fleet:
 
     def _apply_to(self, live: Live, seq: int, event: AnyEvent) -> Outcome | BlockOutcome | None:
         """Apply an event to a model, and report the drifts that it shows and the promotions that it brings."""
-        known = live.model.statistics.drift_count
+        known = live.model.statistics.drift.count
         contest = live.model.contest
         promotions = 0 if contest is None else contest.promotions
         try:
@@ -326,7 +329,7 @@ class Fleet:
                 self.distrust(live.model.name)
             raise self.set_aside.add_failed(seq, event, error) from error
         # A rollback or a rebuild may bring back statistics that have found more: these drifts were reported already.
-        if live.model.statistics.drift_count > known and not isinstance(event, BRINGING_BACK):
+        if live.model.statistics.drift.count > known and not isinstance(event, BRINGING_BACK):
             rises = outcome.rises if isinstance(outcome, BlockOutcome) else [live.model.revealed]
             for count, number in enumerate(rises, known + 1):
                 report_drift(self._journal, live, event.at, number, count)

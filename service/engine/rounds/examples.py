@@ -32,6 +32,10 @@ class Examples:
         self._features_max = settings.features_max
         self._feature_abs_max = settings.feature_abs_max
 
+    def read_at_once(self, model: Model, sent: Sent) -> Any:
+        """The example in its canonical form; None if the model's dimension is not fixed, and `read` has to fix it."""
+        return None if model.features.dimension is None else self.read_only(model, sent)
+
     async def read(self, live: Live, sent: Sent, label: Label | None = None) -> Any:
         """The example in its canonical form; the first one of all fixes the model's dimension.
 

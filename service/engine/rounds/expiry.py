@@ -213,7 +213,7 @@ class Expiry:
         none that is in use."""
         if len(live.pending) > PENDING_LOADED_MAX:
             self._rest_oldest(live)
-        while live.waiting > self._pending_max:
+        while len(live.pending) + len(live.resting) > self._pending_max:
             if not self._drop_oldest(live, "pending_max"):
                 return
 
@@ -222,7 +222,10 @@ class Expiry:
     @property
     def is_full(self) -> bool:
         waiting = self._fleet.waiting
-        return len(waiting) + waiting.unloaded >= self._pending_total_max or waiting.budget.is_full
+        budget = waiting.budget
+        if budget.count + waiting.unloaded >= self._pending_total_max:
+            return True
+        return budget.bytes >= budget.bytes_max
 
     async def make_room(self, live: Live) -> None:
         """Make room for another prediction: let those in memory rest in the journal, or evict some of the tenant that

@@ -1,5 +1,6 @@
 """The protocol of rounds: predict, reveal, learn. An event is appended, then applied, then answered."""
 
+from asyncio import Future
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -34,7 +35,7 @@ from service.events import (
     prediction_in,
     revealed,
 )
-from service.journal.protocol import Journal, Recorded, WaitingPrediction
+from service.journal.protocol import Appended, Journal, Recorded, WaitingPrediction
 
 UNDER_WAY_US = 600_000_000
 """How long that may last. A replica that is cut off soon refuses to predict, and within ten minutes it has reached the
@@ -93,7 +94,8 @@ class Rounds:
         if tag is not None:
             check_text("tag", tag, TAG_CHARS_MAX)
         if prediction_id is None:
-            await check_in_touch(self._journal)
+            if self._journal.why_out_of_touch is not None:
+                await check_in_touch(self._journal)
             return await self._predict(name, sent, None, None, terms, tag)
         check_id(prediction_id)
         async with self.locks.held(prediction_id):
@@ -112,16 +114,19 @@ class Rounds:
         """`earlier` is the prediction that was served before under this id."""
         if earlier is not None and earlier.model != name:
             raise id_taken(earlier.prediction_id)
-        check = partial(self._examples.check, sent=sent)
-        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
-        with live.pinned():
-            example = await self._examples.read(live, sent)
-            while earlier is None and self.expiry.is_full:
-                await self.expiry.make_room(live)
-            if live.held is not None:
-                await free_to_predict(live)
+        if (live := self._fleet.touch(name)) is None:
+            live = await self._models.get_or_create(name, sent, partial(self._examples.check, sent=sent))
+        example = self._examples.read_at_once(live.model, sent)
+        if example is None or live.held is not None or self.expiry.is_full:
+            with live.pinned():
+                if example is None:
+                    example = await self._examples.read(live, sent)
+                while earlier is None and self.expiry.is_full:
+                    await self.expiry.make_room(live)
+                if live.held is not None:
+                    await free_to_predict(live)
             self._fleet.check_loaded(live)
-            return await self._serve(live, example, prediction_id, earlier, terms, tag)
+        return await self._serve(live, example, prediction_id, earlier, terms, tag)
 
     async def _serve(
         self,
@@ -152,7 +157,8 @@ class Rounds:
             chosen, name, at, features, label, score, model.version, model.updates, certainty, tag
         )
         others_may_choose_it = prediction_id is not None and self._journal.is_shared
-        if not await self._keep(live, prediction, wait=others_may_choose_it):
+        durable = self._keep(live, prediction, wait=others_may_choose_it)
+        if durable is not None and not await self._is_kept(live, prediction, durable):
             earlier = await self._served_before(prediction.prediction_id)  # by another replica, a moment ago
             if earlier is None or earlier.model != name or earlier.features != features:
                 raise id_taken(prediction.prediction_id)
@@ -230,33 +236,39 @@ class Rounds:
     async def _learn(
         self, name: str, sent: Sent, label: Label, prediction_id: str | None, weight: float, tag: str | None
     ) -> Round:
-        check = partial(self._examples.check, sent=sent, label=label)
-        live = self._fleet.touch(name) or await self._models.get_or_create(name, sent, check)
-        with live.pinned():
-            example = await self._examples.read(live, sent, label)
-            features = live.model.features.encode(example)
-            new = check_label(live.model, label, live.new_labels)
-            event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight, tag)
-            appended = await self._fleet.append(live, event, new)
+        if (live := self._fleet.touch(name)) is None:
+            check = partial(self._examples.check, sent=sent, label=label)
+            live = await self._models.get_or_create(name, sent, check)
+        example = self._examples.read_at_once(live.model, sent)
+        if example is None:
+            with live.pinned():
+                example = await self._examples.read(live, sent, label)
+        features = live.model.features.encode(example)
+        new = check_label(live.model, label, live.new_labels)
+        event = RoundLearned(name, self._clock.now(), prediction_id, label, features, weight, tag)
+        appended = await self._fleet.append(live, event, new)
         if not appended.is_new:
             return await self.replays.learned_before(event)
         outcome = appended.applied
         predicted, among = label_served(live.model, event, outcome), set_served(live.model, event, outcome)
         return Round(prediction_id, name, predicted, label, outcome, False, among)
 
-    async def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> bool:
-        """Keep a prediction until its label comes; False if another replica has kept one under its id."""
+    def _keep(self, live: Live, prediction: Prediction, *, wait: bool) -> Future[Appended] | None:
+        """Keep a prediction until its label comes; what has to be waited for before it is served, if anything."""
         durable = self._journal.put_pending(prediction, live.life, wait=wait or self._wait_for_predictions)
         live.submitted = self._journal.submitted
         live.keep(prediction)
         self._fleet.waiting.add(live, prediction)
         self._fleet.changed(live)
         self.expiry.drop_excess(live)
-        if durable is None:
-            return True
+        return durable
+
+    async def _is_kept(self, live: Live, prediction: Prediction, durable: Future[Appended]) -> bool:
+        """Wait until a prediction is durable; False if another replica has kept one under its id."""
         is_kept = False
         try:
-            is_kept = (await durable).is_new
+            with live.pinned():
+                is_kept = (await durable).is_new
         finally:
             if not is_kept and live.awaits(prediction.prediction_id):
                 self._fleet.waiting.let_go(live, prediction.prediction_id)
