@@ -9,10 +9,12 @@ makes a protocol, `shutdown`, and `connections`, `tasks` and `total_requests` of
 import asyncio
 import logging
 import re
+import struct
 from collections.abc import Callable, Container, Iterable, MutableMapping
 from contextvars import Context
 from functools import lru_cache
 from http import HTTPStatus
+from socket import SO_LINGER, SOL_SOCKET
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +26,7 @@ from service.errors import Overloaded
 from service.runtime.byte_budget import ByteBudget
 from service.runtime.logs import LogLimiter
 from service.web.http.connection_limits import PROBES, Awaited, ConnectionLimiter, Place, Refusal
-from service.web.http.request_heads import NO_BODY, HeadCache, framing_of, target_of, with_host
+from service.web.http.request_heads import FIELD_BYTES, NO_BODY, HeadCache, framing_of, target_of, with_host
 from service.web.http.requests import WHOLE_RESPONSE, Header
 from service.web.http.responses import BREAK_OFF
 from service.web.problems import HttpError, internal_error, last_answer
@@ -32,8 +34,8 @@ from service.web.problems import HttpError, internal_error, last_answer
 FIELDS_MAX = 200
 """In a head, or in a trailer."""
 
-FIELD_BYTES = 160
-"""What a field takes beside its own bytes: a tuple, and the heads of two objects."""
+PIECE_BYTES = 64
+"""What a piece of a body takes beside its own bytes: a chunk may have a single one."""
 
 FREE_BYTES = 16_384
 """A connection may hold so much whatever the others hold, so that short requests are always served."""
@@ -71,8 +73,10 @@ class Exchange:
     response_complete = False
     _changed: asyncio.Event | None = None
     """For `receive`, once it has had to wait."""
-    _has_changed = False
+    has_changed = False
     pieces_bytes = 0
+    task: asyncio.Task[None] | None = None
+    """In which it runs."""
     _unanswered_bytes = 0
     """What the application has received before it began to respond: it keeps a body until that is whole."""
     _head = b""
@@ -100,7 +104,8 @@ class Exchange:
         finally:
             if not self.response_complete:
                 self._connection.close()
-            self._connection.end_task()
+            # Not by a callback of the task: it would take a turn of the loop of its own.
+            self._connection.tasks.discard(self.task)
 
     # The request
 
@@ -112,8 +117,8 @@ class Exchange:
     def add_piece(self, piece: bytes) -> None:
         self.pieces.append(piece)
         self.body_bytes += len(piece)
-        self.pieces_bytes += len(piece)
-        self._connection.hold(len(piece))
+        self.pieces_bytes += PIECE_BYTES + len(piece)
+        self._connection.hold(PIECE_BYTES + len(piece))
         if self.pieces_bytes > self._connection.bytes_max:
             self._connection.pause_reading()
         self.wake()
@@ -124,7 +129,7 @@ class Exchange:
 
     def wake(self) -> None:
         """Let `receive` look again."""
-        self._has_changed = True
+        self.has_changed = True
         if self._changed is not None:
             self._changed.set()
 
@@ -141,18 +146,17 @@ class Exchange:
             ):
                 raise Overloaded(FULL)
             connection.read_on()
-            if not self._has_changed:
+            if not self.has_changed:
                 self._changed = asyncio.Event()
                 await self._changed.wait()
-            self._has_changed = False
+            self.has_changed = False
         if connection.is_lost or self.response_complete:
             return {"type": "http.disconnect"}
         body = b"".join(self.pieces)  # which is no copy if there is one
         self.pieces = []
-        if self.response_started:
-            connection.hold(-self.pieces_bytes)
-        else:
-            self._unanswered_bytes += self.pieces_bytes
+        kept = 0 if self.response_started else PIECE_BYTES + len(body)
+        self._unanswered_bytes += kept
+        connection.hold(kept - self.pieces_bytes)
         self.pieces_bytes = 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
@@ -167,7 +171,7 @@ class Exchange:
         kind = message["type"]
         if kind == BREAK_OFF:
             self._send_head()
-            connection.close()  # without the end of the body, so that nobody takes what was sent for all of it
+            connection.break_off(has_end=self._length_left != UNKNOWN_LENGTH or self._is_chunked)
         elif kind == "http.response.start" and not self.response_started:
             self._begin(message["status"], message.get("headers", ()))
             if WHOLE_RESPONSE in message:
@@ -262,6 +266,7 @@ class Connection(asyncio.Protocol):
         """While the client does not take what was written for it."""
         self._app = app
         self._server_state = server_state
+        self.tasks = server_state.tasks
         self._limiter = limiter
         self._held = held
         self._head_bytes_max = head_bytes_max
@@ -334,6 +339,19 @@ class Connection(asyncio.Protocol):
         self.transport.close()
 
     def abort(self) -> None:
+        self.transport.abort()
+
+    def break_off(self, *, has_end: bool) -> None:
+        """Close amid a response, so that the client does not take what was sent for all of it.
+
+        If the body `has_end`, by its length or its last chunk, that is missing. If the end of the connection is its
+        end, as in HTTP/1.0, the connection is reset.
+        """
+        if has_end:
+            self.close()
+            return
+        socket = self.transport.get_extra_info("socket")
+        socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     @property
@@ -447,7 +465,7 @@ class Connection(asyncio.Protocol):
             self.exchange = exchange = Exchange(self, scope)
             self._requests += 1
             exchange.pieces.append(body)
-            exchange.end_body()
+            exchange.more_body, exchange.has_changed = False, True
             self._start(exchange)
         else:
             self._parse(data, 0)
@@ -477,7 +495,7 @@ class Connection(asyncio.Protocol):
         if exchange is None or self.transport.is_closing():
             return
         if self._is_alone and at == len(data) and not self._is_amid_request and exchange.keep_alive:
-            self.head_cache.add(data, exchange.scope)
+            self.hold(self.head_cache.add(data, exchange.scope))
         self._start(exchange)
 
     def _feed(self, portion: bytes) -> None:
@@ -499,12 +517,8 @@ class Connection(asyncio.Protocol):
 
     def _start(self, exchange: Exchange) -> None:
         # With a context of its own, or the id of a request could stay with its connection.
-        task = self.loop.create_task(exchange.run(self._app), context=Context())
-        self._server_state.tasks.add(task)
-
-    def end_task(self) -> None:
-        """Called by the task of a request, at its end: a callback when it is done would take a turn of the loop."""
-        self._server_state.tasks.discard(asyncio.current_task())  # type: ignore[arg-type]  # in a task
+        exchange.task = self.loop.create_task(exchange.run(self._app), context=Context())
+        self.tasks.add(exchange.task)
 
     def end_exchange(self) -> None:
         """The response is complete: go on with what the client has sent behind the request."""
@@ -686,6 +700,7 @@ def _address(name: Any) -> tuple[str, int] | None:
 
 def protocol_for(app: ASGIApp, **options: Any) -> Callable[..., Connection]:
     """What uvicorn's server makes its connections with: for `Config(http=…)`."""
+
     def make(
         config: object, server_state: ServerState, app_state: dict[str, Any], _loop: object = None
     ) -> Connection:

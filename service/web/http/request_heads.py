@@ -15,8 +15,16 @@ SHORT_URL_BYTES = 64
 
 HEAD_BYTES_MAX = 2_048
 HEADS_MAX = 4
-"""Cached for a connection, of at most so many bytes and fields: 36 KB, and mostly 2."""
+"""Cached for a connection, of at most so many bytes and fields."""
 HEAD_FIELDS_MAX = 32
+CACHE_BYTES_MAX = 14_336
+"""What they may take together: less than the `FREE_BYTES` of a connection, so that they never cost it a request."""
+
+FIELD_BYTES = 160
+"""What a field takes beside its own bytes: a tuple, and the heads of two objects."""
+
+SCOPE_BYTES = 1_024
+"""What a scope takes, its headers left out."""
 
 _HOST = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:\d*)?")
 _LENGTH = re.compile(rb"\r\ncontent-length: (0|[1-9]\d{0,8})\r\n", re.IGNORECASE)
@@ -121,6 +129,7 @@ class HeadCache:
         self._paths = paths
         self._heads: list[tuple[bytes, bytes, Scope]] = []
         """What stands before the length of the body and behind it, and the scope of such a request."""
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -140,12 +149,12 @@ class HeadCache:
                         return scope, body
         return None
 
-    def add(self, data: bytes, scope: dict[str, Any]) -> None:
+    def add(self, data: bytes, scope: dict[str, Any]) -> int:
         """Cache the head of this request, which the parser has read: its connection stays open, and nothing of it
-        concerns the connection but the length of its body."""
+        concerns the connection but the length of its body. How many more bytes the cache takes now."""
         headers: list[Header] = scope["headers"]
         if scope["method"] != "POST" or scope["query_string"] or scope["path"] not in self._paths:
-            return
+            return 0
         end = data.find(b"\r\n\r\n", 0, HEAD_BYTES_MAX)
         lengths = _LENGTH.findall(data, 0, end + 2) if end > 0 else []
         is_plain = (
@@ -156,13 +165,20 @@ class HeadCache:
             and (b"content-length", lengths[0]) in headers
         )
         if not is_plain:
-            return
+            return 0
         found = _LENGTH.search(data, 0, end + 2)
         assert found is not None
-        if len(self._heads) >= HEADS_MAX:
-            self._heads.clear()
         others = [field for field in headers if field[0] != b"content-length"]
+        before, size = (
+            self._bytes,
+            SCOPE_BYTES + 2 * end + FIELD_BYTES * len(others),
+        )  # once more in its fields
+        if len(self._heads) >= HEADS_MAX or before + size > CACHE_BYTES_MAX:
+            self._heads.clear()
+            self._bytes = 0
         cached = {**scope, "headers": others}
         if is_plain_json(headers):
             cached[WHOLE_BODY] = b""
         self._heads.append((data[: found.start(1)], data[found.end(1) : end + 4], cached))
+        self._bytes += size
+        return self._bytes - before

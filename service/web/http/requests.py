@@ -33,7 +33,8 @@ WHOLE_RESPONSE = "novikoff.whole_response"
 def is_plain_json(headers: list[Header]) -> bool:
     """Whether a head says no more of a body than that it is JSON, and gives the request no id of its own and no trace.
 
-    >>> is_plain_json([(b"content-type", JSON)]), is_plain_json([(b"content-type", JSON), (b"content-encoding", b"gzip")])
+    >>> plain = [(b"content-type", JSON)]
+    >>> is_plain_json(plain), is_plain_json([*plain, (b"content-encoding", b"gzip")])
     (True, False)
     """
     return [field for field in headers if field[0] in _NOT_PLAIN] == [(b"content-type", JSON)]

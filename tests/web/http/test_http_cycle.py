@@ -13,6 +13,7 @@ from service.runtime.byte_budget import ByteBudget
 from service.web.http.addresses import Proxies
 from service.web.http.connection import PORTIONS_MAX, header_line, protocol_for
 from service.web.http.connection_limits import ConnectionLimiter
+from service.web.http.responses import BREAK_OFF
 from tests.support.raw_http import read_until
 from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
@@ -140,6 +141,30 @@ async def test_an_error_after_the_response_is_not_taken_for_the_next_one() -> No
         writer.write(b"GET / HTTP/1.1\r\nhost: here\r\n" + close + b"\r\n")
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
     assert await reader.read() == b""
+    writer.close()
+    server.close()
+
+
+async def test_a_response_that_is_broken_off_does_not_look_whole_in_http_1_0() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"[1,", "more_body": True})
+        await send({"type": BREAK_OFF})
+
+    make = protocol_for(
+        app,
+        limiter=ConnectionLimiter(1, 1, Proxies([])),
+        held=ByteBudget(10**6),
+        bytes_max=10**6,
+        head_bytes_max=10**5,
+        quick_paths=frozenset(),
+    )
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(lambda: make(None, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
     writer.close()
     server.close()
 

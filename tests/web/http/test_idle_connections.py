@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import weakref
 from collections.abc import AsyncIterator
 from typing import Any, cast
@@ -49,6 +50,11 @@ def connection_of(state: ServerState) -> Connection:
     return cast(Connection, connection)
 
 
+async def answered(connection: Connection) -> None:
+    while connection.exchange is None or not connection.exchange.response_complete:
+        await asyncio.sleep(0)
+
+
 def post(body: bytes, more: bytes = b"") -> bytes:
     return b"POST /learn HTTP/1.1\r\nhost: here\r\n%bcontent-length: %d\r\n\r\n%b" % (more, len(body), body)
 
@@ -64,7 +70,30 @@ async def test_an_idle_connection_keeps_neither_head_nor_body(
     assert connection.exchange is not None and connection.exchange.response_complete
     kept = gc.get_referents(connection, connection.exchange)
     assert not [each for each in kept if isinstance(each, list | bytes) and len(each) > 0]
-    assert (connection.exchange.scope, connection.held_bytes) == ({}, 0)
+    assert connection.exchange.scope == {}
+    assert 0 < connection.held_bytes < 2_000, "the cached head of the first request, and no more"
+
+
+async def test_cached_heads_are_counted_until_the_client_goes(ends: tuple[ServerState, Client]) -> None:
+    connection = connection_of(ends[0])
+    for number in range(9):
+        before = connection.held_bytes
+        connection.data_received(post(b"{}", b"x: %d%b\r\n" % (number, b"y" * 1_000)))
+        await answered(connection)
+        assert connection.held_bytes >= before + 2_000 or len(connection.head_cache) == 1
+        assert 2_000 * (len(connection.head_cache) - 1) <= connection.held_bytes < FREE_BYTES
+    connection.connection_lost(None)
+    assert connection.held_bytes == 0
+
+
+async def test_small_pieces_of_a_body_count_with_what_they_take(ends: tuple[ServerState, Client]) -> None:
+    connection = connection_of(ends[0])
+    before = connection.held_bytes
+    head = b"POST /other HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n"
+    connection.data_received(head + b"2\r\nxy\r\n" * 1_000)
+    assert connection.exchange is not None
+    pieces = connection.exchange.pieces
+    assert connection.held_bytes - before >= sum(map(sys.getsizeof, pieces)) + sys.getsizeof(pieces)
 
 
 async def test_a_large_body_behind_a_cached_head_is_counted(ends: tuple[ServerState, Client]) -> None:
