@@ -208,6 +208,8 @@ class Pair:
         if not self.may_fit or self.corrected.get(f"/models/{self.name}")["dimension"] is None:
             return
         examples = [{"features": self.example(), "label": self.random.choice(self.labels)} for _ in range(8)]
+        for each, label in zip(examples, self.labels, strict=False):  # a fit refuses examples of one class
+            each["label"] = label
         self.correct_all()
         for service in self.both:
             job = service.post(f"/models/{self.name}/fit", {"examples": examples, "algorithm": "online"})
