@@ -18,9 +18,10 @@ import uvicorn
 from service.app import create_app
 from service.runtime import logs
 from service.runtime.cooperative import favour_the_loop
+from service.runtime.environment import PREFIX
 from service.runtime.listening import is_for_this_machine, listen
 from service.runtime.memory import FreeMemory, do_without_unused, manage_memory
-from service.settings import PREFIX, Settings, load_settings
+from service.settings import Settings, load_settings
 from service.web.access.gate import trusted_proxies
 from service.web.http.connection import protocol_for
 from service.web.http.connection_limits import (

@@ -238,5 +238,6 @@ def _public_ids(key: Key) -> Iterator[None]:
     try:
         yield
     except NovikoffError as error:
-        error.detail = error.detail.replace(f"'{key.prefix}{OWNER_SEPARATOR}", "'")
+        for before in ("'", "/feedback/"):
+            error.detail = error.detail.replace(f"{before}{key.prefix}{OWNER_SEPARATOR}", before)
         raise

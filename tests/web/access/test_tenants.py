@@ -367,7 +367,10 @@ def test_two_tenants_may_choose_the_same_id_and_never_find_out(town: Town) -> No
         assert again.headers["idempotent-replay"] == "true" and good(again) == revealed
         conflict = zeta.reveal(prediction_id, 1)
         assert refusal(conflict) == (409, "feedback-conflict")
-        assert conflict.json()["detail"].startswith(f"'{prediction_id}' was revealed")
+        said = (
+            f"'{prediction_id}' was already revealed with label -1; PUT /feedback/{prediction_id} corrects it"
+        )
+        assert conflict.json()["detail"] == said
     learned = good(zeta.learn("zeta-ids", [9.0], 1, id="order-19"))
     assert good(zeta.learn("zeta-ids", [9.0], 1, id="order-19")) == learned
     assert learned["prediction_id"] == "order-19"
