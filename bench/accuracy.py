@@ -18,6 +18,7 @@ from sklearn.linear_model import Perceptron, SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
 from bench.streams import Rounds, data_sets
+from service.engine.models.settings import RULES
 from service.learning.classes import strategies
 from service.learning.features import kinds as feature_kinds
 from service.learning.learners import algorithms
@@ -38,7 +39,7 @@ class Ours:
     ) -> None:
         learner = algorithms.complete(learner)
         settings = feature_kinds.complete({"standardize": True, **features})
-        self._features = feature_kinds.build(settings, 1.0)
+        self._features = feature_kinds.build(settings, 1.0, robust=True)
         self._classifier = strategies.build(
             learner, strategies.complete(way, classes, learner), classes=classes, tie=1
         )
@@ -52,7 +53,9 @@ class Ours:
 
     def learn(self, x: list[float], truth: int, served: int) -> None:
         example = self._features.read(x)
-        self._features.absorb(example)
+        anew = self._features.absorb(example)
+        if anew is not None:
+            self._classifier.unsettle(anew)
         self._classifier.learn(self._features.vector(example), truth, served)
 
 
@@ -63,7 +66,7 @@ class Auto:
         learner = algorithms.complete({"algorithm": algorithms.AUTO})
         self._features = feature_kinds.build(feature_kinds.complete("dense"), 1.0)
         way = strategies.complete(None, classes, learner)
-        self._panel = Panel(learner, way, classes=classes, tie=1, kind="dense", has_bias=True)
+        self._panel = Panel(learner, way, classes=classes, tie=1, kind="dense", has_bias=True, rules=RULES)
 
     def predict(self, x: list[float]) -> int:
         if self._features.dimension is None:

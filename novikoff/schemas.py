@@ -531,6 +531,7 @@ class Bound(Struct, frozen=True):
     update_weight: float
     mistake_bound: float | None
     used: float | None
+    moved_at_least: float | None
 
 
 class Curve(Struct, frozen=True):

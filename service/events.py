@@ -71,6 +71,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True, gc=False):
     probability: float | None
     said: list[int] | None = None
     votes: list[float] | None = None
+    disagreements: int | None = None
 
 
 class Lineup(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -106,6 +107,8 @@ class Certainty(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Who served it, and what the challengers said; None if the model had none."""
     last_class: int | None = None
     """The class that had been revealed last; None if the model has rules 1."""
+    disagreements: int | None = None
+    """In how many reveals some experts of the panel had erred and others not."""
 
 
 class RoundRevealed(Event, frozen=True, tag="revealed", gc=False):

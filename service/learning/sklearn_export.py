@@ -14,7 +14,7 @@ from service.learning.features.dense import Dense
 from service.learning.features.hashed import Hashed
 from service.learning.features.named import Named
 from service.learning.features.pipeline import Pipeline
-from service.learning.features.standardize import Centred, Scaled
+from service.learning.features.robust import Scale
 from service.learning.panel.panel import Panel
 from service.learning.parameters import BadParameter
 from service.learning.vectors import Array
@@ -110,7 +110,7 @@ def take_linear(features: Features, classifier: Classifier, classes: Sequence[An
     if isinstance(features, Pipeline):
         first = 1 if has_bias and bias_is_first else 0
         standardize = features.transforms.get("standardize")
-        if isinstance(standardize, Centred | Scaled):
+        if isinstance(standardize, Scale):
             mean, factor = standardize.factors(columns_of(features) + first)
             scale = mean[first:].copy(), factor[first:].copy()
         if isinstance(features.kind, Named):

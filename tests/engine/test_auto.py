@@ -78,7 +78,7 @@ def test_late_labels_count_against_what_each_expert_said() -> None:
     assert before != expected
 
 
-def test_the_delay_is_the_reveals_between_a_prediction_and_its_own() -> None:
+def test_disagreements_between_a_prediction_and_its_reveal_are_counted() -> None:
     stream = Late(made(labels=["a", "b"]))
     run(stream, 100, ["a", "b"])
     while stream.waiting:
@@ -90,11 +90,14 @@ def test_the_delay_is_the_reveals_between_a_prediction_and_its_own() -> None:
         if len(set(waiting["certainty"].said)) == 2:
             break
         stream.waiting.pop()
-    for _ in range(7):
-        stream.learn([0.0, 0.0, 0.0, 1.0], "a")
-    before, erred = panel.hedge.delays, panel.hedge.erred_weight
+    seen, learned = waiting["certainty"].disagreements, 0
+    while panel.hedge.disagreements < seen + 3:
+        stream.learn(np.random.default_rng(stream.at).normal(size=4).tolist(), "ab"[stream.at % 2])
+        learned += 1
+    assert learned > 3
+    before, erred = panel.hedge.late, panel.hedge.erred_weight
     stream.reveal(0, "a")
-    assert panel.hedge.delays == before + 7
+    assert panel.hedge.late - before == pytest.approx(3 * 0.0748, abs=1e-4)
     said, votes = waiting["certainty"].said, waiting["certainty"].votes
     assert panel.hedge.erred_weight - erred == pytest.approx(votes[0 if said[0] == 1 else 1])
 
@@ -183,7 +186,7 @@ def test_what_is_exported_is_imported_to_the_bit(settings: dict[str, Any]) -> No
         (("experts", 4, "weights", "$array", 0), 1e300, "classifier.experts[4].weights"),
         (("experts", 2, "covariance", "$array", 0), 1.5, "classifier.experts[2].covariance"),
         (("forms", "seen"), -1, "classifier.forms.seen"),
-        (("forms", "squares", "$array", 0), -1.0, "classifier.forms.squares"),
+        (("forms", "kept", "$array", 8), -1.0, "classifier.forms.kept"),
         (("hedge", "weights", 0), 0.9, "classifier.hedge.weights"),
         (("hedge", "mistakes", 0), 10**6, "classifier.hedge.mistakes[0]"),
         (("hedge", "rounds"), 10**6, "classifier.hedge.leaders[1]"),

@@ -44,6 +44,10 @@ TIGHTER = "error_rate_interval"
 """Versions before 0.2.0 told a wider one; `ask` has another of this name, which is what it was."""
 
 
+LOWER = {"regret_bound", "mistake_bound"}
+"""Of a panel: versions before 0.2.0 did not cap them by the rounds in which experts erred."""
+
+
 def comparable(answer: Any, left_out: set[str]) -> Any:
     if isinstance(answer, dict):
         return {name: comparable(part, left_out) for name, part in answer.items() if name not in left_out}
@@ -70,12 +74,22 @@ def _common(now: Any, then: Any) -> Any:
             now = now | {name: then[name] for name in EXPECTED & then.keys()}
         if TIGHTER in then and "predictions" not in then:
             now = now | {TIGHTER: _tighter(now[TIGHTER], then[TIGHTER])}
+        if "regret_bound" in then:
+            assert all(now[name] <= then[name] for name in LOWER)
+            now = now | {name: then[name] for name in LOWER}
         # The fields of how sure it was are told by their places, and later ones have theirs behind them.
         if isinstance(then.get("certainty"), list):
-            now = now | {"certainty": now["certainty"][: len(then["certainty"])]}
+            now = now | {"certainty": _as_long(now["certainty"], then["certainty"])}
         return {name: _common(part, then[name]) for name, part in now.items() if name in then}
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         return [_common(*both) for both in zip(now, then, strict=True)]
+    return now
+
+
+def _as_long(now: Any, then: Any) -> Any:
+    """The first fields of structs that are arrays, and of those in them, as many as there were then."""
+    if isinstance(now, list) and isinstance(then, list):
+        return [_as_long(*both) for both in zip(now, then, strict=False)]
     return now
 
 

@@ -17,6 +17,7 @@ from service.learning.vectors import Vector
 LEARNERS: dict[str, dict[str, Any]] = {
     "perceptron": {"algorithm": "perceptron"},
     "perceptron-margin": {"rule": "margin", "delta": 0.5, "eta0": 0.5, "schedule": "inverse_sqrt"},
+    "perceptron-forgetting": {"forget": 2.0},
     "averaged": {"algorithm": "averaged"},
     "pa": {"algorithm": "pa"},
     "pa1": {"algorithm": "pa1", "C": 0.3},
@@ -48,7 +49,7 @@ PAIRS = [
     (learner, way)
     for learner in LEARNERS
     for way in STRATEGIES
-    if not way.startswith("multiclass") or learner.startswith("perceptron")
+    if not way.startswith("multiclass") or learner in ("perceptron", "perceptron-margin")
 ]
 PAIRS_AND_PANELS = [*PAIRS, *((AUTO, way) for way in STRATEGIES if not way.startswith("multiclass"))]
 
@@ -90,14 +91,23 @@ class Model:
         features: Mapping[str, Any] | str = "dense",
         bias_value: float | None = 1.0,
         tie: int = 1,
+        robust: bool = True,
     ) -> None:
         settings = feature_kinds.complete(features, bias=bias_value is not None)
-        self.features = feature_kinds.build(settings, bias_value)
+        self.features = feature_kinds.build(settings, bias_value, robust=robust)
         completed = algorithms.complete(learner)
         self.classifier: Classifier
         if completed["algorithm"] == AUTO:
             kind, has_bias = settings["kind"], bias_value is not None
-            self.classifier = Panel(completed, way, classes=classes, tie=tie, kind=kind, has_bias=has_bias)
+            self.classifier = Panel(
+                completed,
+                way,
+                classes=classes,
+                tie=tie,
+                kind=kind,
+                has_bias=has_bias,
+                rules=3 if robust else 1,
+            )
         else:
             self.classifier = strategies.build(completed, way, classes=classes, tie=tie)
         self.classifier.grow(self.features.size())
@@ -119,8 +129,10 @@ class Model:
         while self.classes <= truth:
             self.classifier.add_class()
             self.classes += 1
-        self.features.absorb(example)
+        anew = self.features.absorb(example)
         self.classifier.grow(self.features.size())
+        if anew is not None:
+            self.classifier.unsettle(anew)
         self.mistakes += served != truth
         return self.classifier.learn(self.features.vector(example), truth, served, *weight)
 

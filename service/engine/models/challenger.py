@@ -155,7 +155,9 @@ class Challenger:
         if self.panel is not None:
             vote = self.panel.vote(z)
             standing = self.calibration.standing(vote.gap) if vote.chosen >= 0 else NO_STANDING
-            return Word(self.number, vote.chosen, *standing, vote.said, vote.votes)
+            return Word(
+                self.number, vote.chosen, *standing, vote.said, vote.votes, self.panel.hedge.disagreements
+            )
         chosen, _, gap = self.classifier.decide(z)
         standing = self.calibration.standing(gap) if chosen >= 0 else NO_STANDING
         return Word(self.number, chosen, *standing)
@@ -165,9 +167,11 @@ class Challenger:
     ) -> None:
         """Learn from a reveal. `word` is what it had said of it, None if nothing: it was not there, or was reset."""
         if not self.shares_vectors:
-            self.features.absorb(example)
+            anew = self.features.absorb(example)
             if self.features.dimension == 0:  # names may be new
                 self.classifier.grow(self.features.size())
+            if anew is not None:
+                self.classifier.unsettle(anew)
             z = self.features.vector(example)
         learn_own(self.classifier, self.panel, z, truth, word, weight, delay)
 
@@ -247,7 +251,7 @@ def learn_own(
         if word is None or word.said is None or word.votes is None:
             return panel.learn_only(z, truth, weight)
         erred = erred_weight(word.said, word.votes, truth)
-        return panel.reveal(z, truth, word.chosen, word.said, erred, weight, delay)
+        return panel.reveal(z, truth, word.chosen, word.said, erred, weight, delay, word.disagreements)
     chosen = classifier.decide(z)[0] if word is None else word.chosen
     return classifier.learn(z, truth, chosen, weight)
 

@@ -191,7 +191,7 @@ class Contest:
         lineup = Lineup(model.settings["champion"], self.number, words)
         certainty = Certainty(  # `msgspec.structs.replace` takes four times as long
             c.gap, c.lead, c.probability, c.update_weight, c.set, c.ask_probability, c.said, c.votes, lineup,
-            c.last_class,
+            c.last_class, c.disagreements,
         )  # fmt: skip
         return chosen, score, certainty
 

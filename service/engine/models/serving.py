@@ -55,7 +55,7 @@ def words_of(seen: Seen, served: int) -> dict[int, Word]:
     if certainty is None or seen.before_reset:
         return {}
     number, c = served_by(certainty), certainty
-    own = Word(number, served, c.gap, c.lead, c.probability, c.said, c.votes)
+    own = Word(number, served, c.gap, c.lead, c.probability, c.said, c.votes, c.disagreements)
     shadows = () if certainty.lineup is None else certainty.lineup.shadows
     return {number: own, **{word.learner: word for word in shadows}}
 
@@ -84,7 +84,15 @@ def new_classifier(settings: Mapping[str, Any], labels: Labels) -> Classifier:
     if learner["algorithm"] != AUTO:
         return strategies.build(learner, multiclass, classes=classes, tie=tie)
     kind, has_bias = settings["features"]["kind"], settings["bias"]
-    return Panel(learner, multiclass, classes=classes, tie=tie, kind=kind, has_bias=has_bias)
+    return Panel(
+        learner,
+        multiclass,
+        classes=classes,
+        tie=tie,
+        kind=kind,
+        has_bias=has_bias,
+        rules=settings["rules"],
+    )
 
 
 def serve_vote(
@@ -105,6 +113,7 @@ def serve_vote(
         said=vote.said,
         votes=vote.votes,
         last_class=last_class,
+        disagreements=panel.hedge.disagreements,
     )
     return vote.chosen, vote.score, certainty
 
@@ -115,4 +124,4 @@ def learn_vote(panel: Panel, z: Vector, truth: int, served: int, seen: Seen, wei
     if seen.before_reset or certainty is None or certainty.said is None or certainty.votes is None:
         return panel.learn_only(z, truth, weight)
     erred = erred_weight(certainty.said, certainty.votes, truth)
-    return panel.reveal(z, truth, served, certainty.said, erred, weight, seen.delay)
+    return panel.reveal(z, truth, served, certainty.said, erred, weight, seen.delay, certainty.disagreements)

@@ -47,7 +47,7 @@ IGNORE = "ignore"
 DERIVED = ("classes_max", "size_max", "weights_max")
 """Settings that follow from the limits of the service that made the model."""
 
-RULES = 2
+RULES = 3
 """The newest set of rules by which the fold computes. A model has the number that it was made with in its settings, as
 `rules`; a reset takes the newest. Models without the setting have 1.
 

@@ -20,6 +20,11 @@ OWN = ("learner", "features", "multiclass", "tie", "classes_max", "size_max")
 """The settings that a challenger has of its own; all others are the model's."""
 
 
+def is_robust(settings: Mapping[str, Any]) -> bool:
+    """Whether outliers and changes of unit leave the scales of features alone."""
+    return settings["rules"] >= 3  # type: ignore[no-any-return]
+
+
 def each_learner(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The settings of a model as each of its learners would have them as its only one, the champion's first."""
     yield {**settings}
@@ -37,9 +42,9 @@ def numbers_kept(settings: Mapping[str, Any], size: int, classes: int) -> int:
     learners = max(1, strategies.learners(settings["multiclass"], classes))
     if settings["learner"]["algorithm"] == algorithms.AUTO:
         kind, number = settings["features"]["kind"], settings["learner"]["panel"]
-        return panel_forms.numbers_kept(number, kind, size, learners)
+        return panel_forms.numbers_kept(number, kind, size, learners, robust=is_robust(settings))
     of_learners = learners * algorithms.numbers_kept(settings["learner"], size)
-    return of_learners + feature_kinds.numbers_kept(settings["features"], size)
+    return of_learners + feature_kinds.numbers_kept(settings["features"], size, robust=is_robust(settings))
 
 
 def numbers_of(model: Model) -> int:
@@ -94,7 +99,9 @@ CHALLENGERS_MAX = 8
 def new_features(settings: Mapping[str, Any]) -> Features:
     """The features of a model with these settings, at their start."""
     bias_value = settings["bias_value"] if settings["bias"] else None
-    return feature_kinds.build(settings["features"], bias_value, size_max=settings["size_max"])
+    return feature_kinds.build(
+        settings["features"], bias_value, size_max=settings["size_max"], robust=is_robust(settings)
+    )
 
 
 def why_not(

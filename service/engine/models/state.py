@@ -16,6 +16,7 @@ from service.events import Certainty, Label, ModelCreated
 from service.journal.codec import STATE_VERSION, StateBytes, encode_state
 from service.learning import saved
 from service.learning.bound.mistake_bound import Bound
+from service.learning.bound.shifting import ShiftingBound
 from service.learning.bound.verdict import why_not_applicable
 from service.learning.certainty.asking import Asking
 from service.learning.certainty.sets import Sets
@@ -88,7 +89,8 @@ class ModelState:
         self.bound: Bound | None = None
         learner = self.settings["learner"]
         if why_not_applicable(self.settings, None) is None:
-            self.bound = Bound(self.bias_value, learner["eta0"], self.settings["declared_margin"])
+            given = self.bias_value, learner["eta0"], self.settings["declared_margin"]
+            self.bound = ShiftingBound(*given, learner["forget"]) if "forget" in learner else Bound(*given)
         coverage, ask = self.settings["coverage"], self.settings["ask"]
         self.sets = Sets(wanted=coverage) if coverage is not None else None
         self.asking: Asking | None = None
@@ -183,9 +185,11 @@ class ModelState:
             weight *= class_weights.get(text_of(self.labels.values[truth]), 1.0)
         z = z_served
         if z is None:
-            self.features.absorb(example)
+            anew = self.features.absorb(example)
             if self.features.dimension == 0:  # names may be new
                 self.classifier.grow(self.features.size())
+            if anew is not None:
+                self.classifier.unsettle(anew)
             z = self.features.vector(example)
         mistake = served != truth
         certainty = seen.certainty
@@ -339,7 +343,8 @@ class ModelState:
         model.statistics = saved.within("statistics", Statistics.restore, kept["statistics"], forgets=forgets)
         model.bound = None
         if (bound := kept["bound"]) is not None:
-            model.bound = saved.within("bound", Bound.restore, bound, model.classifier.weights_for(1))
+            kind = ShiftingBound if "forget" in model.settings["learner"] else Bound
+            model.bound = saved.within("bound", kind.restore, bound, model.classifier.weights_for(1))
         for name in ("sets", "asking"):
             part, is_set = getattr(model, name), kept[name] is not None
             saved.check(is_set == (part is not None), name, "does not fit the settings")

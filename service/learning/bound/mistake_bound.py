@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isfinite, sqrt
 from sys import float_info
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -300,18 +300,18 @@ class Bound:
 
     def state(self) -> dict[str, Any]:
         """Numbers, bytes, lists: what `restore` turns back into this. Equal bounds have equal states."""
-        state = {name: getattr(self, name) for name in self.__slots__}
+        state = {name: getattr(self, name) for name in Bound.__slots__}
         state["observed"] = None if self.observed is None else self.observed.state()
         return state
 
     @classmethod
-    def restore(cls, state: dict[str, Any], weights: AnyArray) -> Bound:
+    def restore(cls, state: dict[str, Any], weights: AnyArray) -> Self:
         """What `state` was taken from, to the bit; `weights` are the model's, for a state of version 0.1.0.
 
         That version kept no ceiling: then it begins with that of the weights.
         """
         bound = cls(state["bias_value"], state["eta"], state["declared_margin"])
-        for name in cls.__slots__:
+        for name in Bound.__slots__:
             setattr(bound, name, state.get(name, getattr(bound, name)))
         if "weight" not in state:  # a version that knew of no weights
             bound.weight = float(bound.updates)

@@ -10,6 +10,7 @@ import numpy as np
 
 from service.learning.bound.mistake_bound import Bound, norm
 from service.learning.bound.observed_margin import AnyArray
+from service.learning.bound.shifting import ShiftingBound
 from service.learning.certainty.asking import Asking
 from service.learning.learners.algorithms import AUTO
 
@@ -81,6 +82,7 @@ def report(
         "update_weight": bound.weight,
         "mistake_bound": None,
         "used": None,
+        "moved_at_least": None,
     }
     with np.errstate(all="ignore"):
         direction, bias, length = _apart(bound, weights, bias_is_first)
@@ -92,6 +94,8 @@ def report(
             figures["why"] = "both classes must have been revealed"
         elif weights is None or not bound.is_in_range:
             figures.update(verdict="not_applicable", why=WHY_OUT_OF_RANGE)
+        elif isinstance(bound, ShiftingBound):
+            figures.update(bound.judged())
         else:
             judged = (
                 _judge_observed(bound, direction, bias, length)
@@ -116,6 +120,11 @@ def expected_mistakes(asking: Asking, bound: Bound | None, figures: Mapping[str,
         return report
     if bound.is_weighted:
         return report | {"verdict": "not_applicable", "why": "the theorem is about reveals that weigh 1"}
+    if isinstance(bound, ShiftingBound):
+        return report | {
+            "verdict": "not_applicable",
+            "why": "the theorem is about weights that forget nothing",
+        }
     if asking.b_given is None:
         return report | {"verdict": "not_applicable", "why": WHY_B_CHANGES}
     if bound.declared_margin is None:

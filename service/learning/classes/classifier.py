@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from service.learning.vectors import Array, Vector
+from service.learning.vectors import Array, Indices, Vector
 
 
 def highest(scores: Array) -> tuple[int, float, float]:
@@ -65,6 +65,10 @@ class Classifier(Protocol):
 
     def grow(self, size: int) -> None:
         """Make room for `size` weights in every learner; called when the features have grown, never to shrink."""
+        ...
+
+    def unsettle(self, places: Indices) -> None:
+        """Forget how sure the weights at these places are, whose features began a new scale."""
         ...
 
     def add_class(self) -> None:

@@ -8,7 +8,7 @@ from service.learning import saved
 from service.learning.classes.classifier import highest
 from service.learning.learners.perceptron import learning_rate
 from service.learning.saved import packed
-from service.learning.vectors import Array, Vector, room_for
+from service.learning.vectors import Array, Indices, Vector, room_for
 
 
 class Multiclass:
@@ -69,6 +69,9 @@ class Multiclass:
     def grow(self, size: int) -> None:
         self._size = size
         self._room = room_for(self._room, self._classes, size)
+
+    def unsettle(self, places: Indices) -> None:
+        """It is as sure of all weights."""
 
     def add_class(self) -> None:
         self._classes += 1

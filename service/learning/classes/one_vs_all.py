@@ -7,7 +7,7 @@ import numpy as np
 from service.learning import saved
 from service.learning.classes.classifier import highest
 from service.learning.learners.learner import Learner
-from service.learning.vectors import Array, Vector
+from service.learning.vectors import Array, Indices, Vector
 
 
 class Binary:
@@ -43,6 +43,9 @@ class Binary:
 
     def grow(self, size: int) -> None:
         self.learner.grow(size)
+
+    def unsettle(self, places: Indices) -> None:
+        self.learner.unsettle(places)
 
     def add_class(self) -> None:
         raise ValueError("a binary classifier has two classes")
@@ -104,6 +107,9 @@ class OneVsAll:
 
     def grow(self, size: int) -> None:
         self.learner.grow(size)
+
+    def unsettle(self, places: Indices) -> None:
+        self.learner.unsettle(places)
 
     def add_class(self) -> None:
         self.learner.add(1)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from service.learning import saved
 from service.learning.classes.one_vs_all import restore_rows, state_of_rows
 from service.learning.learners.learner import Learner
-from service.learning.vectors import Array, Vector
+from service.learning.vectors import Array, Indices, Vector
 
 
 class OneVsOne:
@@ -91,6 +91,9 @@ class OneVsOne:
 
     def grow(self, size: int) -> None:
         self._learner.grow(size)
+
+    def unsettle(self, places: Indices) -> None:
+        self._learner.unsettle(places)
 
     def add_class(self) -> None:
         rows = _unpaired(self._classes + 1)

@@ -59,6 +59,10 @@ def complete(multiclass: object, labels_declared: int | None, learner: Mapping[s
     if strategy == "multiclass" and learner["algorithm"] != "perceptron":
         raise BadParameter("multiclass", "`multiclass` is a perceptron of its own; for "
                            f"{learner['algorithm']} take one_vs_all or one_vs_one")  # fmt: skip
+    if strategy == "multiclass" and "forget" in learner:
+        raise BadParameter(
+            "multiclass", "`multiclass` forgets nothing; with `forget` take one_vs_all or one_vs_one"
+        )
     if (
         labels_declared is not None
         and strategy is not None

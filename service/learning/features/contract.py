@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from service.learning.vectors import Rows, Vector, Vectors
+from service.learning.vectors import Indices, Rows, Vector, Vectors
 
 
 class BadFeatures(ValueError):
@@ -71,8 +71,10 @@ class Features(Protocol):
         """z, the bias constant included, by what is known now. A name that is not known yet is left out."""
         ...
 
-    def absorb(self, example: Any) -> None:
+    def absorb(self, example: Any) -> Indices | None:
         """Take in what a revealed example teaches about the features themselves (names, means).
+
+        Where entries of z began a new scale, their places: how sure a learner is of their weights counts no more.
 
         Called once for every reveal, before its vector is made for learning; `size` may be larger afterwards.
         """

@@ -21,7 +21,7 @@ from service.learning.features.fourier import Fourier
 from service.learning.features.hashed import Hashed
 from service.learning.features.named import Named
 from service.learning.features.pipeline import Pipeline
-from service.learning.features.standardize import Centred, Scaled
+from service.learning.features.robust import new_scale, numbers_of_scale
 from service.learning.features.transform import Normalize, Transform
 from service.learning.parameters import (
     BadParameter,
@@ -188,12 +188,18 @@ def weights_of(features: Mapping[str, Any]) -> int:
     return crossed_size(dimension) if is_crossed else dimension
 
 
-def build(features: Mapping[str, Any], bias_value: float | None, *, size_max: int | None = None) -> Features:
-    """Features at their start, from completed settings and the same `size_max`."""
+def build(
+    features: Mapping[str, Any],
+    bias_value: float | None,
+    *,
+    size_max: int | None = None,
+    robust: bool = False,
+) -> Features:
+    """Features at their start, from completed settings and the same `size_max`; `robust`: those of rules 3 on."""
     kind = features["kind"]
     transforms: dict[str, Transform] = {}
     if features["standardize"]:
-        transforms["standardize"] = Centred() if kind == "dense" else Scaled()
+        transforms["standardize"] = new_scale(is_dense=kind == "dense", robust=robust)
     if "crosses" in features:
         transforms["crosses"] = _crosses(features, int(bias_value is not None))
     if features["normalize"]:
@@ -226,15 +232,15 @@ def _crosses(features: Mapping[str, Any], first: int) -> Transform:
     return HashedCrosses(bits=features["bits"], first=first)
 
 
-def numbers_kept(features: Mapping[str, Any], size: int) -> int:
+def numbers_kept(features: Mapping[str, Any], size: int, *, robust: bool) -> int:
     """How many numbers features with these completed settings keep for so many entries.
 
     They are means and variances, and Fourier's projection or the list of pairs if the settings tell the dimension.
 
-    >>> [numbers_kept(complete({"kind": kind, "standardize": True}), 10) for kind in KINDS]
+    >>> [numbers_kept(complete({"kind": kind, "standardize": True}), 10, robust=False) for kind in KINDS]
     [20, 30, 30]
-    >>> numbers_kept(complete({"dimension": 3, "standardize": True, "fourier": {"features": 10}}), 10)
-    36
+    >>> numbers_kept(complete({"dimension": 3, "standardize": True, "fourier": {"features": 10}}), 10, robust=True)
+    117
     """
     scaled, projection = size, 0
     if features.get("fourier"):
@@ -247,7 +253,7 @@ def numbers_kept(features: Mapping[str, Any], size: int) -> int:
         projection = 3 * size  # codes, sorted codes and their places
     if not features["standardize"]:
         return projection
-    return projection + (2 if features["kind"] == "dense" else 3) * scaled
+    return projection + numbers_of_scale(is_dense=features["kind"] == "dense", robust=robust) * scaled
 
 
 def schema() -> dict[str, Any]:

@@ -9,7 +9,7 @@ from service.learning import saved
 from service.learning.features.contract import BadFeatures, Features
 from service.learning.features.crosses import CROSSED_MAX, DenseCrosses, HashedCrosses, NamedCrosses
 from service.learning.features.transform import Transform
-from service.learning.vectors import Rows, Vector, Vectors
+from service.learning.vectors import Indices, Rows, Vector, Vectors
 
 
 class Pipeline:
@@ -77,13 +77,18 @@ class Pipeline:
             x = transform.apply(x)
         return x if self.bias_value is None else _with_bias(x, self.bias_value)
 
-    def absorb(self, example: Any) -> None:
+    def absorb(self, example: Any) -> Indices | None:
         self.kind.absorb(example)
+        anew = None
         if self.transforms:
             x = self.kind.vector(example)
             for transform in self.transforms.values():
-                transform.absorb(x)
+                anew = transform.absorb(x) if anew is None else anew
                 x = transform.apply(x)
+        if anew is None or self._crosses is not None or "fourier" in self.transforms:
+            return None  # where an entry is made of several features
+        bias = [] if self.bias_value is None else [0 if self.is_sparse else self.size() - 1]
+        return np.append(anew, bias).astype(np.intp)
 
     def read_rows(self, sent: Sequence[Any] | Rows) -> list[Rows] | None:
         tables = self.kind.read_rows(sent)

@@ -157,7 +157,7 @@ class Scaled:
     def restore(self, state: Any, size: int) -> None:
         seen, kept = saved.fields(state, "seen", "kept")
         self._seen = saved.whole(seen, "seen", saved.ROUNDS_MAX)
-        self._size = _width(kept, size if self._seen else 0)
+        self._size = width_of(kept, size if self._seen else 0)
         self._kept = saved.array(kept, "kept", (3, self._size), most=SQUARES_MAX)
         present, mean, squares = self._kept
         saved.check(
@@ -171,7 +171,7 @@ class Scaled:
         saved.check(bool((squares >= 0).all()), "kept", "must have no negative squares")
 
 
-def _width(kept: Any, size: int) -> int:
+def width_of(kept: Any, size: int) -> int:
     """Of how many features there are means: those that have been present, so at most `size`."""
     shape = kept.get("shape") if isinstance(kept, dict) else list(getattr(kept, "shape", ()))
     width = shape[1] if isinstance(shape, list) and len(shape) == 2 else None

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from service.learning import saved
-from service.learning.vectors import Vector, dot
+from service.learning.vectors import Indices, Vector, dot
 
 
 class Transform(Protocol):
@@ -16,8 +16,8 @@ class Transform(Protocol):
         """The transformed vector, by what was absorbed so far; called for every prediction and every reveal."""
         ...
 
-    def absorb(self, x: Vector) -> None:
-        """Take in what a revealed example teaches, before it is applied to it."""
+    def absorb(self, x: Vector) -> Indices | None:
+        """Take in what a revealed example teaches, before it is applied to it; which entries began a new scale."""
         ...
 
     def size(self, size: int) -> int:

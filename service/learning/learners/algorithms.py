@@ -61,6 +61,9 @@ ALGORITHMS: dict[str, Algorithm] = {
                 "delta": Number(0.0, 0.0, 1e100, "rule `margin` updates while y (w·z) is at most this"),
                 "eta0": ETA0,
                 "schedule": SCHEDULE,
+                "forget": Number(
+                    0.0, 0.0, 1e6, "λ: the k-th update keeps (k - 1)/(k - 1 + λ) of the weights; 0 keeps all"
+                ),
             },
             Perceptron,
         ),
@@ -148,7 +151,10 @@ def complete(learner: Mapping[str, object]) -> dict[str, Any]:
     if algorithm is None:
         raise BadParameter("algorithm", "must be one of " + ", ".join(ALGORITHMS))
     given = {field: value for field, value in learner.items() if field != "algorithm"}
-    return {"algorithm": algorithm.name, **check_fields(given, algorithm.parameters, algorithm.name)}
+    checked = check_fields(given, algorithm.parameters, algorithm.name)
+    if algorithm.name == "perceptron" and not checked["forget"]:
+        del checked["forget"]  # as in the settings of models that are older than it
+    return {"algorithm": algorithm.name, **checked}
 
 
 def build(learner: Mapping[str, Any], *, tie: int) -> Learner:

@@ -13,7 +13,7 @@ import numpy as np
 
 from service.learning import saved
 from service.learning.learners.linear import MOVE_MAX, Linear, Plane
-from service.learning.vectors import NEGLIGIBLE, Array, Numbers, RowIndex, Vector, column, room_for
+from service.learning.vectors import NEGLIGIBLE, Array, Indices, Numbers, RowIndex, Vector, column, room_for
 
 ROUNDED = 1e-6
 """What many updates may have rounded in a full matrix."""
@@ -43,6 +43,11 @@ class Full:
         self._matrix *= 1.0 - share
         diagonal = np.arange(len(self._matrix))
         self._matrix[diagonal, diagonal] = np.minimum(self._matrix[diagonal, diagonal] + share, 1.0)
+
+    def unsettle(self, places: Indices) -> None:
+        """Let these weights vary as at the start, and with no other."""
+        self._matrix[places] = self._matrix[:, places] = 0.0
+        self._matrix[places, places] = 1.0
 
     def grow(self, size: int) -> None:
         known = len(self._matrix)
@@ -186,6 +191,12 @@ class Confident(Linear):
             for matrix in self._matrices:
                 matrix.grow(size)
             self._matrices += [Full(size) for _ in range(len(self._matrices), rows)]
+
+    def unsettle(self, places: Indices) -> None:
+        if self.learns_in_blocks:
+            self.planes[1][:, places] = VARIANCES.fill
+        for matrix in self._matrices:
+            matrix.unsettle(places)
 
     def clear(self, count: int, size: int) -> None:
         self._matrices = []

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from service.learning.vectors import ALL, Array, Numbers, RowIndex, Vector
+from service.learning.vectors import ALL, Array, Indices, Numbers, RowIndex, Vector
 
 
 class Learner(Protocol):
@@ -88,6 +88,10 @@ class Learner(Protocol):
 
     def grow(self, size: int) -> None:
         """Make room for `size` weights in each row, at least as many as before; new ones are zero."""
+        ...
+
+    def unsettle(self, places: Indices) -> None:
+        """Forget how sure the weights at these places are, if that is known: their features began a new scale."""
         ...
 
     def start_from(self, weights: Array) -> None:

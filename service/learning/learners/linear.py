@@ -87,6 +87,9 @@ class Linear:
                 plane[had_rows:] = kept.fill
                 plane[:had_rows, had_size:] = kept.fill
 
+    def unsettle(self, places: Indices) -> None:
+        pass
+
     def clear(self, count: int, size: int) -> None:
         self.updates = np.zeros(count, dtype=np.int64)
         self._room = self.planes = np.zeros((len(self._room), 0, 0))

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from service.learning import saved
 from service.learning.learners.linear import Linear, Plane
-from service.learning.vectors import ALL, Array, Numbers, RowIndex, Vector
+from service.learning.vectors import ALL, Array, Numbers, RowIndex, Vector, column
 
 
 def learning_rate(schedule: str, eta0: float, k: int) -> float:
@@ -36,13 +36,19 @@ def is_wrong(scores: Numbers, labels: Numbers, tie: int) -> Any:
 class Perceptron(Linear):
     """w += η_k y z, when the served label was wrong (`mistake`) or y (w·z) <= δ (`margin`).
 
-    The two rules differ at ties even with δ = 0: a tie that was served right updates under `margin` only.
+    The two rules differ at ties even with δ = 0: a tie that was served right updates under `margin` only. With λ > 0,
+    `forget`, the k-th update first lets the weights shrink to (k - 1)/(k - 1 + λ) of what they were, all of them: the
+    shifting perceptron of Cavallanti, Cesa-Bianchi, Gentile, Machine Learning 69, 2007, with another λ.
     """
 
-    __slots__ = ("_delta", "_eta0", "_rule", "_schedule", "_tie")
+    __slots__ = ("_delta", "_eta0", "_forget", "_rule", "_schedule", "_tie", "learns_in_blocks")
 
-    def __init__(self, *, rule: str, delta: float, eta0: float, schedule: str, tie: int = 1) -> None:
+    def __init__(
+        self, *, rule: str, delta: float, eta0: float, schedule: str, forget: float = 0.0, tie: int = 1
+    ) -> None:
         super().__init__()
+        self._forget = forget
+        self.learns_in_blocks = not forget
         self._rule = rule
         self._delta = delta
         self._eta0 = eta0
@@ -71,6 +77,9 @@ class Perceptron(Linear):
     ) -> bool:
         if z.is_zero:
             return False
+        if self._forget:
+            before = self.updates[rows]
+            planes[0][rows] *= column(before / (before + self._forget))
         self.updates[rows] += 1
         z.add_to_rows(planes[0], rows, weight * self._rates(self.updates[rows]) * labels)
         return True

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from service.learning.features.fourier import SHARED_MAX, FourierGrid, features_for
-from service.learning.features.standardize import Centred, Scaled
+from service.learning.features.robust import RobustCentred, Scale, new_scale, numbers_of_scale
+from service.learning.features.standardize import Centred
 from service.learning.learners import algorithms
 from service.learning.panel.expert_features import (
     HATS,
@@ -54,10 +55,12 @@ class FormMaker:
 
     __slots__ = ("_fourier", "_has_bias", "_last", "_needed", "_scale")
 
-    def __init__(self, needed: Iterable[str], *, is_dense: bool, has_bias: bool) -> None:
+    def __init__(
+        self, needed: Iterable[str], *, is_dense: bool, has_bias: bool, robust: bool = False
+    ) -> None:
         self._needed = tuple(dict.fromkeys(needed))
         self._has_bias = has_bias
-        self._scale: Centred | Scaled = Centred() if is_dense else Scaled()
+        self._scale: Scale = new_scale(is_dense=is_dense, robust=robust)
         self._fourier: dict[str, FourierGrid] = {}
         self._last: tuple[Vector, Forms] | None = None
 
@@ -86,7 +89,7 @@ class FormMaker:
         A form is made when it is its turn, so that it is in the processor's cache when experts learn from it.
         """
         self._last = None
-        if isinstance(self._scale, Centred):
+        if isinstance(self._scale, Centred | RobustCentred):
             count = rows.values.shape[1] - self._has_bias
             standardized = rows.values.copy()
             standardized[:, :count] = self._scale.apply_and_absorb(rows.values[:, :count])
@@ -166,7 +169,7 @@ class FormMaker:
         """Become what `state` was taken from, for examples of `size` entries; `saved.BadState` if none can have it."""
         self._last = None
         dense_size = max(0, size - self._has_bias)
-        self._scale.restore(state, dense_size if isinstance(self._scale, Centred) else size)
+        self._scale.restore(state, dense_size if isinstance(self._scale, Centred | RobustCentred) else size)
 
 
 def _apart(z: Vector) -> tuple[slice, slice]:
@@ -178,7 +181,7 @@ def _part(z: Vector, where: slice) -> Vector:
     return Vector(z.values[where], None if z.indices is None else z.indices[where])
 
 
-def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
+def numbers_kept(panel: int, kind: str, size: int, learners: int, *, robust: bool = False) -> int:
     """Of all experts together, for `size` features, the bias apart, and so many learners under each expert.
 
     Means and variances are kept once. A projection of Fourier's counts in full, but for those that all models share.
@@ -187,7 +190,7 @@ def numbers_kept(panel: int, kind: str, size: int, learners: int) -> int:
     ([5760, 11392], 900)
     """
     experts = PANELS[panel].experts_for(kind)
-    total = (2 if kind == "dense" else 3) * size
+    total = numbers_of_scale(is_dense=kind == "dense", robust=robust) * size
     for expert in experts:
         total += learners * algorithms.numbers_kept(expert.learner, size_of(expert.form, size))
     if size <= SHARED_MAX + 1:  # some who ask count the bias

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from math import log
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -118,11 +118,13 @@ class Hedge:
     __slots__ = (
         "_even",
         "_kept",
+        "_rules",
         "_share",
         "all_erred",
         "delays",
         "disagreements",
         "erred_weight",
+        "late",
         "leaders",
         "mistakes",
         "rounds",
@@ -130,7 +132,10 @@ class Hedge:
         "weights",
     )
 
-    def __init__(self, experts: int, *, kept: float, share: float) -> None:
+    def __init__(self, experts: int, *, kept: float, share: float, rules: int = 1) -> None:
+        """By rules 3 each disagreement costs what those revealed since its prediction can have moved, by older rules
+        what all reveals since then could have moved."""
+        self._rules = rules
         self._kept = kept
         self._share = share
         self._even = share / experts
@@ -146,15 +151,24 @@ class Hedge:
         self.erred_weight = 0.0
         """What the experts that erred had weighed when the prediction was served, added up over the rounds."""
         self.delays = 0
-        """The reveals that came between a prediction and its own, added up over the disagreements."""
+        """The reveals that came between a prediction and its own, added up over the disagreements; not by rules 3."""
+        self.late = 0.0
+        """How far late labels can have moved the weight that erred, added up over the disagreements; by rules 3."""
         self.leaders = Leaders(experts)
 
     def observe(
-        self, said: Sequence[int], truth: int, erred_weight: float, mistake: bool, delay: int
+        self,
+        said: Sequence[int],
+        truth: int,
+        erred_weight: float,
+        mistake: bool,
+        delay: int,
+        seen: int | None = None,
     ) -> None:
         """Take in a reveal: which class each expert had said, and the true one; `mistake` is that of the vote.
 
-        `erred_weight` is what those who erred had weighed when the prediction was served, `delay` reveals ago.
+        `erred_weight` is what those who erred had weighed when the prediction was served, `delay` reveals and since
+        `seen` disagreements ago; None if that is not known, and a rollback may have led back to before them.
         """
         self.rounds += 1
         right = said.count(truth)
@@ -167,8 +181,12 @@ class Hedge:
                 if label != truth:
                     mistakes[at] += 1
             if right:
+                if self._rules < 3:
+                    self.delays += delay
+                else:
+                    between = delay if seen is None else self.disagreements - seen
+                    self.late += min(1.0, self._moved * (between if between >= 0 else delay))
                 self.disagreements += 1
-                self.delays += delay
                 self._move([1.0 if label == truth else self._kept for label in said])
             else:
                 self.all_erred += 1
@@ -232,11 +250,23 @@ class Hedge:
         """
         eta = -log(self._kept)
         price = log(len(self.weights)) - self.disagreements * log(1.0 - self._share)
-        late = (eta / 4 + self._share) * self.delays
+        late = (eta / 4 + self._share) * self.delays + self.late
         by_range = price / eta + eta * self.disagreements / 8
         best = self.best_mistakes - self.all_erred
         by_best = (eta * best + price) / (1.0 - self._kept) - best
-        return min(by_range, by_best) + late
+        return min(min(by_range, by_best) + late, self.disagreements - best)
+
+    @property
+    def _moved(self) -> float:
+        """How far a disagreement can move a mean of numbers from 0 to 1: tanh(η/4) + α."""
+        root = sqrt(self._kept)
+        return (1.0 - root) / (1.0 + root) + self._share
+
+    @property
+    def mistake_bound(self) -> float:
+        """The vote errs at most so often: only where an expert errs, and but for where all do only where half do."""
+        most = 2.0 * (self.best_mistakes + self.regret_bound) - self.all_erred
+        return min(most, float(self.disagreements + self.all_erred))
 
     def report(self, names: Sequence[str]) -> dict[str, Any]:
         """What `/stats` says of the experts with these names."""
@@ -253,15 +283,16 @@ class Hedge:
             "erred_weight": self.erred_weight,
             "regret": self.erred_weight - best,
             "regret_bound": bound,
-            "mistake_bound": 2.0 * (best + bound),
+            "mistake_bound": self.mistake_bound,
             "history": self.leaders.report(names),
         }
 
-    COUNTS = ("rounds", "disagreements", "all_erred", "vote_mistakes", "delays")
+    COUNTS = ("rounds", "disagreements", "all_erred", "vote_mistakes")
 
     def state(self) -> dict[str, Any]:
         return {
             **{name: getattr(self, name) for name in self.COUNTS},
+            **({"delays": self.delays} if self._rules < 3 else {"late": self.late}),
             "erred_weight": self.erred_weight,
             "weights": list(self.weights),
             "mistakes": list(self.mistakes),
@@ -270,15 +301,16 @@ class Hedge:
 
     def restore(self, state: Any) -> None:
         """Become what `state` was taken from; `saved.BadState` unless as many experts can have it."""
-        *counts, erred_weight, weights, mistakes, leaders = saved.fields(
-            state, *self.COUNTS, "erred_weight", "weights", "mistakes", "leaders"
+        name_of_late = "delays" if self._rules < 3 else "late"
+        *counts, late, erred_weight, weights, mistakes, leaders = saved.fields(
+            state, *self.COUNTS, name_of_late, "erred_weight", "weights", "mistakes", "leaders"
         )
         for name, count in zip(self.COUNTS, counts, strict=True):
-            setattr(
-                self,
-                name,
-                saved.whole(count, name, saved.ROUNDS_MAX if name != "delays" else saved.COUNT_MAX),
-            )
+            setattr(self, name, saved.whole(count, name, saved.ROUNDS_MAX))
+        if self._rules < 3:
+            self.delays = saved.whole(late, "delays")
+        else:
+            self.late = saved.real(late, "late", 0.0, float(self.disagreements))
         erring = self.disagreements + self.all_erred
         saved.check(erring <= self.rounds, "rounds", f"must be at least {erring}")
         self.erred_weight = saved.real(erred_weight, "erred_weight", 0.0, erring * (1.0 + ROUNDED))

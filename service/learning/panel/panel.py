@@ -21,7 +21,7 @@ from service.learning.classes.runs import learn_rows as learn_rows_alone
 from service.learning.panel.forms import FormMaker
 from service.learning.panel.hedge import Hedge, in_order, votes_of_rows
 from service.learning.panel.panels import PANELS, Expert
-from service.learning.vectors import Array, Vector, Vectors
+from service.learning.vectors import Array, Indices, Vector, Vectors
 
 
 class Vote(NamedTuple):
@@ -86,15 +86,19 @@ class Panel:
         tie: int,
         kind: str,
         has_bias: bool,
+        rules: int = 1,
     ) -> None:
         declared = PANELS[learner["panel"]]
         self.experts = declared.experts_for(kind)
         self.classifiers: list[Classifier] = [
             strategies.build(expert.learner, multiclass, classes=classes, tie=tie) for expert in self.experts
         ]
-        self.hedge = Hedge(len(self.experts), kept=declared.kept, share=declared.share)
+        self.hedge = Hedge(len(self.experts), kept=declared.kept, share=declared.share, rules=rules)
         self._forms = FormMaker(
-            (expert.form for expert in self.experts), is_dense=kind == "dense", has_bias=has_bias
+            (expert.form for expert in self.experts),
+            is_dense=kind == "dense",
+            has_bias=has_bias,
+            robust=rules >= 3,
         )
         self.is_binary = multiclass is None
         self._tie = tie
@@ -211,7 +215,7 @@ class Panel:
     def learn(self, z: Vector, truth: int, served: int, weight: float = 1.0) -> bool:
         """A reveal whose prediction is of now: the experts are judged by what they say now."""
         vote = self.vote(z)
-        return self.reveal(z, truth, served, vote.said, vote.erred_weight(truth), weight, delay=0)
+        return self.reveal(z, truth, served, vote.said, vote.erred_weight(truth), weight)
 
     def reveal(
         self,
@@ -221,16 +225,18 @@ class Panel:
         said: list[int],
         erred_weight: float,
         weight: float,
-        delay: int,
+        delay: int = 0,
+        seen: int | None = None,
     ) -> bool:
         """Learn that z belongs to class `truth`; True if any expert's weights changed.
 
-        `said` is what each expert said when the prediction was served, `delay` reveals ago, and `erred_weight` what
-        those weighed then that were wrong. Each expert learns by what it said itself. The experts' own weights count
-        reveals: `weight` is how often the example counts for their learners only.
+        `said` is what each expert said when the prediction was served, `delay` reveals ago and after `seen`
+        disagreements, and `erred_weight` what those weighed then that were wrong. Each expert learns by what it said
+        itself. The experts' own weights count reveals: `weight` is how often the example counts for their learners
+        only.
         """
         changed = self._learn(z, truth, said, weight)
-        self.hedge.observe(said, truth, erred_weight, served != truth, delay)
+        self.hedge.observe(said, truth, erred_weight, served != truth, delay, seen)
         return changed
 
     def learn_only(self, z: Vector, truth: int, weight: float) -> bool:
@@ -270,6 +276,9 @@ class Panel:
         self._size = size
         for expert, classifier in zip(self.experts, self.classifiers, strict=True):
             classifier.grow(self._forms.size(expert.form, size))
+
+    def unsettle(self, places: Indices) -> None:
+        """No features of a model with a panel begin a new scale: the panel brings its own."""
 
     def add_class(self) -> None:
         self._classes += 1
@@ -365,5 +374,5 @@ def _learn_one_by_one(panel: Panel, vectors: Vectors, truths: Classes) -> Learne
         served.append(vote.chosen)
         scores.append(vote.score)
         gaps.append(vote.gap)
-        updated.append(panel.reveal(z, truth, vote.chosen, vote.said, vote.erred_weight(truth), 1.0, delay=0))
+        updated.append(panel.reveal(z, truth, vote.chosen, vote.said, vote.erred_weight(truth), 1.0))
     return Learned(np.array(served), np.array(scores), np.array(gaps), np.array(updated))

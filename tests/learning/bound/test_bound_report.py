@@ -46,6 +46,7 @@ def test_where_the_theorem_does_not_apply_it_says_why_and_claims_nothing():
         "update_weight": 2.0,
         "mistake_bound": None,
         "used": None,
+        "moved_at_least": None,
     }
     assert report_of(bound, None, "the learner is pa1")["weight_norm"] is None
 

@@ -17,6 +17,7 @@ from tests.support.tiers import covering
 EXTREME: dict[str, dict[str, Any]] = {
     "perceptron": {"eta0": 1e6},
     "perceptron-margin": {"rule": "margin", "delta": 1e100, "eta0": 1e6},
+    "perceptron-forgetting": {"eta0": 1e6, "forget": 1e6},
     "averaged": {"algorithm": "averaged", "eta0": 1e6},
     "pa": {"algorithm": "pa"},
     "pa1": {"algorithm": "pa1", "C": 1e6},

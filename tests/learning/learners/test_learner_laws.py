@@ -202,7 +202,9 @@ def test_sparse_learning_touches_only_what_is_present(learner: str, way: str) ->
     kept, now = _arrays(before), _arrays(classifier.state())
     assert kept.keys() == now.keys()
     for name, array in kept.items():
-        if array.shape[-1] == 1000:
+        if array.shape[-1] == 1000 and learner == "perceptron-forgetting":  # all shrinks
+            assert (np.abs(now[name][..., absent]) <= np.abs(array[..., absent])).all()
+        elif array.shape[-1] == 1000:
             assert np.array_equal(array[..., absent], now[name][..., absent]), name
 
 

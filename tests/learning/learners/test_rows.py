@@ -62,6 +62,8 @@ class Row:
             wrong = (1 if score > 0 else -1 if score < 0 else self.tie) != y
         if wrong:
             rate = learning_rate(settings.get("schedule", "constant"), settings["eta0"], self.updates + 1)
+            if "forget" in settings and x.any():
+                self.weights *= self.updates / (self.updates + settings["forget"])
             self.weights[at] += weight * rate * y * x
             self.lag[at] += weight * rate * y * self.seen * x
         return wrong

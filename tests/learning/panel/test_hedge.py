@@ -22,6 +22,7 @@ class Prediction(NamedTuple):
     vote: Vote
     truth: int
     reveals_before: int
+    disagreements_before: int
 
 
 class Stream:
@@ -36,6 +37,7 @@ class Stream:
             tie=1,
             kind="dense",
             has_bias=True,
+            rules=3,
         )
         self.classes = classes
         self.waiting: list[Prediction] = []
@@ -48,19 +50,19 @@ class Stream:
             vote = self.panel.vote_of_two(said, [1.0] * EXPERTS)
         else:
             vote = self.panel.vote_of_many([(label, self._behind(label)) for label in said])
-        self.waiting.append(Prediction(vote, truth, self.reveals))
+        self.waiting.append(Prediction(vote, truth, self.reveals, self.panel.hedge.disagreements))
 
     def _behind(self, label: int) -> np.ndarray:
         return (np.arange(self.classes) != label).astype(float)
 
     def reveal(self, at: int) -> None:
-        vote, truth, before = self.waiting.pop(at)
+        vote, truth, before, seen = self.waiting.pop(at)
         mistake = vote.chosen != truth
         self.mistakes += mistake
         erred = vote.erred_weight(truth)
         if mistake:
             assert erred >= 0.5 - ROUNDING, "the vote errs only where half of the weight does"
-        self.panel.hedge.observe(vote.said, truth, erred, mistake, self.reveals - before)
+        self.panel.hedge.observe(vote.said, truth, erred, mistake, self.reveals - before, seen)
         self.reveals += 1
 
     def check(self) -> None:
@@ -131,9 +133,7 @@ def test_the_bound_would_be_broken_without_its_term_for_late_labels() -> None:
             stream.reveal(0)
         stream.check()
     assert hedge is not None
-    declared = PANELS[NEWEST]
-    late = (-np.log(declared.kept) / 4 + declared.share) * hedge.delays
-    assert hedge.erred_weight > hedge.best_mistakes + hedge.regret_bound - late
+    assert hedge.erred_weight > hedge.best_mistakes + hedge.regret_bound - hedge.late
 
 
 def test_rounds_in_which_all_are_right_or_all_are_wrong_move_no_weight() -> None:
@@ -168,7 +168,37 @@ def test_the_weights_by_hand() -> None:
     assert hedge.weights == pytest.approx(
         [0.8 * first / (first + second) + 0.1, 0.8 * second / (first + second) + 0.1]
     )
-    assert hedge.delays == 3
+    assert hedge.delays == 3 and not hedge.late
+
+
+def test_only_disagreements_in_between_count_and_none_costs_more_than_a_round() -> None:
+    hedge = Hedge(2, kept=0.75, share=0.003, rules=3)
+    for _ in range(20):
+        hedge.observe([0, 1], 1, 0.5, False, 0, hedge.disagreements)
+        hedge.observe([1, 1], 1, 0.0, False, 0, hedge.disagreements)
+    assert hedge.late == 0.0
+    hedge.observe([0, 1], 1, 0.5, False, 39, 13)
+    assert hedge.late == pytest.approx(7 * (np.tanh(np.log(4 / 3) / 4) + 0.003))
+    hedge.observe([0, 1], 1, 0.5, False, 40, 1)
+    assert hedge.late == pytest.approx(7 * (np.tanh(np.log(4 / 3) / 4) + 0.003) + 1.0)
+    before = hedge.late
+    hedge.observe([0, 1], 1, 0.5, False, 4, 10**6)  # a rollback has led back: then all reveals count
+    assert hedge.late - before == pytest.approx(4 * (np.tanh(np.log(4 / 3) / 4) + 0.003))
+
+
+def test_a_long_delay_with_few_disagreements_costs_little() -> None:
+    stream = Stream(2)
+    for number in range(1000):
+        said = [1] * EXPERTS
+        if number % 20 == 0:
+            said[number // 20 % EXPERTS] = 0
+        stream.predict(said, 1)
+        if len(stream.waiting) > 200:
+            stream.reveal(0)
+            stream.check()
+    hedge = stream.panel.hedge
+    assert hedge.disagreements == 40
+    assert hedge.regret_bound <= 40 - hedge.best_mistakes < 0.3 * 800
 
 
 def test_a_vote_that_nobody_wins_goes_to_the_tie_or_to_the_first_class() -> None:
@@ -213,16 +243,17 @@ def test_the_history_has_a_point_every_stride_with_the_mistakes_until_then() -> 
     assert stride == 16
 
 
-def trained(rounds: int = 300) -> Hedge:
-    hedge, chance = Hedge(3, kept=0.5, share=0.01), np.random.default_rng(2)
+def trained(rounds: int = 300, rules: int = 3) -> Hedge:
+    hedge, chance = Hedge(3, kept=0.5, share=0.01, rules=rules), np.random.default_rng(2)
     for _ in range(rounds):
         hedge.observe(chance.integers(3, size=3).tolist(), 1, 0.25, True, int(chance.integers(9)))
     return hedge
 
 
+@pytest.mark.parametrize("rules", [1, 3])
 @pytest.mark.parametrize("rounds", [0, 1, 63, 64, 65, 300])
-def test_restored_weights_go_on_as_if_they_had_never_stopped(rounds: int) -> None:
-    hedge, again = trained(rounds), Hedge(3, kept=0.5, share=0.01)
+def test_restored_weights_go_on_as_if_they_had_never_stopped(rounds: int, rules: int) -> None:
+    hedge, again = trained(rounds, rules), Hedge(3, kept=0.5, share=0.01, rules=rules)
     again.restore(hedge.state())
     for each in (hedge, again):
         for number in range(200):
@@ -244,7 +275,9 @@ def test_restored_weights_go_on_as_if_they_had_never_stopped(rounds: int) -> Non
         ("vote_mistakes", 301, "vote_mistakes"),
         ("erred_weight", float("nan"), "erred_weight"),
         ("erred_weight", 1e9, "erred_weight"),
-        ("delays", 1.5, "delays"),
+        ("delays", 1, "delays"),
+        ("late", -0.5, "late"),
+        ("late", 1e9, "late"),
         ("leaders", [3, []], "leaders[0]"),
         ("leaders", [1, [0, 1, 1, 1]], "leaders[1]"),
         ("leaders", [8, [7] * 148], "leaders[1][0]"),
@@ -255,7 +288,7 @@ def test_restored_weights_go_on_as_if_they_had_never_stopped(rounds: int) -> Non
 def test_a_state_that_no_experts_can_have_is_refused_by_its_place(name: str, value: Any, field: str) -> None:
     state = trained().state() | {name: value}
     with pytest.raises(saved.BadState) as refused:
-        Hedge(3, kept=0.5, share=0.01).restore(state)
+        Hedge(3, kept=0.5, share=0.01, rules=3).restore(state)
     assert refused.value.field == field
 
 

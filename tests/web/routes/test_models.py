@@ -41,7 +41,7 @@ def test_a_model_is_made_as_asked_and_never_changed(service: Service, name: str)
         "promote": None,
         "on_expiry": None,
         "pending_ttl_seconds": None,
-        "rules": 2,
+        "rules": 3,
     }
     assert service.get(f"/models/{name}") == made
     assert problem_of(service.client.post("/models", json={"model": name})) == (409, "model-exists")
