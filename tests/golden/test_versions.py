@@ -30,7 +30,7 @@ def test_a_fit_of_version_1_is_brought_up_to_date() -> None:
 
 
 def test_a_state_of_a_newer_version_is_refused_by_its_name() -> None:
-    with pytest.raises(NewerState, match=f"state version {STATE_VERSION + 1}, and this program knows"):
+    with pytest.raises(NewerState, match=f"state version {STATE_VERSION + 1}, and this program supports"):
         decode_state(encode_state({}, version=STATE_VERSION + 1))
     for no_state in (b"", b"\x00"):
         with pytest.raises(ValueError, match="it is no state"):

@@ -40,6 +40,9 @@ PIECE_BYTES = 64
 FREE_BYTES = 16_384
 """A connection may hold so much whatever the others hold, so that short requests are always served."""
 
+OUTBOX_MAX = 8
+"""So many responses are written at once: the first of them shall not wait for more."""
+
 PORTIONS_MAX = 64
 """So many are parsed in a turn of the loop. A chunk may hold an empty line every four bytes, each of which ends one."""
 
@@ -61,6 +64,31 @@ _HEADER_LINE = re.compile(rb"[!-9;-~]+: [\t -~\x80-\xff]*")
 log = logging.getLogger(__name__)
 _refused = LogLimiter()
 _ended = LogLimiter()
+
+
+class Outbox:
+    """Responses of the same turn of the event loop, written one right after the other at its end.
+
+    Writing to a client that sleeps wakes it, which takes longer than the write. A load generator or a proxy that has
+    many connections is woken once for several responses.
+    """
+
+    def __init__(self) -> None:
+        self._responses: list[tuple[asyncio.Transport, bytes]] = []
+
+    def put(self, transport: asyncio.Transport, response: bytes, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._responses:
+            loop.call_soon(self.send)
+        self._responses.append((transport, response))
+        if len(self._responses) >= OUTBOX_MAX:
+            self.send()
+
+    def send(self) -> None:
+        """Has to be called before anything else is written to one of the transports."""
+        responses, self._responses = self._responses, []
+        for transport, response in responses:
+            if not transport.is_closing():  # the client may have gone
+                transport.write(response)
 
 
 class Exchange:
@@ -136,7 +164,7 @@ class Exchange:
     async def receive(self) -> MutableMapping[str, Any]:
         connection = self._connection
         if self._expects_continue and not self._transport.is_closing():
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._expects_continue = False
         if not connection.is_lost and not self.response_complete:
             if (
@@ -197,7 +225,7 @@ class Exchange:
     def _send_head(self) -> None:
         if self._head and not self._transport.is_closing():
             head, self._head = self._head, b""
-            self._transport.write(head)
+            self._connection.write(head)
 
     def _send_body(self, body: bytes, more: bool) -> None:
         if self.scope["method"] == "HEAD":
@@ -214,10 +242,12 @@ class Exchange:
             body, self._head = self._head + body, b""
         connection = self._connection
         if more:
-            self._transport.write(body)
+            connection.write(body)
             return
-        self._transport.write(body)
-        if not self.keep_alive:
+        if self.keep_alive:
+            connection.write_soon(body)
+        else:
+            connection.write(body)
             connection.close()
         self.response_complete = True
         if self.pieces_bytes:
@@ -247,6 +277,7 @@ class Connection(asyncio.Protocol):
         *,
         limiter: ConnectionLimiter,
         held: ByteBudget,
+        outbox: Outbox,
         bytes_max: int,
         head_bytes_max: int,
         quick_paths: Container[str],
@@ -269,6 +300,7 @@ class Connection(asyncio.Protocol):
         self.tasks = server_state.tasks
         self._limiter = limiter
         self._held = held
+        self._outbox = outbox
         self._head_bytes_max = head_bytes_max
         self.head_cache = HeadCache(quick_paths)
         self._same_of_all: dict[str, Any] = {
@@ -332,10 +364,11 @@ class Connection(asyncio.Protocol):
             return
         exchange = self.exchange
         if exchange is None or not exchange.response_started or exchange.is_over:
-            self.transport.write(last_answer(*refusal))
+            self.write(last_answer(*refusal))
         self.close()
 
     def close(self) -> None:
+        self._outbox.send()
         self.transport.close()
 
     def abort(self) -> None:
@@ -449,6 +482,13 @@ class Connection(asyncio.Protocol):
         self._untaken_bytes = 0
         if not self._is_amid_request:
             self.read_on()
+
+    def write(self, data: bytes) -> None:
+        self._outbox.send()
+        self.transport.write(data)
+
+    def write_soon(self, response: bytes) -> None:
+        self._outbox.put(self.transport, response, self.loop)
 
     # Requests
 
@@ -700,10 +740,11 @@ def _address(name: Any) -> tuple[str, int] | None:
 
 def protocol_for(app: ASGIApp, **options: Any) -> Callable[..., Connection]:
     """What uvicorn's server makes its connections with: for `Config(http=…)`."""
+    outbox = Outbox()
 
     def make(
         config: object, server_state: ServerState, app_state: dict[str, Any], _loop: object = None
     ) -> Connection:
-        return Connection(app, server_state, app_state, **options)
+        return Connection(app, server_state, app_state, outbox=outbox, **options)
 
     return make
