@@ -29,10 +29,10 @@ from service.web.access.tenants import TenantCorrections, TenantRounds, check_pa
 from service.web.application import Application
 from service.web.http.requests import RequestLimits, check_query
 from service.web.routes import (
+    audit_trail,
     challengers,
     corrections,
     docs,
-    events,
     feed,
     health,
     history,
@@ -179,7 +179,7 @@ def create_app(settings: Settings, *, guarded: bool = True) -> Application:
     app.include_router(corrections.router(TenantCorrections(engine.corrections), engine.forgetting))
     app.include_router(challengers.router(engine.models, engine.warm_challengers, limits, engine.clock))
     app.include_router(jobs.router(engine.jobs, engine.fits, engine.what_ifs, limits, engine.clock))
-    app.include_router(events.router(engine.models))
+    app.include_router(audit_trail.router(engine.models))
     app.include_router(history.router(engine.record))
     app.include_router(pending.router(engine.waiting_list))
     app.include_router(stats.router(engine.models, engine.past, Attention(engine.fleet), engine.clock))

@@ -5,7 +5,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
 from typing import TypeVar
 from weakref import WeakSet
 
@@ -18,6 +17,7 @@ from service.engine.fleet.loading import Loading, SetAside
 from service.engine.fleet.pending import Waiting
 from service.engine.fleet.reporting import report_drift, report_promotions
 from service.engine.fleet.snapshots import Saving
+from service.engine.fleet.unloading import Excess
 from service.engine.fleet.version_waits import WAIT_SECONDS, Versions
 from service.engine.models.checks import NONE_NEW, NewLabels, check_new_labels
 from service.engine.models.model import Model, model_from
@@ -43,8 +43,6 @@ from service.journal.protocol import Appended, Journal, Overdue, OwnTime, own_tt
 from service.runtime.byte_budget import Tenants
 
 DELETED_MAX = 1_000
-UNLOADED_AT_ONCE = 8
-"""How many models are looked for at a time when some have to go."""
 SUMMARISED_AT_ONCE = 500
 """How many summaries go to the journal with one commit, which others wait for."""
 
@@ -77,8 +75,6 @@ class Fleet:
         """Models that were let go since events are missing, as far as a request still has them."""
         self.unsummarised: set[str] = set()
         """Loaded models that have changed since their summaries were saved."""
-        self._none_idle_at = -1
-        """`Journal.finished` when no model could be unloaded."""
         self._summarising = asyncio.Lock()
         self._applied = 0
         self._deleting: dict[str, int] = {}
@@ -100,6 +96,7 @@ class Fleet:
         self.loaded: dict[str, Live] = {}
         self.waiting = Waiting(self.tenants, settings.pending_bytes_max)
         """The predictions of loaded models that wait."""
+        self._excess = Excess(journal, self.memory, self.waiting)
         self.deleted: OrderedDict[str, int] = OrderedDict()
         """The models deleted last, at most DELETED_MAX, and at which tick: for feeds, which report them."""
 
@@ -440,34 +437,11 @@ class Fleet:
         self._unload_excess(live)
 
     def _unload_excess(self, wanted: Live) -> None:
-        """Unload models in eviction order, but not those in use, until those that are left fit."""
-        while self._has_too_much:
-            finished = self._journal.finished
-            if finished == self._none_idle_at:  # they are many, and all are still waiting for the disk
+        for live in self._excess.beside(wanted):
+            try:
+                self._unload(live)
+            except Overloaded:  # its summary does not fit the queue now: then they stay a little longer
                 return
-            idle = (old for old in self._eviction_order() if old is not wanted and old.is_idle(finished))
-            some = list(islice(idle, UNLOADED_AT_ONCE))
-            if not some:
-                self._none_idle_at = finished
-                return
-            for old in some:
-                if not self._has_too_much:
-                    return
-                try:
-                    self._unload(old)
-                except Overloaded:  # then they stay a little longer
-                    return
-
-    @property
-    def _has_too_much(self) -> bool:
-        return self.memory.has_too_many_models or self.waiting.budget.is_exceeded
-
-    def _eviction_order(self) -> Iterator[Live]:
-        """Models to be unloaded, in this order: whichever have to, or those whose predictions take too much."""
-        if self.memory.has_too_many_models:
-            return self.memory.eviction_order()
-        tenants = self.waiting.budget.eviction_order(by_bytes=True)
-        return (live for live in self.memory.of(tenants) if live.waiting)
 
     def _unload(self, live: Live) -> None:
         name = live.model.name

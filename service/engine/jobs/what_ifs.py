@@ -7,7 +7,7 @@ from service.engine.fleet.fold import Trimmed
 from service.engine.fleet.models import Models
 from service.engine.jobs.jobs import Job, Jobs, Running
 from service.engine.models.challenger_settings import complete_new
-from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.champion_and_challengers import NO_CHALLENGERS
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits, complete
 from service.engine.models.sizes import is_crossed, new_features, numbers_to_come, takes_dimension

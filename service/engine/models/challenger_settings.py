@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from novikoff.schemas import NAME_RULE
-from service.engine.models.contest import FIRST_CHAMPION, NO_CHALLENGERS
+from service.engine.models.champion_and_challengers import FIRST_CHAMPION, NO_CHALLENGERS
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits, checked, complete, complete_own, is_equal
 from service.engine.models.settings import check_completed as check_without_challengers

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from service.engine.models.amendments import Amendments, Evictions
 from service.engine.models.block_fold import learn_block
-from service.engine.models.contest import NO_CHALLENGERS, Contest
+from service.engine.models.champion_and_challengers import NO_CHALLENGERS, Contest
 from service.engine.models.outcomes import BlockOutcome, Outcome
 from service.engine.models.serving import Seen
 from service.engine.models.state import ModelState

@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from service.engine.models.amendments import Amendments, Evictions
-from service.engine.models.contest import Contest
+from service.engine.models.champion_and_challengers import Contest
 from service.engine.models.labels import Labels, text_of
 from service.engine.models.outcomes import Outcome
 from service.engine.models.serving import NO_STANDING, Seen, Served, learn_vote, new_classifier, serve_vote

@@ -18,7 +18,7 @@ from msgspec import structs
 from service.engine.models.amendments import Amendments, ServedAgain, with_served
 from service.engine.models.block_fold import first_rounds
 from service.engine.models.challenger import WarmLearner
-from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.champion_and_challengers import NO_CHALLENGERS
 from service.engine.models.labels import Labels as LabelIndex
 from service.engine.models.model import Model, model_from
 from service.engine.models.outcomes import BlockOutcome, Outcome, answered_with

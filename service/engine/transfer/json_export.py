@@ -10,7 +10,7 @@ import numpy as np
 
 from novikoff.schemas import NAME_RULE
 from service.engine.models.challenger_settings import check_completed, check_plain
-from service.engine.models.contest import Contest
+from service.engine.models.champion_and_challengers import Contest
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits
 from service.engine.models.sizes import numbers_kept

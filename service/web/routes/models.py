@@ -19,7 +19,7 @@ from novikoff.schemas import (
 from service.engine.fleet.large_models import CopyReservation, weights_bytes
 from service.engine.fleet.live import Live
 from service.engine.fleet.models import Models
-from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.champion_and_challengers import NO_CHALLENGERS
 from service.engine.models.model import Model
 from service.engine.models.settings import ModelLimits
 from service.engine.replay.past import Past

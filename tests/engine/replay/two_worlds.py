@@ -8,7 +8,7 @@ from msgspec import structs
 
 from service.engine.fleet.fold import rise_by, step
 from service.engine.models.block_fold import first_rounds, table_of
-from service.engine.models.contest import NO_CHALLENGERS
+from service.engine.models.champion_and_challengers import NO_CHALLENGERS
 from service.engine.models.model import Model
 from service.engine.models.reclassing import Known, Learned, for_another
 from service.engine.replay.counterfactual import Counterfactual
