@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from service.commands.console import CommandFailed, cluster_settings, counted, err, out, report_failures
-from service.commands.doctor.checks import Severity
+from service.commands.doctor.checks import Severity, examine_version
 from service.commands.doctor.command import examine
 from service.commands.doctor.history import examine_model
 from service.commands.doctor.repairing import remove
@@ -74,10 +74,13 @@ def backup(
     replayed and compared with their snapshots.
     """
     with report_failures():
+        file = file.absolute()
+        if not file.parent.is_dir():
+            raise CommandFailed(f"there is no folder {file.parent}: create it first")
         if every is None:
-            _back_up(file.absolute(), data, journal)
+            _back_up(file, data, journal)
         else:
-            _repeat(file.absolute(), data, journal, _seconds(every), keep)
+            _repeat(file, data, journal, _seconds(every), keep)
 
 
 def restore(
@@ -127,6 +130,13 @@ def _copy_directory(data: Path, partial: Path) -> str:
     if not path.is_file():
         raise CommandFailed(f"there is no journal in {data}")
     try:
+        with closing(open_reader(path)) as source:
+            other = examine_version(source)
+        if other is not None:
+            raise CommandFailed(
+                f"{path} cannot be backed up: {other.message}. {other.remedy}"
+                " Or stop the service and copy the whole directory."
+            )
         with err.status("copying"):
             _copy(path, partial)
         with closing(open_reader(partial)) as copy, err.status("checking the copy"):

@@ -3,16 +3,20 @@
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.commands.running import failed, worked
+from tests.commands.running import failed, novikoff, worked
+from tests.golden.archives import FILES, unpack
+from tests.golden.fleet import OPENED_WITH
 from tests.support.forkserver import environment
 from tests.support.service_process import Service
 from tests.support.waiting import PATIENCE_SECONDS, eventually
@@ -84,10 +88,10 @@ def test_a_directory_that_has_been_used_is_refused_and_left_as_it_is(
 ) -> None:
     worked("backup", tmp_path / "b", "--data", stopped.data)
     before = {file.name: file.read_bytes() for file in stopped.data.iterdir()}
-    assert "has been used" in failed("restore", tmp_path / "b", "--data", stopped.data)
+    assert "is already in use" in failed("restore", tmp_path / "b", "--data", stopped.data)
     assert {file.name: file.read_bytes() for file in stopped.data.iterdir()} == before
     (stopped.data / "journal.sqlite").unlink()  # lost: its identity still tells that there was one
-    assert "has been used" in failed("restore", tmp_path / "b", "--data", stopped.data)
+    assert "is already in use" in failed("restore", tmp_path / "b", "--data", stopped.data)
 
 
 @pytest.mark.parametrize("where", ["half", "end", "head"])
@@ -116,12 +120,47 @@ def test_a_damaged_journal_is_not_backed_up(tmp_path: Path, stopped: Service) ->
 
 def test_what_cannot_be_backed_up_or_restored_is_refused_in_words(tmp_path: Path, stopped: Service) -> None:
     (tmp_path / "text").write_text("no backup")
-    assert "exists already" in failed("backup", tmp_path / "text", "--data", stopped.data)
+    assert "already exists" in failed("backup", tmp_path / "text", "--data", stopped.data)
     assert "there is no journal" in failed("backup", tmp_path / "b", "--data", tmp_path / "nowhere")
     assert "is not a backup" in failed("restore", tmp_path / "text", "--data", tmp_path / "new")
     assert "there is no file" in failed("restore", tmp_path / "nothing", "--data", tmp_path / "new")
     assert "such as 6h" in failed("backup", tmp_path / "b", "--data", stopped.data, "--every", "often")
-    assert "No such file" in failed("backup", tmp_path / "missing" / "b", "--data", stopped.data)
+    missing = tmp_path / "missing"
+    for often in ([], ["--every", "1s"]):  # which fails at the start
+        assert f"there is no folder {missing}: create it" in failed(
+            "backup", missing / "b", "--data", stopped.data, *often
+        )
+
+
+@pytest.mark.parametrize("how_it_ended", ["stopped", "killed"])
+def test_a_journal_of_another_version_is_not_called_damaged(
+    tmp_path: Path, how_it_ended: str, start: Callable[..., Service]
+) -> None:
+    data = unpack(FILES / f"{how_it_ended}.tar.xz", tmp_path / "data")
+    said = failed("backup", tmp_path / "b", "--data", data)
+    assert "older schema version 2" in said and "Start the service once" in said and "copy the whole" in said
+    assert "damaged" not in said and not list(tmp_path.glob("b*"))
+    looked = novikoff("doctor", "--data", data)
+    assert (
+        looked.status == 1
+        and "older schema version 2" in looked.out
+        and "Start the service once" in looked.out
+    )
+    service = start(data, **OPENED_WITH)
+    assert "replayed" in worked("backup", tmp_path / "b", "--data", data)
+    assert service.stop() == 0
+    with closing(sqlite3.connect(data / "journal.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    said = failed("backup", tmp_path / "c", "--data", data)
+    assert "newer schema version 99" in said and "Use the newer Novikoff" in said and "damaged" not in said
+
+
+def test_a_copy_of_a_stopped_journal_of_version_0_1_0_is_restored(tmp_path: Path) -> None:
+    data = unpack(FILES / "stopped.tar.xz", tmp_path / "data")
+    before = (data / "journal.sqlite").read_bytes()
+    assert "restored to" in worked("restore", data / "journal.sqlite", "--data", tmp_path / "new")
+    assert (data / "journal.sqlite").read_bytes() == before
+    assert "no problems" in worked("doctor", "--data", tmp_path / "new")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to others")

@@ -88,14 +88,8 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     if (why := why_log_damaged(path, "power")) is not None:
         return [Finding("file", why, COPY, by_copying)]
     try:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION_ID:
-            return [Finding("file", "not a Novikoff journal", BACKUP)]
-        if version != SCHEMA_VERSION:
-            message = f"it has schema version {version}, and this program supports {SCHEMA_VERSION}"
-            remedy = "Start the service once: it migrates the file."
-            return [Finding("file", message, remedy if version < SCHEMA_VERSION else "")]
+        if (other := examine_version(connection)) is not None:
+            return [other]
         if (why := why_misshapen(connection)) is not None:
             return [Finding("file", why, BACKUP)]
         identity = identity_in(connection)
@@ -117,6 +111,24 @@ def examine_file(connection: sqlite3.Connection, path: Path) -> list[Finding]:
     if complaints == ["ok"]:
         return []
     return [Finding("file", each.replace("\n", " "), COPY, by_copying) for each in complaints]
+
+
+def examine_version(connection: sqlite3.Connection) -> Finding | None:
+    """A finding if this is no journal of this version."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        return Finding("file", "not a Novikoff journal", BACKUP)
+    if version == SCHEMA_VERSION:
+        return None
+    age = "newer" if version > SCHEMA_VERSION else "older"
+    message = f"it has the {age} schema version {version}, and this program supports {SCHEMA_VERSION}"
+    remedy = (
+        "Use the newer Novikoff."
+        if version > SCHEMA_VERSION
+        else "Start the service once: it migrates the file."
+    )
+    return Finding("file", message, remedy)
 
 
 def examine_what_was_given_up(path: Path) -> list[Finding]:
