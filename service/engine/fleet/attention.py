@@ -17,10 +17,10 @@ RECENT_ROUNDS = 100
 RISEN_DEVIATIONS = 4.0
 """An error over the last rounds that is so many standard deviations above the one over all rounds has risen."""
 
-LATE_FACTOR = 10.0
-LATE_SECONDS_MIN = 3600.0
+LATE_FACTOR = 3.0
+LATE_SECONDS_MIN = 1800.0
 """Labels have stopped if nothing was revealed for this time, and for so many times the delay that 99 of 100 labels do
-not exceed, while predictions wait."""
+not exceed, while predictions wait. The alert `NovikoffLabelsStopped` has the same figures."""
 
 EVICTED_US = 86_400_000_000
 """How long after an eviction of predictions it is reported."""
@@ -91,7 +91,7 @@ def _risen(model: Model) -> str | None:
 def _stopped(live: Live, now: int) -> str | None:
     model = live.model
     oldest = live.oldest_waiting_at
-    if oldest is None or not model.revealed:
+    if oldest is None:
         return None
     usual = model.statistics.delay.seconds()["p99"] or 0.0
     silent = (now - max(model.updated_at, oldest)) / 1e6

@@ -1,11 +1,12 @@
 """GET /attention: which models need a look, and why."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from service.engine.fleet.attention import LATE_SECONDS_MIN, RECENT_ROUNDS, reasons_of
+from service.engine.fleet.attention import LATE_FACTOR, LATE_SECONDS_MIN, RECENT_ROUNDS, reasons_of
 from service.engine.fleet.live import Live
 from service.engine.models.model import Model
 from service.events import (
@@ -18,9 +19,10 @@ from service.events import (
 )
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 from tests.support.api_keys import Holder, good, lines_of
+from tests.support.markdown import ROOT
 from tests.support.service_thread import ServiceThread
 
-HOUR_US = int(LATE_SECONDS_MIN * 1e6)
+LATE_US = int(LATE_SECONDS_MIN * 1e6)
 
 
 def made(rounds: int, wrong: int, **settings: Any) -> Live:
@@ -57,15 +59,27 @@ def test_a_model_that_is_rebuilt_after_a_correction_is_told_until_it_is_done() -
     assert kinds(live, 2001) == []
 
 
+@pytest.mark.parametrize("rounds", [10, 0], ids=["some labels", "never a label"])
 @pytest.mark.parametrize(
-    ("hours", "wanted"), [(0.5, []), (2, ["labels_stopped"])], ids=["a while", "for hours"]
+    ("times", "wanted"), [(0.5, []), (2, ["labels_stopped"])], ids=["a while", "for long"]
 )
-def test_labels_that_stopped_coming_are_told_after_a_while(hours: float, wanted: list[str]) -> None:
-    live = made(10, 0)
-    now = live.model.updated_at + int(hours * HOUR_US)
+def test_labels_that_stopped_coming_are_told_after_a_while(
+    times: float, wanted: list[str], rounds: int
+) -> None:
+    live = made(rounds, 0)
+    now = live.model.updated_at + int(times * LATE_US)
     assert kinds(live, now) == []  # nothing waits
     live.keep(Prediction("p", "m", live.model.updated_at, np.array([1.0]).tobytes(), 1, 1.0, 10, 0))
     assert kinds(live, now) == wanted
+
+
+def test_the_alert_and_the_list_agree_when_labels_have_stopped() -> None:
+    (rule,) = re.findall(
+        r"alert: NovikoffLabelsStopped.*?for:", (ROOT / "monitoring" / "alerts.yml").read_text(), re.DOTALL
+    )
+    assert f"oldest_pending_timestamp_seconds > {LATE_SECONDS_MIN:g})" in rule
+    assert f"revealed_total[{LATE_SECONDS_MIN / 60:g}m]) == 0" in rule
+    assert f"< {LATE_FACTOR:g} * novikoff_model_label_delay_p99_seconds" in rule
 
 
 def test_each_tenant_hears_of_its_own_models(tmp_path_factory: pytest.TempPathFactory) -> None:
