@@ -291,7 +291,7 @@ class Bound:
 
     @property
     def is_in_range(self) -> bool:
-        """Whether all numbers of the proofs can be computed with: see "Rounding" in docs/theory.md."""
+        """Whether all numbers of the proofs can be computed with: see "Rounding" in bench/NOTES.md."""
         if self.classes & OUT_OF_RANGE or not SMALLEST <= self.radius_z_sq <= LARGEST:
             return False
         # h² ‖z‖² of every update is at least SMALLEST.
