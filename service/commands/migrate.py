@@ -73,7 +73,8 @@ def migrate(
 
     Models, retained events, first answers and pending predictions are read back by a second replica and
     compared to the bit. The data directory is not changed, except that one of an older version is brought up
-    to date first. Use the same settings as the replicas will have, such as NOVIKOFF_NATS_PREFIX and NOVIKOFF_PENDING_TTL_SECONDS.
+    to date first. Use the same settings as the replicas will have, such as
+    NOVIKOFF_NATS_PREFIX and NOVIKOFF_PENDING_TTL_SECONDS.
     """
     with report_failures():
         kind, _, directory = source.partition(":")
