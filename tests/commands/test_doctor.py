@@ -113,7 +113,7 @@ def test_a_sound_directory_is_called_sound(
 ) -> None:
     before = (kept(name) / "journal.sqlite").read_bytes()
     said = worked("doctor", "--data", damage(name))
-    assert "no problems found" in said and "problem" not in said
+    assert "no problems found" in said and "problem" not in said.replace("no problems found", "")
     assert ("no longer kept" in said) == (name == "bare")
     assert (kept(name) / "journal.sqlite").read_bytes() == before
 
@@ -123,7 +123,7 @@ def test_what_a_kill_leaves_behind_is_sound(tmp_path: Path, start: Callable[...,
     fill(service)
     service.kill()
     said = worked("doctor", "--data", tmp_path / "data")
-    assert "no problems found" in said and "problem" not in said
+    assert "no problems found" in said and "problem" not in said.replace("no problems found", "")
 
 
 def test_a_model_that_goes_back_to_an_older_snapshot_is_named(damage: Callable[..., Path]) -> None:
@@ -149,17 +149,17 @@ def test_a_directory_in_use_and_one_that_is_none(tmp_path: Path, service: Servic
     [
         (f"UPDATE snapshot SET state = x'ff00' WHERE {NEWEST}", "revealed: the snapshot after event"),
         (f"DELETE FROM outcome WHERE {MODEL} AND through = (SELECT max(seq) FROM snapshot WHERE {MODEL})",
-         "retries get no answer"),
+         "retries get no response"),
         (f"UPDATE outcome SET body = x'00' WHERE {MODEL} AND through = (SELECT max(seq) FROM snapshot WHERE {MODEL})",
-         "retries get no answer"),
+         "retries get no response"),
         (f"UPDATE model SET mistakes = mistakes + 1, digest = model_digest({MISTAKEN}) WHERE name = 'revealed'",
-         "says mistakes"),
-        ("UPDATE summarised SET through = 1000000", "counts of models are said to be right"),
+         "has mistakes"),
+        ("UPDATE summarised SET through = 1000000", "counts of models refer to an event"),
         ("INSERT INTO pending VALUES ('x', 999, 1, seal_pending(x'00', 'x', 999, 1))",
-         "1 predictions that wait belong to models"),
+         "1 pending predictions belong to models"),
         ("INSERT INTO snapshot VALUES (999, 1, x'00')", "1 snapshots belong to models"),
         ("INSERT INTO pending SELECT 'r29', model, at + 1, body FROM pending WHERE prediction_id = 'r20'",
-         "waits for a label that event"),
+         "is pending, but event"),
     ],
 )  # fmt: skip
 def test_what_can_be_made_anew_is_found_and_mended(
@@ -209,7 +209,7 @@ def test_a_mended_directory_serves_what_it_served(
          "is damaged"),
         ("whole", f"DELETE FROM event WHERE {MODEL} AND prediction_id = 'r7'", "events are missing"),
         ("trimmed", f"DELETE FROM event WHERE {MODEL} AND prediction_id = 'r29'", "events are missing"),
-        ("bare", f"UPDATE snapshot SET state = x'ff00' WHERE {MODEL}", "neither its beginning nor a snapshot"),
+        ("bare", f"UPDATE snapshot SET state = x'ff00' WHERE {MODEL}", "neither its first events nor a readable snapshot"),
         ("bare", f"UPDATE snapshot SET state = x'ff00' WHERE {NEWEST}", "cannot be read"),
         ("whole", f"UPDATE event SET model = 999 WHERE {MODEL}", "events belong to models that do not exist"),
         ("whole", "PRAGMA user_version = 99", "schema version 99"),
@@ -254,9 +254,9 @@ def test_a_snapshot_that_says_something_else_is_found_and_left_alone(damage: Cal
     ("statement", "given_up", "only_if_trimmed"),
     [
         (f"UPDATE pending SET body = x'00' WHERE {MODEL} AND at = (SELECT min(at) FROM pending)",
-         "waiting predictions that cannot be read: 'r0'", False),
-        ("UPDATE model SET mistakes = mistakes + 5 WHERE name = 'revealed'", "up to when predictions", True),
-        ("UPDATE model SET settings = x'00' WHERE name = 'revealed'", "up to when predictions", True),
+         "pending predictions that cannot be read: 'r0'", False),
+        ("UPDATE model SET mistakes = mistakes + 5 WHERE name = 'revealed'", "the time up to which predictions", True),
+        ("UPDATE model SET settings = x'00' WHERE name = 'revealed'", "the time up to which predictions", True),
         (f"UPDATE event SET body = x'00' WHERE {MODEL} AND seq = (SELECT max(seq) FROM snapshot WHERE {MODEL})",
          "the events of revealed up to", False),
         (f"DELETE FROM event WHERE {MODEL} AND seq = (SELECT max(seq) FROM snapshot WHERE {MODEL})",

@@ -51,7 +51,7 @@ def test_a_replay_to_no_service_ends_in_order_whatever_is_wrong(table: Path) -> 
     ("content", "words"),
     [
         (b"a,label\n1,2,3\n", "line 2: a row has 3 cells"),
-        (b"a,label\n1,1\n2\n", "line 3: a row has 1 cell and"),
+        (b"a,label\n1,1\n2\n", "line 3: a row has 1 cell, the header has"),
         (b"a,label\n1,1\n\r2,1\n\rx\ry,1\n", "cannot be read: "),
         (PACKED[:-20], "cannot be read: "),
         (PACKED[:12] + b"\xff" * 40, "cannot be read: "),
@@ -107,7 +107,7 @@ def test_a_name_that_would_be_another_path_is_refused_as_a_name(
 
 def test_another_program_at_the_address_is_told(service: Service) -> None:
     with FaultyProxy(service, "another program") as proxy:
-        assert "is not one of Novikoff's" in said("top", "--once", "--url", proxy.url)
+        assert "is not from Novikoff" in said("top", "--once", "--url", proxy.url)
 
 
 def test_an_export_that_cannot_be_written_is_told(service: Service, name: str, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_fleet_moves_to_the_bit_with_what_waits_and_what_was_answered(
     stats = {name: before.stats(name) for name in names}
     before.stop()
     said = worked("migrate", "--from", f"sqlite:{before.data}", "--to", cluster["journal"])
-    assert said.startswith("4 models and ") and "the same to the bit" in said
+    assert said.startswith("4 models and ") and "verified bit for bit" in said
 
     after = replica.start()
     assert [line["model"] for line in after.get("/models")["models"]] == names
@@ -88,7 +88,7 @@ def test_a_fleet_moves_to_the_bit_with_what_waits_and_what_was_answered(
         assert after.reveal(prediction_id, 1)["rounds"] == revealed + i + 1
     after.assert_replay_equals_live("words")
     said = failed("migrate", "--from", f"sqlite:{before.data}", "--to", cluster["journal"])
-    assert "cluster has models already" in said
+    assert "cluster already has models" in said
 
 
 def test_what_cannot_be_moved_is_told(tmp_path: Path, start: Callable[..., Service]) -> None:
@@ -120,7 +120,7 @@ def test_what_was_forgotten_does_not_come_along_and_what_is_yet_to_be_forgotten_
     before.start()
     rebuilt(before, "m")
     before.stop()
-    assert "the same to the bit" in worked(*move)
+    assert "verified bit for bit" in worked(*move)
 
     after = replica.start()
     assert substance(after, "m") == substance(after, "twin")

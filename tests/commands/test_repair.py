@@ -162,7 +162,10 @@ def test_a_model_without_its_line_keeps_all_that_is_sealed(
         connection.execute("DELETE FROM model WHERE name = 'm'")
         connection.commit()
     ended = repair(data)
-    assert ended.status == is_trimmed and ("up to when predictions of m are void" in ended.out) == is_trimmed
+    assert (
+        ended.status == is_trimmed
+        and ("the time up to which predictions of m are void" in ended.out) == is_trimmed
+    )
     found, truth = content_of(data), sources.truths["stopped"]
     assert (found.pending, found.models) == (truth.pending, truth.models)
 
@@ -198,5 +201,5 @@ def test_what_waited_on_a_torn_page_is_named(copy: Copy) -> None:
     tear(data, "pending")
     ended = repair(data)
     assert (
-        ended.status == 1 and "discarded: waiting predictions that cannot be read: 'w00', 'w01'" in ended.out
+        ended.status == 1 and "discarded: pending predictions that cannot be read: 'w00', 'w01'" in ended.out
     )

@@ -93,11 +93,15 @@ def test_a_repair_that_was_cut_off_is_told_and_ended_by_a_start(start: Callable[
     (data / JOURNAL).write_bytes(b"\xff" * PAGE_BYTES)
     before = {file.name: file.read_bytes() for file in data.iterdir() if file.name != "lock"}
     ended = novikoff("doctor", "--data", data)
-    assert ended.status == 1 and "a repair was cut off" in ended.out and "a start of the service" in ended.out
+    assert (
+        ended.status == 1
+        and "a repair was interrupted" in ended.out
+        and "a start of the service" in ended.out
+    )
     assert {file.name: file.read_bytes() for file in data.iterdir() if file.name != "lock"} == before
     service.start()
     assert service.stop() == 0
-    assert "was cut off, and is ended now" in "".join(service.log)
+    assert "was interrupted; it is completed now" in "".join(service.log)
     assert not (data / f"{JOURNAL}.repaired").exists() and content_of(data) == truth
     assert novikoff("doctor", "--data", data).status == 0
 

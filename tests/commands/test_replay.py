@@ -89,7 +89,7 @@ def test_columns_can_be_chosen(tmp_path: Path, service: Service, name: str) -> N
     assert "2 features, label `spam`: 'no', 'yes'" in said
     assert service.get(f"/models/{name}")["settings"]["labels"] == ["no", "yes"]
     assert service.get(f"/models/{name}/weights")["classes"][0]["weights"] == [-8.0, -1.0]
-    assert "there is no `colour`; there are y, words, spam, links" in failed(
+    assert "no column `colour`; the columns are y, words, spam, links" in failed(
         "replay", file, "--model", name, "--url", service.url, "--label", "colour"
     )
 
@@ -126,7 +126,7 @@ def test_rows_are_streamed_unless_they_are_wanted_one_by_one(
         worked("replay", file, "--model", f"{name}{options[2]}", "--url", service.url, options)
         requests[options] = requests_of(service) - before
     assert requests["--run=a"] < 10 and requests["--delay=3"] < 10 and requests["--one-by-one"] >= ROUNDS
-    assert "opposites" in failed("replay", file, "--model", "m", "--fast", "--one-by-one")
+    assert "exclude each other" in failed("replay", file, "--model", "m", "--fast", "--one-by-one")
 
 
 def requests_of(service: Service) -> int:
@@ -237,13 +237,13 @@ def test_settings_are_for_a_model_that_is_made(tmp_path: Path, service: Service,
 @pytest.mark.parametrize(
     ("file", "content", "complaint"),
     [
-        ("a.csv", "a,b,y\n1,2,1\n1,2\n", "line 3: a row has 2 cells and the head has 3"),
+        ("a.csv", "a,b,y\n1,2,1\n1,2\n", "line 3: a row has 2 cells, the header has 3"),
         ("b.csv", "a,a,y\n1,2,1\n", "two columns of the table have the same name"),
         ("c.csv", "a,y\n1,0.5\n", "line 2: `y` is not a label"),
         ("d.csv", "a,y\n", "has no examples"),
         ("e.jsonl", '{"a": 1, "y": 1}\n[1]\n', "line 2: not a JSON object"),
         ("f.svm", "1 1:2\n1 nonsense\n", "line 2: not svmlight"),
-        ("g.parquet", "PAR2", "this is not a Parquet file"),
+        ("g.parquet", "PAR2", "not a Parquet file"),
         ("h.dat", "who knows", "choose one with --format"),
         ("i.jsonl", '{"features": [1, null], "label": 1}\n{"features": {"a": 1}, "label": -1}\n', "line 1"),
     ],

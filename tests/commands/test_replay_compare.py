@@ -81,13 +81,13 @@ def test_what_cannot_be_compared_is_told_in_words(tmp_path: Path) -> None:
     command = ("replay", write(tmp_path, "table.csv", EXAMPLES[:5]), "--compare")
     assert "needs two settings or more" in failed(*command, "perceptron")
     assert "--compare forest: " in failed(*command, "perceptron,forest")
-    assert "unknown part `boost`, known are standardize, fourier, crosses" in failed(
+    assert "unknown part `boost`; available are standardize, fourier, crosses" in failed(
         *command, "pa1,arow+boost"
     )
     assert "not a JSON object" in failed(*command, "perceptron", "--compare", "{tie}")
     assert "without --delay" in failed(*command, "perceptron,pa1", "--delay", 3)
     assert "at most 20 settings" in failed(*command, "pa1", *(f'--compare={{"tie": {i}}}' for i in range(20)))
-    assert "--model NAME says which model learns" in failed(*command[:2])
+    assert "name the model that learns with --model NAME" in failed(*command[:2])
 
 
 def test_no_model_is_left_behind_or_learned_into_when_one_is_refused(

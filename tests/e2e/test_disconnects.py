@@ -95,4 +95,4 @@ def test_a_training_set_that_is_cut_off_after_a_line_trains_nothing(start: Calla
 
 def assert_unharmed(service: Service) -> None:
     service.assert_replay_equals_live("m")
-    assert not [line for line in service.log if "unforeseen" in line or "ASGI" in line]
+    assert not [line for line in service.log if "unexpected error" in line or "ASGI" in line]

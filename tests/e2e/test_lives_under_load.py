@@ -62,4 +62,4 @@ def test_no_request_fails_and_the_journal_is_whole(
         assert service.client.delete(f"/models/{model}").status_code == 204
     assert service.get("/stats")["totals"]["rounds"]["predicted"] == 0
     assert service.stop() == 0
-    assert not [line for line in service.log if "unforeseen" in line or "Traceback" in line]
+    assert not [line for line in service.log if "unexpected error" in line or "Traceback" in line]

@@ -96,7 +96,7 @@ def test_a_replica_that_starts_on_an_event_of_a_newer_version_says_so(cluster: C
     with pytest.raises(AssertionError):
         service.start()
     assert service.wait_for_end() == 2, "".join(service.log)
-    assert "a newer one has written it" in service.log[-1] and "Traceback" not in "".join(service.log)
+    assert "written by a newer version" in service.log[-1] and "Traceback" not in "".join(service.log)
 
 
 @pytest.mark.smoke
@@ -137,7 +137,7 @@ def test_a_stream_that_is_gone_is_told_of_and_ends_no_part_of_the_service(cluste
     answer = service.client.get("/stats/a")
     assert problem_of(answer) == (503, "journal-unavailable")
     assert "stream not found" in answer.json()["detail"]
-    service.wait_for_log("housekeeping is done later")
+    service.wait_for_log("housekeeping is postponed")
     assert not any("background task" in line for line in service.log), "".join(service.log)
 
 
@@ -153,7 +153,7 @@ def test_a_clock_that_is_years_ahead_takes_no_other_along(cluster: Cluster) -> N
     cluster.append(a, "m", RoundLearned("m", ahead + 3, None, -1, row))
     for replica in (a, b):
         eventually(lambda replica=replica: replica.stats("m")["rounds"]["revealed"] == 1)  # type: ignore[misc]
-        replica.wait_for_log("seconds ahead of the clocks here")
+        replica.wait_for_log("seconds ahead of the system clock")
         made = made_at(replica.predict("n", [1.0, 2.0])["prediction_id"])
         assert made is not None and made <= time.time_ns() // 1000 + AHEAD_MAX_US
     for server, other in ((a, b), (b, a)):

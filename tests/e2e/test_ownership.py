@@ -83,7 +83,7 @@ def test_a_restart_takes_up_what_was_acknowledged(running: Service, take: Callab
 
 def test_a_directory_that_comes_back_is_used_again(running: Service) -> None:
     away = running.data.rename(running.data.with_name("away"))
-    assert_nothing_is_taken(running, "is not there any more")
+    assert_nothing_is_taken(running, "no longer exists")
     away.rename(running.data)
     assert running.get("/readyz") == {"status": "ready"}
     assert running.learn(**ROUND)["rounds"] == 6
@@ -114,7 +114,7 @@ def test_a_number_that_somebody_else_has_given_ends_the_service(running: Service
     with pytest.raises(httpx.TransportError):
         running.learn(**ROUND)
     assert running.wait_for_end() == 1
-    assert "somebody else has written to the journal" in "".join(running.log)
+    assert "another process has written to the journal" in "".join(running.log)
     with closing(sqlite3.connect(running.data / "journal.sqlite")) as connection:
         connection.execute("DELETE FROM event WHERE body = x'00'")
         connection.commit()

@@ -24,7 +24,7 @@ def test_the_page_says_that_the_service_is_away_and_is_live_soon_after_its_retur
         away = page.locator(".away")
         expect(away).to_be_hidden()
         service.stop()
-        expect(away).to_contain_text("The service does not answer. What you see is as of")
+        expect(away).to_contain_text("The service does not respond. What you see is as of")
         for _ in range(6):  # however long it is away
             expect(away).to_contain_text("Trying again in")
             page.clock.fast_forward(RETURN_MS)
@@ -78,7 +78,7 @@ def test_the_form_of_a_new_model_knows_that_the_service_is_away(tmp_path: Path, 
         name.fill("kept")
         expect(state(page)).to_have_text("Live")
         service.stop()
-        expect(page.locator(".away")).to_contain_text("The service does not answer.")
+        expect(page.locator(".away")).to_contain_text("The service does not respond.")
         expect(state(page)).not_to_have_text("Live")
         service.start()
         expect(state(page)).to_have_text("Live")

@@ -142,7 +142,7 @@ def test_probabilities_are_shown_beside_what_came_true(service: Service, name: s
     )
     wrong = percent(stats["unlabelled"]["expected_error_rate"], 1)
     expect(words(page, RELIABILITY).last).to_have_text(
-        f"12 predictions wait for their labels; by their probabilities {wrong} of them are wrong."
+        f"12 pending predictions, expected error {wrong} by their probabilities."
     )
 
 
@@ -158,7 +158,7 @@ def test_a_model_without_reveals_says_what_is_not_known_yet(
     expect(words(page, RELIABILITY)).to_have_text(
         [
             "No label that was served with a probability has been revealed yet.",
-            "1 prediction waits for its label, served without a probability.",
+            "1 pending prediction, served without a probability.",
         ]
     )
     expect(card(page, RELIABILITY).locator("circle")).to_have_count(0)
@@ -172,7 +172,7 @@ def test_a_model_without_reveals_says_what_is_not_known_yet(
     )
     expect(card(page, "Settings").locator("div", has_text="ask")).to_have_text("askauto")
     service.learn(name, [1.0], "buys")
-    expect(words(page, "Error over rounds")).to_contain_text("So few rounds do not tell yet")
+    expect(words(page, "Error over rounds")).to_contain_text("Too few rounds to estimate")
 
 
 # Sets, and labels asked for
@@ -263,7 +263,7 @@ def test_every_kind_of_answer_has_its_words(service: Service, open_page: Open) -
 
     assert last_words(probability=None) == "It estimates no probability before its first reveal."
     assert last_words(set=None) == "No label can be ruled out, not even an unseen one."
-    assert last_words(set=[]).startswith("Every label is ruled out: one of the misses")
+    assert last_words(set=[]).startswith("Every label is ruled out: a miss that balances")
     assert last_words(set=list(range(14))) == (
         "Not ruled out: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more."
     )

@@ -69,7 +69,7 @@ def lead_in_words(history: dict[str, Any]) -> str:
             parts[-1][1] = round_
         else:
             parts.append([leader, round_])
-    return "Who led: " + ", ".join(f"{leader} until round {last:,}" for leader, last in parts) + "."
+    return "Leading expert: " + ", ".join(f"{leader} until round {last:,}" for leader, last in parts) + "."
 
 
 def test_a_model_without_a_panel_has_no_such_card(service: Service, name: str, open_page: Open) -> None:

@@ -31,7 +31,7 @@ def test_the_page_shows_a_model_as_it_was_and_leads_back_to_now(
     page = open_page(service, f"#/models/{name}?at=100", width)
     versions = page.get_by_role("region", name="Versions")
     expect(versions).to_contain_text("100 of 300")
-    expect(versions).to_contain_text("You are looking at what the model was on")
+    expect(versions).to_contain_text("You see the model as it was on")
     expect(tile(page, "Rounds")).to_have_text("100")
     expect(tile(page, "Mistakes")).to_have_text(str(then["mistakes"]))
     cells = [str(cell) for row in then["confusion"]["matrix"] for cell in row]

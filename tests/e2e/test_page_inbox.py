@@ -49,7 +49,7 @@ def test_a_key_or_a_click_reveals_the_label_and_the_next_one_comes(
     page = open_page(service, f"#/models/{name}")
     page.get_by_role("link", name="Label predictions").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Labels")
-    expect(page.locator(".inbox .about")).to_have_text("4 predictions wait for a label.")
+    expect(page.locator(".inbox .about")).to_have_text("4 predictions are pending.")
     expect(page.locator(".inbox-served")).to_contain_text("The model said spam")
     expect(features(page)).to_have_text("2")
     page.keyboard.press("2")
@@ -91,7 +91,7 @@ def test_a_discarded_prediction_is_voided_when_the_time_for_undo_is_over(
     expect(features(page)).to_have_text("2")
     page.get_by_role("button", name="Discard").click()
     expect(page.locator(".inbox-bar")).to_contain_text("Discarded. Undo")
-    expect(page.locator(".inbox .about")).to_have_text("3 predictions wait for a label.")
+    expect(page.locator(".inbox .about")).to_have_text("3 predictions are pending.")
     expect(features(page)).to_have_text("-1")
     assert service.stats(name)["rounds"]["pending"] == 4
     page.clock.fast_forward(20_000)
@@ -128,7 +128,7 @@ def test_a_discarded_prediction_can_be_brought_back(service: Service, name: str,
     expect(features(page)).to_have_text("-1")
     undo(page).click()
     expect(features(page)).to_have_text("2")
-    expect(page.locator(".inbox .about")).to_have_text("4 predictions wait for a label.")
+    expect(page.locator(".inbox .about")).to_have_text("4 predictions are pending.")
     page.keyboard.press("v")
     page.keyboard.press("v")
     expect(features(page)).to_have_text("0.02")
@@ -256,7 +256,7 @@ def test_a_key_that_was_meant_for_what_somebody_else_has_labelled_labels_nothing
         service.reveal(f"{name}-{number}", "ham")
     expect(gone).to_be_visible()
     gone.get_by_role("button", name="Next").click()
-    expect(page.locator(".inbox-none")).to_contain_text("Nothing waits for a label.")
+    expect(page.locator(".inbox-none")).to_contain_text("No pending predictions.")
     service.predict(name, [7.0, 0.0])
     expect(features(page)).to_have_text("7")
 
@@ -290,7 +290,7 @@ def test_two_people_with_the_same_prediction_do_not_collide(
     # Before this page hears of it, somebody else has revealed what it shows, as something else.
     page.route("**/feedback", lambda route: (service.reveal(f"{name}-3", "ham"), route.continue_()))
     page.keyboard.press("2")
-    expect(page.locator(".inbox-said")).to_contain_text("Somebody was faster")
+    expect(page.locator(".inbox-said")).to_contain_text("Already labelled or expired")
     expect(features(page)).to_have_text("-1")
     assert service.stats(name)["rounds"]["revealed"] == 9
     page.complaints.expect("409")
@@ -329,7 +329,7 @@ def test_a_label_keeps_its_key_and_its_place_for_the_whole_visit(
     first, served = places(page), set()
     for number in range(12):
         expect(page.locator(".inbox .about")).to_have_text(
-            f"{12 - number} prediction{'s wait' if number < 11 else ' waits'} for a label."
+            f"{12 - number} prediction{'s are' if number < 11 else ' is'} pending."
         )
         served.add(page.locator(".inbox-served strong").inner_text())
         expect(page.locator(".reveals .served .label")).to_have_text(

@@ -74,7 +74,7 @@ def go(keys: Keys, page: Any, view: str) -> None:
     there = {
         "fleet": page.get_by_role("link", name=MODEL).first,
         "model": card(page, "Audit trail").locator("tbody tr").first,
-        "past": page.get_by_text("You are looking at what the model was"),
+        "past": page.get_by_text("You see the model as it was"),
         "labels": page.get_by_text("The model said"),
         "compare": page.get_by_role("table", name="Statistics of each"),
         "new": page.get_by_role("heading", name="New model"),
@@ -107,7 +107,7 @@ def test_a_key_that_may_only_look_finds_nothing_on_any_view_that_would_be_refuse
 def test_a_key_that_may_only_look_is_told_so_where_labels_wait(keys: Keys, open_page: Open) -> None:
     page = keys.sign_in(open_page, "read")
     go(keys, page, "labels")
-    expect(page.get_by_text("may look at what waits, but not reveal labels")).to_be_visible()
+    expect(page.get_by_text("can view pending predictions, but not reveal labels")).to_be_visible()
     expect(page.get_by_role("button")).to_have_text(["Forget key", "Skip S"])
     go(keys, page, "model")
     expect(card(page, "Manage").get_by_role("button")).to_have_text(["Export", "Statistics as CSV"])

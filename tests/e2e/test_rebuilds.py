@@ -184,7 +184,7 @@ def test_a_fit_does_not_bring_back_what_a_correction_has_removed_meanwhile(start
     rebuilt(service, "m")
     os.kill(worker, signal.SIGCONT)
     eventually(lambda: service.get(f"/jobs/{job['id']}")["state"] != "running")
-    assert "forgot some" in service.get(f"/jobs/{job['id']}")["error"]
+    assert "forgot rounds" in service.get(f"/jobs/{job['id']}")["error"]
     assert service.fold("m").labels.values == [label_of(0), label_of(1)]
     assert "typo" not in service.client.get("/models/m/weights").text
     service.assert_replay_equals_live("m")

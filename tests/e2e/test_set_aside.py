@@ -69,7 +69,7 @@ def test_a_damaged_model_is_set_aside_until_it_is_deleted(start: Callable[..., S
         assert "novikoff_models_damaged 1.0" in service.client.get("/metrics").text
         service.restart()
     left = service.get("/models/ill/export")
-    assert "the 1 events after it are not in this export" in left["damaged"]
+    assert "this export lacks the 1 events after it" in left["damaged"]
     assert service.client.put("/models/saved", json=left).status_code == 201
     assert service.weights("saved") == weights
     assert service.client.delete("/models/ill").status_code == 204

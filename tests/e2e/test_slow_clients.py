@@ -28,7 +28,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         stream_answers_bytes_max=ANSWERS_BYTES_MAX,
     ).start()
     yield service
-    assert not [line for line in service.log if "unforeseen" in line or "ASGI" in line]
+    assert not [line for line in service.log if "unexpected error" in line or "ASGI" in line]
     service.close()
 
 

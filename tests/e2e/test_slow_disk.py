@@ -119,7 +119,7 @@ def test_a_stop_does_not_wait_for_ever_for_a_disk_that_hangs(start: Callable[...
         service.process.terminate()
         assert service.process.wait(PATIENCE_SECONDS) == 1
     service.wait_for_end()  # of its log, which the process that writes has open, too
-    assert "the disk has taken nothing" in "".join(service.log)
+    assert "the disk has not responded" in "".join(service.log)
     service.start()
     assert service.stats("m")["rounds"]["revealed"] == acknowledged["rounds"]
 

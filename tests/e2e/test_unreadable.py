@@ -111,4 +111,4 @@ def test_a_feed_of_a_model_that_becomes_unreadable_ends_and_says_why_when_asked_
         service.learn("other", [1.0], 1)  # there is room for one in memory
         assert not [line for line in lines if line.startswith("data: ")]
     assert problem_of(service.client.get("/feed?model=m")) == (503, "model-damaged")
-    assert not [line for line in service.log if "unforeseen" in line or "Traceback" in line]
+    assert not [line for line in service.log if "unexpected error" in line or "Traceback" in line]

@@ -19,7 +19,9 @@ def fuzzed_service(data: Path, headers: dict[str, str], **more: object) -> Itera
         service.learn(model, [1.0], 1)
     yield service
     assert service.stop() == 0, "".join(service.log)
-    assert not [line for line in service.log if "unforeseen" in line or "ASGI" in line], "".join(service.log)
+    assert not [line for line in service.log if "unexpected error" in line or "ASGI" in line], "".join(
+        service.log
+    )
     service.close()
 
 

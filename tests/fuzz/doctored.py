@@ -79,7 +79,7 @@ class Tally:
             self.count["refused"] += 1
             if not error.fields:
                 self.wrong.append(f"{kind}: {changes}: refused without a place: {error.detail}")
-            if "does not hold together" in error.detail:
+            if "is inconsistent" in error.detail:
                 self.wrong.append(f"{kind}: {changes}: refused by chance: {error.detail}: {error.__cause__}")
             return
         except Exception as error:

@@ -219,7 +219,7 @@ class Siege:
             return ["the service has ended", *self.service.log[-20:]]
         peak = peak_bytes(self.service.process.pid)
         log = self.service.log
-        places = [at for at, line in enumerate(log) if "unforeseen" in line or "ASGI" in line]
+        places = [at for at, line in enumerate(log) if "unexpected error" in line or "ASGI" in line]
         unforeseen = [
             line for at in places[:5] for line in log[at : at + 40]
         ]  # with what follows, its traceback

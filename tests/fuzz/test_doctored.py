@@ -111,5 +111,5 @@ def taken(export: dict[str, Any], kind: tuple[str, str, str], changes: str) -> I
     try:
         return import_model(msgspec.json.decode(msgspec.json.encode(export)), LIMITS, NOW + 10**9)
     except InvalidExport as error:
-        assert "does not hold together" not in error.detail, (kind, changes, error.detail)
+        assert "is inconsistent" not in error.detail, (kind, changes, error.detail)
         return None

@@ -131,7 +131,7 @@ def test_the_service_does_what_the_protocol_says() -> None:
         run_state_machine_as_test(
             Conversation, settings=effort(20 if TIMES == 1 else 40, stateful_step_count=30)
         )  # type: ignore[no-untyped-call]
-        assert not [line for line in Conversation.service.log if "unforeseen" in line]
+        assert not [line for line in Conversation.service.log if "unexpected error" in line]
     finally:
         Conversation.service.close()
         shutil.rmtree(directory)

@@ -57,7 +57,7 @@ def test_streams_of_version_0_1_0_give_the_same_answers(
     ("told", "words"),
     [
         (str(FORMAT_VERSION + 1), f"format {FORMAT_VERSION + 1}, and this program supports {FORMAT_VERSION}"),
-        ("unheard of", "ought to be the version of the streams"),
+        ("unheard of", "should hold the version of the streams"),
     ],
 )
 def test_streams_of_another_version_are_refused_and_left_as_they_are(

@@ -72,7 +72,7 @@ def healthy_targets(prometheus: Container) -> set[str]:
 def test_published_to_others_it_needs_keys(project: Project, service: Container, ports: list[int]) -> None:
     everywhere = f"0.0.0.0:{ports[0]}"
     project.compose("up", "--detach", PUBLISH=everywhere)
-    eventually(lambda: "Make keys with" in service.log, 60, every=0.5)
+    eventually(lambda: "Create keys with" in service.log, 60, every=0.5)
     key = Holder("operator", "read")
     (project.directory / "novikoff.env").write_text(f"NOVIKOFF_API_KEYS={key.line}\n")
     project.compose("up", "--detach", "--force-recreate", PUBLISH=everywhere)

@@ -138,7 +138,7 @@ def test_only_names_of_this_machine_and_those_that_are_set_are_answered(service:
 def test_without_keys_it_starts_only_if_it_is_published_to_this_machine() -> None:
     for options in (("--env", "NOVIKOFF_PUBLISHED=0.0.0.0:8000"), ("--env", "NOVIKOFF_PUBLISHED=")):
         with running(options=options) as refused:
-            assert refused.wait() == 2 and "Make keys with" in refused.log
+            assert refused.wait() == 2 and "Create keys with" in refused.log
     key = Holder("a", "read")
     options = ("--env", "NOVIKOFF_PUBLISHED=0.0.0.0:8000", "--env", f"NOVIKOFF_API_KEYS={key.line}")
     with running(options=options) as keyed:

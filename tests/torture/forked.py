@@ -99,7 +99,7 @@ def _run(checks: Sequence[Check], answers: int, log: int) -> None:
         except Wrong as error:
             wrong = str(error)
         except BaseException:
-            wrong = f"unforeseen: {traceback.format_exc()}"
+            wrong = f"unexpected error: {traceback.format_exc()}"
         sys.stderr.flush()
         end = os.lseek(log, 0, os.SEEK_END)
         os.write(answers, msgspec.json.encode((wrong, refusals, end)) + b"\n")

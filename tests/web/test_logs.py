@@ -297,7 +297,7 @@ def test_an_unforeseen_error_is_one_line_with_the_request_and_without_features(
     assert (first["request_id"], second["request_id"]) == ("slow-1", "fast-1")
     assert re.fullmatch(r"[0-9a-f]{32}", third["request_id"]) and third["request_id"] in made
     for told in (first, second, third):
-        assert told["level"] == "error" and told["message"].startswith("unforeseen: ")
+        assert told["level"] == "error" and told["message"].startswith("unexpected error: ")
         assert 'File "' in told["exception"]
     assert SECRET not in "".join(service.log) and "4141" not in "".join(service.log)
 
@@ -324,7 +324,7 @@ def test_what_clients_sent_is_in_the_log_only_if_asked_for(spoiled: Start) -> No
     assert service.refused("/predict", body) == (500, "internal-error")
     service.stop()
     log = "".join(service.log)
-    assert re.search(r' error    unforeseen: \w+ request_id=[0-9a-f]{32} sent="{.*4141\.5.*}"\n', log)
+    assert re.search(r' error    unexpected error: \w+ request_id=[0-9a-f]{32} sent="{.*4141\.5.*}"\n', log)
     assert "Traceback (most recent call last):" in log and SECRET in log
 
 

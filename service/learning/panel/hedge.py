@@ -245,8 +245,8 @@ class Hedge:
         """`erred_weight` is at most this above `best_mistakes`, on any stream; the smaller of two bounds.
 
         >>> hedge = Hedge(4, kept=0.5, share=0.0)
-        >>> round(hedge.regret_bound, 6)  # log(4)/log(2)
-        2.0
+        >>> hedge.regret_bound  # the experts have not disagreed yet
+        0.0
         """
         eta = -log(self._kept)
         price = log(len(self.weights)) - self.disagreements * log(1.0 - self._share)

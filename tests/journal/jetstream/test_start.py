@@ -181,7 +181,7 @@ def test_tls_with_certificates_on_both_sides(start_server: Callable[..., NatsSer
     )
     settings = server.settings("t")
     assert "no NATS server accepts the connection" in refused(**settings, nats_ca=f"{files['ca']}.pem")
-    assert "files for TLS" in refused(**settings, nats_ca="nowhere.pem")
+    assert "TLS files" in refused(**settings, nats_ca="nowhere.pem")
     service = Service(
         tmp_path,
         **settings,

@@ -189,5 +189,5 @@ def test_a_history_whose_model_is_deleted_meanwhile_breaks_off(start: Start, nam
         assert service.client.delete(f"/models/{name}").status_code == 204
         for _ in parts:
             pass
-    service.wait_for_log("an answer was broken off", after=began)
-    assert not any("unforeseen" in line or "ASGI" in line for line in service.log[began:])
+    service.wait_for_log("a response was aborted", after=began)
+    assert not any("unexpected error" in line or "ASGI" in line for line in service.log[began:])

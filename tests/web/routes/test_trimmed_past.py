@@ -20,7 +20,7 @@ def test_what_is_no_longer_kept_is_gone_and_the_oldest_is_told(start: Start, nam
     assert problem_of(gone) == (410, "version-gone")
     oldest = gone.json()["oldest_version"]
     assert 60 <= oldest <= 90, oldest
-    assert f"the oldest that can be had is {oldest}" in gone.json()["detail"]
+    assert f"the oldest available is {oldest}" in gone.json()["detail"]
     witness.assert_all_can_be_had_again([version for version in witness.seen if version >= oldest])
     for path in witness.paths:
         assert problem_of(witness.ask(path, at=oldest - 1)) == (410, "version-gone")

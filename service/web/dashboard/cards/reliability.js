@@ -16,14 +16,12 @@ export function lossesOfTheMean({ rounds, bins }) {
   return { brier: right * (1 - right), log_loss: part(right) + part(1 - right) };
 }
 
-/** What is to be expected of the predictions that wait. */
+/** What is to be expected of the pending predictions. */
 export function unlabelledInWords({ predictions, expected_error_rate: expected }) {
-  if (!predictions) return "No prediction waits for its label.";
-  const wait = `${plural(predictions, "prediction")} ${predictions === 1 ? "waits for its label" : "wait for their labels"}`;
-  if (expected === null) return `${wait}, served without a probability.`;
-  return predictions === 1
-    ? `${wait}; by its probability it is wrong with a chance of ${percent(expected, 1)}.`
-    : `${wait}; by their probabilities ${percent(expected, 1)} of them are wrong.`;
+  if (!predictions) return "No pending predictions.";
+  const pending = plural(predictions, "pending prediction");
+  if (expected === null) return `${pending}, served without a probability.`;
+  return `${pending}, expected error ${percent(expected, 1)} by ${predictions === 1 ? "its probability" : "their probabilities"}.`;
 }
 
 export class ReliabilityCard {
