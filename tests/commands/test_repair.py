@@ -119,7 +119,7 @@ def test_a_journal_of_which_nothing_can_be_read_is_left_as_it_is(copy: Copy) -> 
     )
     before = {file.name: file.read_bytes() for file in data.iterdir() if file.suffix == ".sqlite"}
     ended = repair(data)
-    assert ended.status == 1 and "nothing was changed: neither an event nor a snapshot" in ended.err, ended
+    assert ended.status == 1 and "nothing was changed: no event and no snapshot" in ended.err, ended
     assert {file.name: file.read_bytes() for file in data.iterdir() if file.suffix == ".sqlite"} == before
     assert not list(data.glob("*.new*")) and not list(data.glob("*.damaged*"))
     ended = repair(data, "--give-up")

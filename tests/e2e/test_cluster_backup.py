@@ -124,7 +124,7 @@ def test_streams_that_were_copied_while_the_service_was_used(
         journal = second.settings("novikoff")["journal"]
         restored_events = worked("restore", tmp_path / "backup.tar", "--journal", journal)
         assert said.split(": ")[1].split(",")[0] in restored_events
-        assert "there is a stream novikoff-state already" in failed(
+        assert "the stream novikoff-state already exists" in failed(
             "restore", tmp_path / "backup.tar", "--journal", journal
         )
         patched.setenv("NOVIKOFF_NATS_PREFIX", "other")

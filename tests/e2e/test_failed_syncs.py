@@ -75,7 +75,10 @@ def test_what_was_in_doubt_is_decided_as_soon_as_the_disk_works_again(
     syncs.begin(LOG)
     assert service.refused("/learn", ROUND) == (503, "outcome-unknown")
     answer = service.client.get("/readyz")
-    assert problem_of(answer) == (503, "not-ready") and "in doubt" in answer.json()["detail"]
+    assert (
+        problem_of(answer) == (503, "not-ready")
+        and "outcome of the last write is unknown" in answer.json()["detail"]
+    )
     assert service.predict("m", [1.0, 2.0])["version"] == 1, "predictions go on"
     syncs.end()
     eventually(lambda: service.client.get("/readyz").status_code == 200)

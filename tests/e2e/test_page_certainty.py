@@ -53,15 +53,15 @@ def test_the_interval_is_said_in_words_and_drawn_as_a_band(
     page = open_model(service, name, open_page)
     expect(words(page, "Error over rounds")).to_have_text(
         f"The chance of a mistake, averaged over the rounds so far, is between {percent(interval['low'])} "
-        f"and {percent(interval['high'])} with 90% confidence, however often you look."
+        f"and {percent(interval['high'])} with 90% confidence, at any time you look."
     )
     chart = card(page, "Error over rounds").locator(".chart")
     expect(chart.locator(".band .area")).to_be_visible()
-    expect(card(page, "Error over rounds").locator(".legend .band")).to_have_text("Where that is, 90% sure")
+    expect(card(page, "Error over rounds").locator(".legend .band")).to_have_text("Confidence band, 90% sure")
     chart.focus()
     page.keyboard.press("ArrowRight")
     expect(chart.locator(".tip")).to_contain_text(
-        f"Where that is, 90% sure{percent(interval['low'])} to {percent(interval['high'])}"
+        f"Confidence band, 90% sure{percent(interval['low'])} to {percent(interval['high'])}"
     )
 
 

@@ -71,8 +71,7 @@ def test_a_version_that_is_gone_is_told_in_words_and_the_model_shown_as_it_is(
     page = open_page(service, f"#/models/{name}?at=3")
     versions = page.get_by_role("region", name="Versions")
     expect(versions).to_contain_text(
-        f"Version 3 is no longer kept. The oldest that can be had is {oldest}."
-        " What is shown is the model as it is now."
+        f"Version 3 is no longer kept. The oldest available is {oldest}. This page shows the current model."
     )
     expect(tile(page, "Rounds")).to_have_text("120")
     page.get_by_role("slider", name="Version").press("Home")

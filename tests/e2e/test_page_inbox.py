@@ -186,7 +186,7 @@ def test_a_label_is_undone_by_another_one_or_by_discarding(
     undo(page).click()
     expect(features(page)).to_have_text("2")
     given = page.locator(".inbox-given")
-    expect(given).to_have_text("You labelled it ham. Another label corrects it, Skip keeps it.")
+    expect(given).to_have_text("You labelled it ham. Another label corrects it; Skip keeps it.")
     page.keyboard.press("2")
     expect(page.locator(".inbox-said")).to_have_text("Corrected: spam instead of ham.")
     expect(given).to_be_hidden()
@@ -374,7 +374,7 @@ def test_of_many_classes_enter_confirms_the_served_one_wherever_it_stands(
     expect(buttons).to_have_text(
         [*(f"{label}{number}" for number, label in enumerate(labels[:9], 1)), *labels[9:24], served]
     )
-    expect(page.locator(".ask")).to_have_text("What was it really? Enter confirms the served label.")
+    expect(page.locator(".ask")).to_have_text("What is the true label? Enter confirms the served label.")
     page.keyboard.press("Enter")
     expect(page.locator(".inbox-said")).to_have_text(f"{served}: as it was served. 1 label by you.")
 

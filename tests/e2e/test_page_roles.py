@@ -142,7 +142,7 @@ def test_a_model_is_rolled_back_to_the_version_that_is_looked_at(keys: Keys, ope
     versions = page.get_by_role("region", name="Versions")
     versions.get_by_text("Roll back to this version").click()
     versions.get_by_role("button", name="Roll back").click()
-    expect(versions).to_contain_text("The model is back at what it was at version 20.")
+    expect(versions).to_contain_text("The model was rolled back to version 20.")
     expect(tile(page, "Rounds")).to_have_text("20")
     expect(card(page, "Error over rounds").locator(".mark title")).to_have_text(["rollback, 20"])
     expect(card(page, "Audit trail")).to_contain_text("back to version 20, round 20")

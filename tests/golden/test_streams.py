@@ -40,7 +40,7 @@ def test_streams_of_version_0_1_0_give_the_same_answers(
     told = load(FILES / "streams.json.xz")
     service = start(**OPENED_WITH, **server.settings(PREFIX))
     assert asyncio.run(format_told(server)) == str(FORMAT_VERSION).encode()
-    with pytest.raises(ClusterUnusable, match="golden-state is there, but subjects"):
+    with pytest.raises(ClusterUnusable, match="golden-state exists, but subjects"):
         asyncio.run(compare_as_0_1_0(server))
     assert_same(service, told["found"])
     assert service.stop() == 0

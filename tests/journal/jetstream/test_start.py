@@ -152,7 +152,7 @@ def test_a_stream_that_was_edited_fits_the_new_setting(nats_server: NatsServer, 
 
 
 def test_more_copies_than_servers_are_refused(nats_server: NatsServer) -> None:
-    assert "cannot be had" in refused(**nats_server.settings("too-many") | {"nats_replicas": 3})
+    assert "cannot be created" in refused(**nats_server.settings("too-many") | {"nats_replicas": 3})
 
 
 @pytest.mark.parametrize(

@@ -162,14 +162,14 @@ def test_a_pair_of_classes_counts_where_classes_appear(start: Start) -> None:
 
 def test_means_and_variances_count_too(start: Start) -> None:
     service = start(weights_max=1_000)
-    for kind, size in (({"kind": "hashed", "bits": 8}, 256), ({"kind": "dense", "dimension": 334}, 334)):
+    for kind, size in (({"kind": "hashed", "bits": 8}, 256), ({"kind": "dense", "dimension": 34}, 34)):
         service.create(f"plain-{size}", features=kind)
         scaled = {"model": f"scaled-{size}", "features": {**kind, "standardize": True}}
         assert service.refused("/models", scaled) == (422, "invalid-request")
-    service.create("fits", features={"kind": "dense", "dimension": 333, "standardize": True})
+    service.create("fits", features={"kind": "dense", "dimension": 33, "standardize": True})
     service.create("later", features={"kind": "dense", "standardize": True})
-    assert service.refused("/learn", {"model": "later", "features": [1.0] * 334, "label": 1})[0] == 422
-    service.learn("later", [1.0] * 333, 1)
+    assert service.refused("/learn", {"model": "later", "features": [1.0] * 34, "label": 1})[0] == 422
+    service.learn("later", [1.0] * 33, 1)
 
 
 def test_full_covariances_of_many_labels_take_no_more_memory_than_weights_max_says(start: Start) -> None:
