@@ -126,8 +126,8 @@ def test_checkpoints_that_fail_are_told_before_the_log_has_eaten_the_disk(
     eventually(is_unready, otherwise="the log grows, and nobody is told")
     log = service.data / LOG
     assert log.stat().st_size < 64_000_000
-    assert "cannot be folded" in service.client.get("/readyz").json()["detail"]
-    service.wait_for_log("the log cannot be folded into the file")
+    assert "cannot be checkpointed" in service.client.get("/readyz").json()["detail"]
+    service.wait_for_log("the WAL cannot be checkpointed")
     (counted,) = [
         line
         for line in service.client.get("/metrics").text.splitlines()

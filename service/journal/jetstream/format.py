@@ -125,7 +125,7 @@ async def bring_up_to_date(streams: Streams) -> None:
     version = _version(found.data, subjects) if found is not None else UNMARKED
     if version > FORMAT_VERSION:
         raise NewerSchema(
-            f"the stream {subjects.state} says that the journal has format {version}, and this program knows"
+            f"the stream {subjects.state} says that the journal has format {version}, and this program supports"
             f" {FORMAT_VERSION}: run the newer Novikoff that wrote it"
         )
     for step in range(version, FORMAT_VERSION):

@@ -246,7 +246,7 @@ class Hedge:
 
         >>> hedge = Hedge(4, kept=0.5, share=0.0)
         >>> hedge.regret_bound  # the experts have not disagreed yet
-        0.0
+        0
         """
         eta = -log(self._kept)
         price = log(len(self.weights)) - self.disagreements * log(1.0 - self._share)
