@@ -26,9 +26,9 @@ class Scale:
 
 
 FULL = Scale(
-    repetitions=5,
+    repetitions=4,
     warmup_seconds=2.0,
-    seconds=5.0,
+    seconds=4.0,
     connections=32,
     history_rounds=1_000_000,
     history_short_rounds=1_000,

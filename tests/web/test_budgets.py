@@ -16,10 +16,14 @@ MB = 1_000_000
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
-def gauge(service: Service, name: str, of: str) -> float:
+def figure(service: Service, name: str) -> float:
     text = service.client.get("/metrics").text
-    (line,) = [line for line in text.splitlines() if line.startswith(f'{name}{{of="{of}"}}')]
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
     return float(line.rsplit(" ", 1)[1])
+
+
+def gauge(service: Service, name: str, of: str) -> float:
+    return figure(service, f'{name}{{of="{of}"}}')
 
 
 @pytest.mark.parametrize("kind", ["dense", "named"])
@@ -31,13 +35,16 @@ def test_predictions_that_wait_stay_within_their_bytes(start: Start, kind: str) 
     service.predict("m", features)
     restart_peak(service.process.pid)
     before = peak_bytes(service.process.pid)
-    answer = service.client.post("/stream?answers=summary", content=line * 400, headers=NDJSON).json()
-    assert (answer["predicted"], answer["errors"]) == (400, 0)
+    for _ in range(10):
+        answer = service.client.post("/stream?answers=summary", content=line * 100, headers=NDJSON).json()
+        assert (answer["predicted"], answer["errors"]) == (100, 0)
+        # What is queued for the disk is in memory, too, and how much that is depends on the disk.
+        eventually(lambda: figure(service, "novikoff_journal_queue_events") == 0, otherwise="not written")
     assert peak_bytes(service.process.pid) - before < 60 * MB
     one = 200_000  # which comes when the others are just within the limit
     assert 8 * MB < gauge(service, "novikoff_budget_bytes", "pending") <= 10 * MB + one
     rounds = service.stats("m")["rounds"]
-    assert (rounds["predicted"], rounds["pending"]) == (401, 401)  # the oldest wait in the journal only
+    assert (rounds["predicted"], rounds["pending"]) == (1_001, 1_001)  # the oldest wait in the journal only
 
 
 def test_predictions_of_models_that_are_loaded_again_stay_within_their_bytes(start: Start) -> None:
