@@ -56,7 +56,7 @@ def test_a_full_store_is_named_at_once_and_a_delete_makes_room(
         rounds += 1
         assert rounds < 1_000, "the store does not fill"
     assert problem_of(answer) == (503, "journal-full") and int(answer.headers["retry-after"]) >= 1
-    assert "no room" in answer.json()["detail"]
+    assert "is full" in answer.json()["detail"]
     for _ in range(20):  # some small ones may fit, and are no sign that there is room
         service.client.post("/learn", json={"model": "small", "features": [1.0], "label": 1})
         assert service.refused("/learn", {**example, "id": f"r{rounds}"}) == (503, "journal-full")

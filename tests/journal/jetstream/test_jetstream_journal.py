@@ -167,7 +167,7 @@ async def test_a_body_too_large_for_a_message_is_kept_beside_the_log(options: Op
 async def test_a_prediction_too_large_to_be_kept_is_refused(options: Options) -> None:
     async with opened(options) as (journal, _):
         await journal.append(created())
-        with pytest.raises(InvalidRequest, match="more than"):
+        with pytest.raises(InvalidRequest, match="at most"):
             journal.put_pending(Prediction("p", "m", 2, b"x" * 1_100_000, 1, 0.5, 0, 0), LIFE, wait=False)
         assert journal.finished == journal.submitted
 
