@@ -61,7 +61,7 @@ def test_what_cannot_be_moved_is_told(tmp_path: Path, service: Service, name: st
     text = worked("export", name, "--url", service.url)
     file = tmp_path / "model.json"
     file.write_text(text)
-    assert "already exists" in failed("import", file, "--url", service.url)
+    assert "choose another name with --model" in failed("import", file, "--url", service.url)
     file.write_text(text.replace("-1.0", "-2.0", 1))
     assert "damaged" in failed("import", file, "--url", service.url, "--model", f"{name}.copy")
     file.write_text("not JSON")
