@@ -16,6 +16,7 @@ from service.engine.engine_settings import EngineSettings
 from service.engine.models.model import Model
 from service.events import ModelCreated, RoundRevealed
 from service.journal.sqlite.journal import SqliteJournal
+from service.learning.statistics import STATISTICS
 from service.web.routes.model_settings import ModelLimits, ModelSettings
 
 SETTINGS = ModelSettings().complete(ModelLimits(1000, 1000, 512, 10**8))
@@ -24,16 +25,14 @@ UNIT = "µs of CPU"
 
 
 class Counts:
-    """The statistics that a reveal cannot do without."""
-
-    __slots__ = ("mistakes", "revealed", "updates")
-
-    drift_count = 0
+    """The statistics that a reveal cannot do without; the others are there, but observe nothing."""
 
     def __init__(self) -> None:
         self.revealed = self.mistakes = self.updates = 0
+        for name, statistic in STATISTICS.items():
+            setattr(self, name, statistic())
 
-    def observe(self, truth: int, served: int, *, updated: bool, **_: int) -> bool:
+    def observe(self, truth: int, served: int, *, updated: bool, **_: object) -> bool:
         self.revealed += 1
         self.mistakes += truth != served
         self.updates += updated
