@@ -27,7 +27,7 @@ class Forgotten(msgspec.Struct, frozen=True):
     model: str
     rounds: int
     predictions: int
-    """Those that waited, or that had expired and were still remembered."""
+    """Predictions that were pending, or expired and still remembered."""
 
 
 class Found:
